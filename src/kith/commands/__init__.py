@@ -1,5 +1,5 @@
-"""The `kith` command: `cli` assembles it from a file per command or family, each with what it does.
+"""The `kith` command: `cli` assembles it from the other files, one per command or family of commands.
 
-`console` is shared by all of them. Where a command has more to do than fits its file: `transfer` (files of edges),
-`communities` (made-up graphs), `capacity` (the arithmetic of `kith plan`), `demo`.
+`console` holds what all commands share. Larger commands have helpers: `transfer` (files of edges), `communities`
+(generated graphs), `capacity` (the arithmetic of `kith plan`), `demo`.
 """

@@ -1,7 +1,7 @@
-"""`kith audit`: proves that both ends of every edge and every count agree, that inboxes have all their rows, or that
-caches are as the graph is.
+"""`kith audit`: checks that both ends and the counts of every edge agree, that inboxes have all rows, or that caches
+match the graph.
 
-With `--repair`, it mends what differs.
+With `--repair`, it repairs what differs.
 """
 
 from __future__ import annotations
@@ -53,10 +53,11 @@ def run_audit(
     ] = None,
     report: Annotated[Path | None, typer.Option("--report", help="File to keep the state and the result in.")] = None,
 ) -> None:
-    """Prove that both ends of every edge and every count agree, that no row of an inbox is missing, or that cached sets
-    and home timelines are as the graph is.
+    """Check that both ends of every edge and every count agree, that inboxes have all their rows, or that cached sets
+    and home timelines match the graph.
 
-    With --against, that a folder and a cluster hold the same, as long as neither is written to. Status 1 if not.
+    With --against, compare a data folder with a cluster; neither may be written to meanwhile. Exit status 1 if anything
+    differs.
     """
     if what is not Audited.EDGES and (against is not None or report is not None):
         raise BadRequest(f"`--against` and `--report` are for `kith audit edges`; leave them out with {what.value}")

@@ -1,4 +1,4 @@
-"""`kith backup`, `kith restore`: a store and its files of media, in a folder or a bucket; `run.backups` does it."""
+"""`kith backup`, `kith restore`: back up a store and its media files to a folder or bucket; `run.backups` does it."""
 
 from __future__ import annotations
 
@@ -41,9 +41,9 @@ def run_backup(
         bool, typer.Option("--increment", help="Only what is new since the last backup there.")
     ] = False,
 ) -> None:
-    """Copy the store and its files of media while servers run; done again, or with --increment, what is new.
+    """Back up the store and its media files while servers run. With --increment, copy only what is new.
 
-    The first backup in a place is a whole one, and so is one that cannot go on from the last.
+    The first backup in a place copies the whole store, and so does one that cannot continue the last.
     """
     settings = config.load({"data": data})
     with console.counting("files of media copied") as progress:
@@ -62,7 +62,7 @@ def run_backup(
 
 
 def backup(settings: Settings, to: str, *, whole: bool, progress: Callable[[int], None] = lambda _: None) -> Made:
-    """Back up a data folder. Errors: Conflict, where it is being backed up already; and those of `BackUp.make`."""
+    """Back up a data folder. Errors: Conflict while another backup runs; and those of `BackUp.make`."""
     with open_environment(settings, create=False) as store:
         return asyncio.run(schedule.once(schedule.over(settings, store, to, progress), store, whole=whole))
 
@@ -78,7 +78,7 @@ def run_restore(
         bool, typer.Option("--drill", help="Restore into a temporary folder, prove it whole, remove it.")
     ] = False,
 ) -> None:
-    """Put a backup into a data folder that has no store yet: the newest moment of it, or an earlier one (--at)."""
+    """Restore a backup into a data folder that has no store yet: its newest moment, or an earlier one (--at)."""
     settings = config.load({"data": data})
     with console.counting("files of media") as progress:
         if drill:
@@ -92,9 +92,9 @@ def run_restore(
 
 
 def _drilled(settings: Settings, source: str, at: str | None, progress: Callable[[int], None]) -> Restored:
-    """Restore into a temporary folder, audit that, and note in the backup's place whether it is good.
+    """Restore into a temporary folder, audit it, and note beside the backup whether the backup is good.
 
-    Nothing is noted where the fault is none of the backup's, as with a full disk here.
+    Nothing is noted where the drill fails for another reason, such as a full disk here.
     """
     started = time.monotonic()
     try:
@@ -115,7 +115,7 @@ def _drilled(settings: Settings, source: str, at: str | None, progress: Callable
 
 
 def _audited(settings: Settings) -> list[Audit]:
-    """The audit of a store that was just restored. StoreMismatch where it cannot be read."""
+    """Audit a store that was just restored. Errors: StoreMismatch where it cannot be read."""
     try:
         return audit_edges(settings, repair=False, sample=1.0, progress=lambda _: None)
     except StoreUnavailable as error:
@@ -123,7 +123,7 @@ def _audited(settings: Settings) -> list[Audit]:
 
 
 def _note(source: str, *, good: bool) -> None:
-    """Note the drill in the backup's place, for the console of the servers that are backed up there."""
+    """Note the drill beside the backup, for the console of the servers that are backed up there."""
     try:
         drills.note(open_archive(source), Drill(wall_ms(), good))
     except KithError as error:
@@ -131,7 +131,7 @@ def _note(source: str, *, good: bool) -> None:
 
 
 def _tell(restored: Restored) -> None:
-    """Say which moment it is."""
+    """Print which moment was restored, and which media files are lost."""
     logged = datetime.fromtimestamp(restored.logged_ms / 1000, UTC).isoformat(timespec="milliseconds")
     when = f", logged at {logged}" if restored.logged_ms else ""
     say(f"the store is as it was after event {restored.event:,}{when}; {restored.files:,} files of media")
@@ -142,6 +142,6 @@ def _tell(restored: Restored) -> None:
 
 @contextmanager
 def _temporary(settings: Settings) -> Iterator[Settings]:
-    """The settings over a folder that is removed in the end."""
+    """The settings with a temporary data folder, which is removed at the end."""
     with tempfile.TemporaryDirectory(prefix="kith-drill-") as folder:
         yield msgspec.structs.replace(settings, data=folder)

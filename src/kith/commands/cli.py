@@ -1,7 +1,7 @@
-"""The `kith` command, assembled: a file per command or family, each with what it does.
+"""Assembles the `kith` command from a file per command or family of commands.
 
 A new command is a file beside this one with a Typer called `commands`, and its name in `MODULES`. A file is imported
-when its command is run, so that a server and its workers start without what the others need.
+only when its command runs, so that a server and its workers start without the imports of other commands.
 Exit status: 0 done, 1 refused or failed (with a line that says what to do), 2 wrong usage.
 """
 
@@ -45,11 +45,11 @@ MODULES = {
     "dead": "kith.commands.dead",
     "log": "kith.commands.log",
 }
-"""Where each command is, as `kith --help` lists them."""
+"""The module of each command, in the order of `kith --help`."""
 
 
 def main() -> None:
-    """Run a command; an error of ours becomes one line and status 1."""
+    """Run a command; a KithError or OSError becomes one line and exit status 1."""
     if sys.argv[1:] == ["--version"]:
         print(f"kith {__version__}")
         return
@@ -62,7 +62,7 @@ def main() -> None:
 
 
 def _assembled(arguments: list[str]) -> typer.Typer:
-    """The command that is asked for; all of them where none is, or one that does not exist."""
+    """A Typer with the module of the named command; with all modules where no known command is named."""
     named = [name for name in arguments[:1] if name in MODULES]
     cli = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, help=_HELP)
     for module in dict.fromkeys(MODULES[name] for name in named or MODULES):

@@ -1,14 +1,14 @@
-"""Made-up follow graphs of any size, from a seed, as a stream of chunks.
+"""Generates follow graphs of any size from a seed, as a stream of chunks.
 
-A community is described, not stored. Who follows how many is a quantile of one law, read through a seeded
-permutation of the ids; whom they follow is drawn from another. So a chunk needs only the seed and its own
-range of sources, and memory is flat from a thousand edges to a billion.
+A community is described, not stored. How many users somebody follows is a quantile of one distribution, read through a
+seeded permutation of the ids. Whom they follow is drawn from another distribution. So a chunk needs only the seed and
+its own range of sources, and memory stays flat from a thousand edges to a billion.
 
-Both laws are Lomax laws (Pareto, shifted to start at zero): P(degree > d) = (1 + d/scale) ** -exponent.
+Both are Lomax distributions (Pareto, shifted to start at zero): P(degree > d) = (1 + d/scale) ** -exponent.
 The defaults lie among real follow graphs: see docs/degree-tails.png, drawn by bench/degree_fit.py.
 
-Not modelled: follows that are returned, circles of friends, and any tie between following many and being
-followed by many. Do not judge suggestions or lists of friends by a generated graph.
+Not modelled: mutual follows, circles of friends, and any correlation between following many and being followed by
+many. Do not judge suggestions or lists of friends by a generated graph.
 """
 
 from __future__ import annotations
@@ -25,13 +25,15 @@ Ints = npt.NDArray[np.int64]
 Doubles = npt.NDArray[np.float64]
 
 OUT_DEGREE_MAX = 10_000
-"""Nobody follows more (article 000: the cap of a following list)."""
+"""Most users that one user follows (article 000: the cap of a following list)."""
 USERS_MAX = 1 << 40
 CELEBRITIES_MAX = 1_000
 CHUNK_EDGES = 1 << 19
-"""Edges a chunk aims at; 8 MB as an array, some 60 MB while it is made. Part of the seed's meaning."""
+"""Target number of edges in a chunk: 8 MB as an array, some 60 MB while it is made. Another number gives another graph
+for the same seed.
+"""
 CHUNK_USERS = 1 << 19
-"""Sources in a chunk at most, so that a sparse graph stays within the same memory."""
+"""Most sources in a chunk, so that a sparse graph stays within the same memory."""
 
 _POPULAR_ROUNDS = 12
 _ROUNDS_MAX = 100
@@ -42,12 +44,12 @@ _TABLE_CELLS = 1 << 14
 class Community:
     """What to generate. Ids are 1 to `users`; celebrities have the first ids, in the order given.
 
-    users: people. edges: follows in all, those of the celebrities included; the stream has exactly as many.
-    seed: 0 to 2^63-1. celebrities: name -> followers, met exactly; nobody else follows them.
-    out_tail, in_tail: exponents of P(degree > d) for the lists people keep and for their followers; above
-    1, and the smaller the heavier. top_share: about which share of all users follows the most popular of the
-    others, where the tail reaches so far (1% to 8% in the real graphs).
-    Errors: BadRequest when no such graph exists, or it is too dense to draw (above 5,000 a user, or a quarter
+    users: number of users. edges: exact number of follows in the stream, including those of celebrities.
+    seed: 0 to 2^63-1. celebrities: name -> exact number of followers.
+    out_tail, in_tail: exponents of P(degree > d) for following lists and follower lists; above 1, and the smaller the
+    heavier. top_share: about which share of all users follows the most popular ordinary user, if the tail reaches so
+    far (1% to 8% in the real graphs).
+    Errors: BadRequest when no such graph exists, or it is too dense to draw (above 5,000 follows a user, or a quarter
     of all pairs).
     """
 
@@ -89,32 +91,32 @@ class Community:
 
     @property
     def celebrity_edges(self) -> int:
-        """Follows that go to celebrities."""
+        """Number of follows of celebrities."""
         return sum(self.celebrities.values())
 
     @property
     def ordinary_edges(self) -> int:
-        """Follows that go to everybody else."""
+        """Number of follows of ordinary users."""
         return self.edges - self.celebrity_edges
 
     @property
     def list_max(self) -> int:
-        """Longest list of ordinary follows: with every celebrity added it is still within the cap."""
+        """Longest list of ordinary follows; a list that adds every celebrity still stays within OUT_DEGREE_MAX."""
         famous = len(self.celebrities)
         return max(1, min(OUT_DEGREE_MAX - famous, (self.users - famous) // 2))
 
     @property
     def celebrity_ids(self) -> dict[str, int]:
-        """Name -> id."""
+        """Ids of celebrities by name."""
         return {name: at + 1 for at, name in enumerate(self.celebrities)}
 
 
 def stream(community: Community) -> Iterator[Ints]:
     """The community's follows, as arrays of shape (n, 2): source, destination; ordered by both.
 
-    Every edge comes once, none points to its own source, and there are `community.edges` in all. Chunks
-    own rising ranges of sources; empty ones are left out. The same community gives the same chunks on the
-    same NumPy and processor family (another may round a power differently, and move a few edges).
+    Edges are distinct, none points to its own source, and there are `community.edges` in all. Chunks have rising ranges
+    of sources; empty chunks are left out. The same community gives the same chunks on the same NumPy and processor
+    family. Another may round a power differently, and move a few edges.
     """
     law = _ListLengths(community)
     crowd = _Crowd(community)
@@ -131,9 +133,9 @@ def stream(community: Community) -> Iterator[Ints]:
 
 
 def degree_tail(degrees: npt.ArrayLike) -> tuple[Ints, Doubles]:
-    """The degrees that occur above zero, rising, and the share of those nodes that have each or more.
+    """The points of a CCDF plot: each degree above zero, rising, and the share of these nodes with that degree or more.
 
-    The points of a CCDF plot: it falls as a straight line where the tail is a power law.
+    On log-log axes the plot is a straight line where the tail is a power law.
     """
     positive = np.asarray(degrees, dtype=np.int64)
     positive = positive[positive > 0]
@@ -156,9 +158,9 @@ def tail_exponent(degrees: npt.ArrayLike, share: float = 0.01) -> float:
 
 
 class _Permutation:
-    """A bijection of 0..size-1 that needs no table: mixing rounds on a power of two, walked back into range.
+    """A seeded permutation of 0..size-1 without a table: mixing rounds on a power of two, cycle-walked into range.
 
-    A round multiplies by an odd number and folds the high bits in; both can be undone, so no two ids meet.
+    A round multiplies by an odd number and folds in the high bits. Both steps are invertible, so ids never collide.
     """
 
     def __init__(self, size: int, seed: tuple[int, ...]) -> None:
@@ -172,7 +174,7 @@ class _Permutation:
     def of(self, positions: Ints) -> Ints:
         x = self._mixed(positions.astype(np.uint64))
         outside = np.flatnonzero(x >= self._size)
-        while outside.size:  # the cycle of a position in range comes back into range, after 2 steps on average
+        while outside.size:  # the cycle of a position in range returns into range, after 2 steps on average
             walked = self._mixed(x[outside])
             x[outside] = walked
             outside = outside[walked >= self._size]
@@ -188,10 +190,10 @@ class _Permutation:
 
 
 class _ListLengths:
-    """How many ordinary follows each user has: quantiles of a capped Lomax law, in permuted order.
+    """The number of ordinary follows of each user: quantiles of a capped Lomax distribution, in permuted order.
 
-    `_at_least[k-1]` is how many users have k or more; the scale is solved and the rest of the rounding
-    handed out so that they add up to `ordinary_edges` exactly. At most 10,000 numbers, whatever the size.
+    Holds, for each k, how many users follow k or more: at most 10,000 numbers, whatever the size. The scale is solved
+    by bisection, and the rounding remainder is distributed, so that the lengths add up to `ordinary_edges` exactly.
     """
 
     def __init__(self, community: Community) -> None:
@@ -229,11 +231,11 @@ class _ListLengths:
 
 
 class _Crowd:
-    """Draws whom to follow: everyone but the celebrities, by popularity.
+    """Draws ordinary users to follow, by popularity.
 
-    Popularity at rank share q (0 the most popular) is (q + start)**(-1/a) less its value at q = 1: the Lomax
-    quantile, flattened at the very top. With x = (q + start)**(1 - 1/a) its integral is almost straight in
-    x, so a table of 16 K cells inverts it.
+    Popularity at rank share q (0: the most popular) is (q + start)**(-1/a) minus its value at q = 1: the Lomax
+    quantile, flattened at the very top. With x = (q + start)**(1 - 1/a), its integral is almost linear in x, so a table
+    of 16 K cells inverts it.
     """
 
     def __init__(self, community: Community) -> None:
@@ -274,13 +276,13 @@ class _Crowd:
 
 
 def _mass(q: Doubles, start: float, a: float) -> Doubles:
-    """Popularity of the first share `q` of the ranks together."""
+    """Cumulative popularity of the first share `q` of the ranks."""
     body = (q + start) ** (1 - 1 / a) - start ** (1 - 1 / a)
     return body * a / (a - 1) - q * (1 + start) ** (-1 / a)  # type: ignore[no-any-return]
 
 
 def _start(community: Community, size: int) -> float:
-    """Where the ranks start, so that the most popular is followed by about `top_share` of the users."""
+    """The start of the ranks at which about `top_share` of the users follow the most popular one."""
     a, mean, wanted = (
         community.in_tail,
         community.ordinary_edges / size,
@@ -298,7 +300,7 @@ def _start(community: Community, size: int) -> float:
 
 
 class _Famous:
-    """Who follows a celebrity: the first `followers` of all others, in an order of that celebrity's own."""
+    """Chooses a celebrity's followers: the first `followers` of all other users, in a permutation per celebrity."""
 
     def __init__(self, community: Community) -> None:
         self._users = community.users
@@ -319,16 +321,16 @@ class _Famous:
 
 
 def _span(community: Community) -> int:
-    """Sources in a chunk."""
+    """Number of sources in a chunk."""
     mean = max(1.0, community.edges / community.users)
     return max(1, min(CHUNK_USERS, int(CHUNK_EDGES / mean)))
 
 
 def _distinct(sources: Ints, lengths: Ints, crowd: _Crowd, rng: np.random.Generator) -> Ints:
-    """Rising keys (row * users + destination): `lengths[row]` different destinations a row, none its own.
+    """Rising keys (row * users + destination): `lengths[row]` distinct destinations per row, never its own source.
 
-    What is drawn twice is drawn again by popularity; a list that wants nearly all of the popular is filled
-    from anyone after some rounds. Lists are at most half of the crowd, so each such round halves the rest.
+    Duplicates are redrawn by popularity. After _POPULAR_ROUNDS, a list that still lacks destinations draws them
+    uniformly. A list has at most half of the crowd, so each such round halves what is missing, on average.
     """
     keys = np.empty(0, dtype=np.int64)
     missing = lengths

@@ -1,4 +1,4 @@
-"""What commands share: where they print, how they show that work goes on, and the options that several of them take."""
+"""What commands share: output, progress displays, and common options."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-if TYPE_CHECKING:  # commands start without what few of them need
+if TYPE_CHECKING:  # most commands start without this import
     from kith.moving.comparing import Compared
 
 Data = Annotated[str | None, typer.Option("--data", help="Data folder; default: the setting `data`.")]
@@ -21,34 +21,34 @@ Host = Annotated[str | None, typer.Option("--host", help="Address to listen on; 
 Port = Annotated[int | None, typer.Option("--port", help="Port to listen on.")]
 
 TABLE_CHARS = 120
-"""Narrower terminals get a list instead of a table of many columns."""
+"""Terminals narrower than this many characters get a list instead of a wide table."""
 _RATE_AFTER_S = 1.0
-"""For how long a number must have grown before its rate says anything."""
+"""Seconds of growth after which a rate is shown."""
 out = Console(soft_wrap=True, highlight=False)
 err = Console(stderr=True, soft_wrap=True, highlight=False)
 
 
 def say(line: str) -> None:
-    """Print a line as it is: names given by the user are not taken for markup."""
+    """Print a line without markup, because it may hold names given by the user."""
     out.print(line, markup=False)
 
 
 def fail(message: str) -> NoReturn:
-    """Say why a command is refused, and end with status 1."""
+    """Print why a command is refused, and exit with status 1."""
     err.print(f"kith: {message}", style="red", markup=False)
     sys.exit(1)
 
 
 @contextmanager
 def counting(what: str) -> Iterator[Callable[[int], None]]:
-    """Show a number that grows, such as `1,200 edges audited`; yields what takes the number."""
+    """Show a growing number, such as `1,200 edges audited`; yields a function that takes the number."""
     with err.status(f"0 {what}") as status:
         yield lambda count: status.update(f"{count:,} {what}")
 
 
 @contextmanager
 def steps() -> Iterator[Callable[[str, int], None]]:
-    """Show how far the step is that is under way; one that is over stays, with its last number."""
+    """Show the progress of the current step; a finished step stays on screen with its last number."""
     shown = ("", 0)
     with err.status("beginning") as status:
 
@@ -65,7 +65,7 @@ def steps() -> Iterator[Callable[[str, int], None]]:
 
 
 def show_rows(names: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Print rows as a table; as a line each where that is too wide, as in a pipe. The first of a row names it."""
+    """Print rows as a table, or one line each where that is too wide, as in a pipe. The first cell names its row."""
     if out.width >= TABLE_CHARS:
         table = Table(*names)
         for row in rows:
@@ -77,7 +77,7 @@ def show_rows(names: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
 
 
 def show_compared(found: Sequence[Compared]) -> None:
-    """Print how many rows of two stores were compared, and which differ."""
+    """Print how many rows of two stores were compared, and examples of those that differ."""
     table = Table("compared", "rows of both", "differing")
     for one in found:
         table.add_row(one.kind, f"{one.rows:,}", f"{one.differing:,}")
@@ -88,18 +88,18 @@ def show_compared(found: Sequence[Compared]) -> None:
 
 
 class Rate:
-    """How fast a number grows, from what it was at first: what an earlier run did counts for nothing."""
+    """The rate of a growing number since this run began at `first`, so work of an earlier run does not count."""
 
     def __init__(self, first: int = 0, now_s: Callable[[], float] = time.monotonic) -> None:
         self._first, self._began_s, self._now_s = first, now_s(), now_s
 
     def of(self, number: int) -> str:
-        """`, 1,200/s` for a bar; empty until it can be told."""
+        """The rate as text for a bar, such as `, 1,200/s`; empty during the first second."""
         seconds = self._now_s() - self._began_s
         return f", {(number - self._first) / seconds:,.0f}/s" if seconds >= _RATE_AFTER_S else ""
 
 
 def bars() -> Progress:
-    """Bars that show how much is done, how fast (the field `rate`), and how long it will take."""
+    """Progress bars with share done, rate (the field `rate`) and remaining time."""
     columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TextColumn("{task.fields[rate]}"))
     return Progress(*columns, TimeRemainingColumn(), console=err)

@@ -1,4 +1,4 @@
-"""`kith dead`: events that a consumer failed on too often, for a person to look at, replay or drop."""
+"""`kith dead`: dead letters, events that a consumer gave up on, for an operator to inspect, replay or drop."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ DeadEventName = Annotated[str, typer.Argument(help="GROUP/MARK, as `kith dead li
 
 @commands.command("list")
 def run_list(data: Data = None) -> None:
-    """Name every dead event with what went wrong."""
+    """List every dead event with its error."""
     found = dead_events(config.load({"data": data}))
     if not found:
         say("no event is dead")
@@ -41,21 +41,21 @@ def run_list(data: Data = None) -> None:
 
 @commands.command("show")
 def run_show(event: DeadEventName, data: Data = None) -> None:
-    """Print dead events as JSON, a line each."""
+    """Print dead events as JSON, one a line."""
     for failure in chosen(dead_events(config.load({"data": data})), event):
         print(msgspec.json.encode(failure).decode())
 
 
 @commands.command("replay")
 def run_replay(event: DeadEventName, data: Data = None) -> None:
-    """Send dead events back through their worker."""
+    """Send dead events to their worker again."""
     count = settle(config.load({"data": data}), event, replay=True)
     out.print(f"{count} sent back; a running worker takes them up within {RELOADED_S:.0f} s")
 
 
 @commands.command("drop")
 def run_drop(event: DeadEventName, data: Data = None) -> None:
-    """Forget dead events for good."""
+    """Delete dead events for good."""
     out.print(f"{settle(config.load({'data': data}), event, replay=False)} dropped")
 
 
@@ -71,14 +71,14 @@ def dead_events(settings: Settings) -> dict[str, Failure]:
 
 
 def chosen(known: dict[str, Failure], name: str) -> list[Failure]:
-    """The dead event of this name, or "all" of them; BadRequest for a name that none has."""
+    """The dead event of this name, or "all" of them. Errors: BadRequest for an unknown name."""
     if name != "all" and name not in known:
         raise BadRequest(f"no dead event is called {name!r}; `kith dead list` names them")
     return list(known.values()) if name == "all" else [known[name]]
 
 
 def settle(settings: Settings, name: str, *, replay: bool) -> int:
-    """Replay or drop one dead event by its name, or "all"; how many."""
+    """Replay or drop one dead event by its name, or "all"; returns how many."""
     failures = chosen(dead_events(settings), name)
 
     async def run() -> int:

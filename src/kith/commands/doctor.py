@@ -1,4 +1,4 @@
-"""`kith doctor`: looks a data folder and its settings over, and says what needs attention."""
+"""`kith doctor`: checks a data folder and its settings, and reports what needs attention."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Finding(NamedTuple):
 
 @commands.command("doctor")
 def run_doctor(data: Data = None) -> None:
-    """Look the data folder and the settings over. Status 1 if something needs attention."""
+    """Check the data folder and the settings. Exit status 1 if something needs attention."""
     found = examine(config.load({"data": data}))
     for finding in found:
         mark = "[green]ok  [/green]" if finding.ok else "[yellow]look[/yellow]"
@@ -49,14 +49,14 @@ def run_doctor(data: Data = None) -> None:
 
 
 def examine(settings: Settings) -> list[Finding]:
-    """Look a data folder and its settings over; no data is changed."""
+    """Check a data folder and its settings; no data is changed."""
     folder = Path(settings.data)
     free = shutil.disk_usage(folder if folder.exists() else Path()).free
     found = [Finding("disk", free > 1 << 30, f"{free / 1e9:.1f} GB free")]
     try:
         for finding in _of_store(settings):
-            found.append(finding)  # one by one: those before an error are told, too
-        if found[-1].ok:  # with an unfinished import the log cannot be opened
+            found.append(finding)  # one by one, so findings before an error are reported too
+        if found[-1].ok:  # with an unfinished import, the log cannot be opened
             found.append(_of_dead_events(settings))
             found.append(_of_leases(settings))
     except KithError as error:
@@ -68,7 +68,7 @@ def examine(settings: Settings) -> list[Finding]:
 
 
 def _of_store(settings: Settings) -> Iterator[Finding]:
-    """The store; the last finding is whether an import is unfinished."""
+    """Findings about the store; the last one is whether an import is unfinished."""
     with open_environment(settings, create=False) as environment:
         used = environment.bytes_used()
         roomy = used < 0.9 * settings.store_bytes_max
@@ -86,7 +86,7 @@ def _of_store(settings: Settings) -> Iterator[Finding]:
 
 
 def _of_role(environment: Environment) -> Finding:
-    """Whether this machine takes writes, and whether another one does so, too."""
+    """Whether this machine takes writes, and whether a rival primary does so too."""
     why, rival = store_role.why_closed(environment), store_role.rival(environment)
     said = "takes writes" if why is None else why.refusal().message
     return Finding("role", not rival, store_role.rival_says(rival) if rival else said)

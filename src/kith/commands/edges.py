@@ -1,6 +1,6 @@
 """`kith import edges`, `kith import pins` and `kith export edges`: files into graphs, and a graph into a file.
 
-Formats, resuming and merging are in `transfer`; here it is decided which way an import goes.
+This module decides whether an import is a bulk load or a merge. `transfer` has formats, resuming and merging.
 """
 
 from __future__ import annotations
@@ -60,10 +60,10 @@ def run_import(
     mutual: Annotated[bool, typer.Option("--mutual", help="Each row is an edge both ways.")] = False,
     report: ReportOption = None,
 ) -> None:
-    """Import a file of edges. Killed at any point, the same command goes on where it was.
+    """Import a file of edges. If it is interrupted, the same command resumes it.
 
-    Columns: source, destination and, if there is a third, position. Each row is a live edge as of now, also where one
-    was removed before.
+    Columns: source, destination and, optionally, position. Each row makes a live edge with the time of the import, even
+    if that edge was removed before.
     """
     settings = config.load({"data": data})
     with _import_bars(file) as progress:
@@ -77,8 +77,9 @@ def run_import_pins(
     data: Data = None,
     report: ReportOption = None,
 ) -> None:
-    """Import a file of pins: a board for each user, a post for each item, by the first who pinned it. Killed at any
-    point, the same command goes on; a file that comes again changes nothing.
+    """Import a file of pins: a board for each user, and a post for each item, by the first user who pinned it.
+
+    If it is interrupted, the same command resumes it. Importing a file again changes nothing.
     """
     settings = config.load({"data": data})
     with _import_bars(file) as progress:
@@ -88,9 +89,9 @@ def run_import_pins(
 
 @importing.command("discard")
 def run_discard(graph: GraphOption = "follows", data: Data = None) -> None:
-    """Drop an import that was cut short, with all that it brought into the graph, which was empty before it.
+    """Discard an unfinished import into an empty graph, with all edges that it brought.
 
-    Only one into an empty graph can be dropped; servers refuse the folder until it is finished or dropped.
+    Only an import into an empty graph can be discarded. Servers refuse the folder until it is finished or discarded.
     """
     settings = config.load({"data": data})
     discard_import(settings, graph)
@@ -103,7 +104,7 @@ def run_export(
     graph: GraphOption = "follows",
     data: Data = None,
 ) -> None:
-    """Export every live edge of a graph, with its position, and name the token to watch from for what comes after.
+    """Export every live edge of a graph with its position, and print the token from which to watch later changes.
 
     Edges that expire are left out and counted.
     """
@@ -124,7 +125,7 @@ def import_edges(
     report: Path | None = None,
     mutual: bool = False,
 ) -> Imported:
-    """Import a file of edges: in sorted order where the graph is empty and not served, else merged.
+    """Import a file of edges: as a sorted bulk load where the graph is empty and not served, else merged.
 
     Errors: BadRequest for a missing file or graph; Forbidden for a graph that only a route of the API writes;
     StoreMismatch while another import is unfinished.
@@ -134,8 +135,8 @@ def import_edges(
 
 
 def discard_import(settings: Settings, graph: str) -> None:
-    """Drop an import into an empty graph that was cut short. Errors: BadRequest, where there is none; Conflict, where
-    somebody uses the folder.
+    """Discard an unfinished import into an empty graph. Errors: BadRequest, if there is none; Conflict, if another
+    process uses the folder.
     """
     with open_environment(settings, create=False) as environment, alone(Path(settings.data)) as only:
         if not only:
@@ -146,7 +147,7 @@ def discard_import(settings: Settings, graph: str) -> None:
 
 
 def import_pins(settings: Settings, path: Path, progress: ImportProgress, *, report: Path | None = None) -> Imported:
-    """Import a file of pins (see `transfer.pins`): boards and posts first, then the pins, as `import_edges` does.
+    """Import a file of pins (see `transfer.pins`): boards and posts first, then the pins, like `import_edges`.
 
     Errors: BadRequest for a missing file or one of another kind; StoreMismatch while another import is unfinished.
     """
@@ -170,7 +171,7 @@ def _imported(
     version: Hlc | None = None,
     make: Callable[[], Coroutine[None, None, None]] | None = None,
 ) -> Imported:
-    """Bring in the edges of a file, with this version, or that of now. `make`: makes what they are between."""
+    """Import the edges of a file. `version`: of the edges; None: now. `make`: makes the records that they connect."""
     if not path.is_file():
         raise BadRequest(f"there is no file {path}")
     where = report or _report_path(settings, path)
@@ -206,23 +207,23 @@ def _imported(
                 try:
                     return load_bulk(path, load, refused, progress, mutual=mutual, read_file=read_file)
                 except BadRequest:
-                    # the file cannot be read to its end: a whole one has another fingerprint
+                    # the file cannot be read to its end; a repaired file has another fingerprint, so it cannot resume
                     bulk.discard(environment, graph)
                     raise
         return asyncio.run(merge())
 
 
 def _has_begun(settings: Settings, graph: str) -> bool:
-    """Whether a sorted load of a graph was begun: the boards and posts of its edges are there by then."""
+    """Whether a bulk load of a graph has begun; by then, the boards and posts of its edges are stored."""
     with open_environment(settings) as environment:
         return bulk.has_begun(environment, graph)
 
 
 class Exported(NamedTuple):
-    """How many edges were written, and the token to watch from: the file with the changes since that token is the whole
-    graph.
+    """How many edges were written, and the token to watch from: the file and the changes since that token make up the
+    whole graph.
 
-    `expiring`: how many were left out, because a file cannot say that they end.
+    `expiring`: how many edges were left out because they expire, which a file cannot express.
     """
 
     edges: int
@@ -236,7 +237,7 @@ def export_edges(settings: Settings, graph: str, path: Path, progress: Callable[
     async def run() -> Exported:
         async with open_stores(settings, "chore", create=False) as stores:
             tokens = WatchTokens(await stores.credentials.secret("signing"))
-            before = await stores.log.end()  # what changes while edges are read may be in the file, and is told as well
+            before = await stores.log.end()  # before the scan, so a concurrent change comes after the token
             done = await export(stores.store, stores.graph.graphs.number(graph), path, progress)
             return Exported(done.written, tokens.issue(before), done.expiring)
 
@@ -244,7 +245,7 @@ def export_edges(settings: Settings, graph: str, path: Path, progress: Callable[
 
 
 def summary(settings: Settings, graph: str) -> dict[str, int]:
-    """A few numbers of a graph: its edges, and its most followed node."""
+    """Number of edges of a graph (`edges`), and its most followed node (`top`, `top_count`)."""
     if settings.engine == "cluster":
         return asyncio.run(_counted(settings, graph))
     with open_environment(settings, create=False) as environment:
@@ -259,7 +260,7 @@ def summary(settings: Settings, graph: str) -> dict[str, int]:
 
 
 async def _counted(settings: Settings, graph: str) -> dict[str, int]:
-    """The same, edge by edge."""
+    """The answer of `summary`, by a scan of all edges."""
     followers: Counter[int] = Counter()
     async with open_graph(settings) as graphs:
         async for chunk in graphs.store.stored(graphs.graphs.number(graph)):
@@ -269,7 +270,7 @@ async def _counted(settings: Settings, graph: str) -> dict[str, int]:
 
 
 def _report_path(settings: Settings, file: Path) -> Path:
-    """Where refused lines go unless `--report` says otherwise."""
+    """File for refused lines, unless `--report` names another."""
     return Path(settings.data) / "imports" / f"{file.name}.refused.tsv"
 
 
@@ -284,7 +285,7 @@ def _say_imported(done: Imported, what: str, report: Path) -> None:
 
 
 class _ImportBars:
-    """A bar that reads the file, and one that writes what was sorted. See `transfer.loading.ImportProgress`."""
+    """Progress bars for reading the file, and for writing sorted edges. See `transfer.loading.ImportProgress`."""
 
     def __init__(self, bars: Bars, size: int) -> None:
         self._bars = bars
@@ -305,6 +306,6 @@ class _ImportBars:
 
 @contextmanager
 def _import_bars(file: Path) -> Iterator[_ImportBars]:
-    """The bars of an import."""
+    """Show the progress bars of an import."""
     with console.bars() as bars:
         yield _ImportBars(bars, file.stat().st_size if file.is_file() else 1)

@@ -1,4 +1,4 @@
-"""`kith flockdb`: FlockDB's Thrift interface on the graphs of a data folder."""
+"""`kith flockdb`: serves FlockDB's Thrift interface on the graphs of a data folder."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`kith generate`: a made-up follow graph in a file; `communities` says which graph."""
+"""`kith generate`: writes a generated follow graph to a file; `communities` generates it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def run_generate(
     seed: Annotated[int, typer.Option(help="The same seed gives the same graph.")] = 1,
     celebrity: Annotated[list[str] | None, typer.Option(help="NAME=FOLLOWERS; may be repeated.")] = None,
 ) -> None:
-    """Make a follow graph with heavy tails, of any size, in flat memory."""
+    """Generate a follow graph with heavy tails, of any size, in constant memory."""
     community = Community(users, edges, seed, dict(_celebrity(text) for text in celebrity or []))
     with console.counting("edges written") as progress, EdgeFileWriter(file) as writer:
         written = 0

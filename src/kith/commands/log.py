@@ -1,4 +1,4 @@
-"""`kith log`: how far the event log reaches, and the leases that keep it for those who follow it."""
+"""`kith log`: shows the size of the event log, and the leases that keep it for its readers."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ commands = typer.Typer(name="log", no_args_is_help=True, help="The event log, an
 
 @commands.command("show")
 def run_show(data: Data = None) -> None:
-    """Name how many events the log keeps, in how many bytes, and each lease with how far its holder is behind."""
+    """Show how many events and bytes the log keeps, and each lease with its holder's lag."""
     settings = config.load({"data": data})
 
     async def run() -> tuple[int, int, Sequence[LeaseShown]]:
@@ -44,13 +44,13 @@ def run_show(data: Data = None) -> None:
 
 @commands.command("release")
 def run_release(lease: Annotated[str, typer.Argument(help="As `kith log show` names it.")], data: Data = None) -> None:
-    """End a lease, so that the log may forget what it keeps; its holder is told when it comes back too late."""
+    """Release a lease, so that the log may drop its events. A holder that returns too late gets an error."""
     release(config.load({"data": data}), lease)
     say(f"{lease} is released")
 
 
 class LeaseShown(NamedTuple):
-    """A lease, and how many events its holder is behind."""
+    """A lease with the lag of its holder in events."""
 
     name: str
     events: int
@@ -59,14 +59,14 @@ class LeaseShown(NamedTuple):
 
 
 async def leases_shown(log: LogStore) -> Sequence[LeaseShown]:
-    """All leases of a log."""
+    """All leases of a log, with lags."""
     return [
         LeaseShown(one.name, (await log.behind(one.at)).events, one.until_ms, one.lost) for one in await log.leases()
     ]
 
 
 def release(settings: Settings, name: str) -> None:
-    """End a lease; BadRequest for a name that none has."""
+    """Release a lease. Errors: BadRequest for an unknown name."""
 
     async def run() -> None:
         async with wiring.open_stores(settings, "chore", create=False) as stores:

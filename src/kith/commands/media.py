@@ -1,4 +1,4 @@
-"""`kith sweep`: removes files of pictures and videos that no record names."""
+"""`kith sweep`: removes orphaned media files, which no record names."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ commands = typer.Typer()
 def run_sweep(
     data: Data = None, dry_run: Annotated[bool, typer.Option("--dry-run", help="Only count.")] = False
 ) -> None:
-    """Remove files of pictures and videos that no record names, once they are an hour old. Servers may run."""
+    """Remove media files that no record names, once they are an hour old. Servers may run."""
     files, gone, size = sweep(config.load({"data": data}), remove=not dry_run)
     say(f"{gone:,} of {files:,} files {'would go' if dry_run else 'removed'}, {size / 1e6:,.1f} MB")
 
 
 def sweep(settings: Settings, *, remove: bool) -> Swept:
-    """Find, and `remove`, files of pictures and videos that no record names; servers may run."""
+    """Find media files that no record names, and delete them if `remove`; servers may run."""
 
     async def run() -> Swept:
         async with (

@@ -1,4 +1,4 @@
-"""`kith move`: a data folder moves into a cluster while it is served, and back if need be; `run.moves` does it."""
+"""`kith move`: moves a data folder into a cluster while it is served, and back; `run.moves` does it."""
 
 from __future__ import annotations
 
@@ -27,11 +27,10 @@ def run_move(
     ] = False,
     audited: Annotated[bool, typer.Option("--audit/--no-audit", help="Compare both sides before the switch.")] = True,
 ) -> None:
-    """Move a data folder into the cluster that the settings name (`KITH_ENGINE=cluster` and its like), while it is
-    live.
+    """Move a live data folder into the cluster that the settings name (`KITH_ENGINE=cluster` and others).
 
-    Copies it, follows it until the cluster is a moment behind, and compares both; with --switch it closes the folder
-    and opens the cluster. Cut short at any point, the same command goes on.
+    Copies the folder, follows it until the cluster is a moment behind, and compares both. With --switch, it then closes
+    the folder and opens the cluster. If it is interrupted, the same command resumes it.
     """
     settings = config.load()
     if settings.engine != "cluster":

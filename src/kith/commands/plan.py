@@ -1,4 +1,4 @@
-"""`kith plan`: what a graph of a given size needs; `capacity` does the arithmetic."""
+"""`kith plan`: shows what a graph of a given size needs; `capacity` does the arithmetic."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from kith.commands.console import out
 commands = typer.Typer()
 _USERS, _DEGREE, _LARGEST, _CHECKS, _WRITES = 500_000_000, 400, 200_000_000, 580_000, 60_000
 _MENTION = capacity.MentionDemand()
-"""Of article 000, and the peak of article 003. What is not given follows them in proportion to the users."""
+"""Defaults: the figures of article 000, and the peak of article 003. Options that are not given scale with users."""
 
 
 class Planned(enum.StrEnum):
@@ -53,7 +53,7 @@ def run_plan(
     opens: Annotated[float, typer.Option(help="Notifications: inboxes opened a second.")] = _MENTION.opens_per_s,
     article: Annotated[bool, typer.Option("--article", help="Recompute the numbers of the article instead.")] = False,
 ) -> None:
-    """What a graph of this size needs, on one machine and on a cluster; or what mentions cost, by each way."""
+    """Show what a graph of this size needs, on one machine and on a cluster; or what mentions cost by each way."""
     if article:
         _print_article(capacity.article_003() if what is Planned.NOTIFICATIONS else capacity.article_000())
         return
@@ -91,7 +91,7 @@ def _print_article(rows: Sequence[capacity.ArticleRow]) -> None:
 
 
 def _print_mentions(demand: capacity.MentionDemand) -> None:
-    """The ways beside each other."""
+    """Print the costs of push, pull and hybrid side by side."""
     costs = capacity.mention_costs(demand)
     table = Table("", *(cost.way for cost in costs))
     for name, field, unit in capacity.MENTION_LINES:
@@ -101,7 +101,7 @@ def _print_mentions(demand: capacity.MentionDemand) -> None:
 
 
 def _print_plan(made: capacity.CapacityPlan) -> None:
-    """Both ways beside each other, the machines of each, and what was assumed."""
+    """Print one machine and cluster side by side, the cluster's nodes, and the assumptions."""
     table = Table("", "one machine", "cluster")
     for name, unit, one, many in (
         ("edges", "", made.embedded.storage.edges, made.cluster.storage.edges),

@@ -1,5 +1,5 @@
-"""`kith promote`: makes a standby the primary. A file apart from `standby`, because it must start quickly and needs no
-server."""
+"""`kith promote`: makes a standby the primary. It is not in `standby.py`, because it must start quickly and needs no
+server's imports."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def run_promote(
     ] = "",
     force: Annotated[bool, typer.Option("--force", help="Even if another machine was promoted already.")] = False,
 ) -> None:
-    """Make a standby the primary. One that is being served goes on as such; otherwise `kith serve` starts it."""
+    """Make a standby the primary. A standby that is being served continues as the primary; else start `kith serve`."""
     settings = config.load({"data": data, "port": port})
     if port is not None and not url:
         url = standby.address(socket.gethostname(), port)

@@ -1,4 +1,4 @@
-"""`kith rebuild`: makes a data folder from the log of another, from nothing or on top of a restored backup."""
+"""`kith rebuild`: rebuilds a data folder from the log of another, from nothing or on top of a restored backup."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ def run_rebuild(
         bool, typer.Option(help="Take what a rebuild that was cut short has done for all there is, as its log is lost.")
     ] = False,
 ) -> None:
-    """Do again what the log of a store holds: all of it into a new folder, or what a restored backup lacks.
+    """Replay a store's log: all of it into a new folder, or the events that a restored backup lacks.
 
-    Pictures and videos are files: copy `media` beside it. Timelines are built anew as readers come.
+    Media files are not in the log: copy `media` as well. Timelines are rebuilt when readers come.
     """
     if as_is == (log is not None):
         raise BadRequest("name the folder of the log with --from; or say --as-is, where a rebuild was cut short")
@@ -66,7 +66,7 @@ def _take_as_it_is(folder: Path) -> None:
 
 
 async def _run(settings: Settings, folder: Path) -> int:
-    """Rebuild into a folder; how many events that were."""
+    """Rebuild into a folder; returns the number of events."""
     async with wiring.open_stores(settings, "chore", create=False) as source:
         with alone(folder) as only:
             if not only:
@@ -76,14 +76,14 @@ async def _run(settings: Settings, folder: Path) -> int:
                 with Environment(folder) as target, console.counting("events done") as progress:
                     return await rebuild_from(source, target, progress)
             except Conflict:
-                if is_new:  # it is of no use as it is, and a backup may be restored there
+                if is_new:  # the new store is useless; remove it, so that a backup may be restored there
                     for name in (STORE_FILE, f"{STORE_FILE}-lock", JOURNAL_FILE):
                         (folder / name).unlink(missing_ok=True)
                 raise
 
 
 async def rebuild_from(source: OpenStores, target: Environment, progress: Callable[[int], None]) -> int:
-    """Rebuild from a store that others may write to: meanwhile its log is kept from where the target is."""
+    """Rebuild from a store that servers may write to. A lease keeps its log from the target's position on."""
     keeping = Keeping(source.log, f"rebuild/{secrets.token_hex(4)}", wall_ms)
     environment = source.of_folder("a rebuild").environment
 

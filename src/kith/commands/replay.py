@@ -1,9 +1,9 @@
 """`kith replay`: plays a file of real activity against a running server, and reports how the server kept up.
 
-A line is `actor target unix_seconds kind`, in time order, as in the SNAP Higgs data: MT (the actor mentions the target
-in a post), RT (shares the target's newest post), RE (answers it with a comment). A target without a post makes one
-first. Some posts are watched: when does a follower's home show them? Limit: IN_FLIGHT_MAX requests at a time. If the
-server or this machine is too slow for the speed, the report says how far it fell behind.
+A line is `actor target unix_seconds kind`, in time order, as in the SNAP Higgs data. Kinds: MT (the actor mentions the
+target in a post), RT (shares the target's newest post), RE (comments on it). A target without a post makes one first.
+For some posts, the time until a follower's home shows them is measured. At most IN_FLIGHT_MAX requests are in flight.
+If the server or this machine is too slow for the speed, the report says how far the replay fell behind.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ commands = typer.Typer()
 KINDS = ("MT", "RT", "RE")
 IN_FLIGHT_MAX = 256
 WATCHED_MAX = 16
-"""Posts watched at a time; each costs a read every POLL_S."""
+"""Posts whose way to a home is measured at a time; each costs a read every POLL_S."""
 POLL_S, GIVEN_UP_S = 0.02, 10.0
 _WORDS = "did you see this they found it at last what a day nobody knew and now everyone talks of it".split()  # noqa: SIM905
 
@@ -72,7 +72,7 @@ class Action(NamedTuple):
 
 
 class ReplayReport(msgspec.Struct):
-    """What happened. `latency_ms`: by operation. `visible_ms`: from a post's answer till a follower's home had it."""
+    """Results. `latency_ms`: by operation. `visible_ms`: from a post's answer until a follower's home showed it."""
 
     seconds: float = 0.0
     actions: int = 0
@@ -83,7 +83,7 @@ class ReplayReport(msgspec.Struct):
 
 
 def actions(file: Path) -> Iterator[Action]:
-    """The actions of a file; BadRequest names the first line that is none."""
+    """The actions of a file. Errors: BadRequest names the first malformed line."""
     for number, line in enumerate(lines(file), 1):
         parts = line.split()
         if not parts or parts[0].startswith(b"#"):
@@ -96,7 +96,7 @@ def actions(file: Path) -> Iterator[Action]:
 
 
 class Player:
-    """Plays actions over HTTP. `progress` gets how many are begun, and the file's time of the last."""
+    """Plays actions over HTTP. `progress` gets the number of started actions, and the file's time of the last one."""
 
     def __init__(
         self, http: httpx.AsyncClient, *, speed: float, watch_share: float, progress: Callable[[int, int], None]
@@ -109,7 +109,7 @@ class Player:
         self.report = ReplayReport()
 
     async def play(self, what: Iterable[Action]) -> ReplayReport:
-        """Play actions at the speed asked, each at its time, or as soon after it as possible."""
+        """Play actions at the requested speed: each at its time, or as soon after it as possible."""
         report, started, first = self.report, time.perf_counter(), None
         tasks: set[asyncio.Task[None]] = set()
         try:
@@ -135,7 +135,7 @@ class Player:
         return report
 
     def _start(self, work: Coroutine[None, None, None], among: set[asyncio.Task[None]]) -> None:
-        """Run it as a task, kept in `among` until it ends."""
+        """Run it as a task that is kept in `among` until it ends."""
         task = asyncio.create_task(work)
         among.add(task)
         task.add_done_callback(among.discard)
@@ -156,7 +156,7 @@ class Player:
             await self._ask("comment", action.actor, f"/posts/{post}/comments", {"text": self._text()})
 
     async def _first_post(self, author: int) -> str | None:
-        """The author's first post, made once however many ask for it at a time."""
+        """The author's first post; concurrent calls share one request."""
         if author not in self._making:
             self._making[author] = asyncio.create_task(self._post(author, []))
         made = await self._making[author]
@@ -174,7 +174,7 @@ class Player:
         return post
 
     async def _watch(self, author: int, post: str, since: float) -> None:
-        """Read the home of a follower until the post is there; note how long that took."""
+        """Poll the home of a follower until it shows the post, and record the time that took."""
         answer = await self._ask("followers", author, f"/users/{author}/followers?limit=1", method="GET")
         if answer is None or not answer.json()["items"]:
             return
@@ -190,7 +190,7 @@ class Player:
     async def _ask(
         self, name: str, user: int | None, path: str, body: object = None, method: str = "POST"
     ) -> httpx.Response | None:
-        """Send one request, and note how long it took; None where it failed, which the report counts."""
+        """Send one request and record its latency; None where it failed, which the report counts."""
         headers = {} if user is None else {"x-kith-user": str(user)}
         started = time.perf_counter()
         try:
@@ -216,7 +216,7 @@ def _code(answer: httpx.Response) -> str:
     try:
         return str(answer.json()["error"]["code"])
     except (ValueError, KeyError, TypeError):
-        return "not from Kith"  # something in between
+        return "not from Kith"  # for example from a proxy
 
 
 async def replay(
@@ -225,7 +225,7 @@ async def replay(
 ) -> ReplayReport:  # fmt: skip
     """Play a file against the server at `url`. Errors: BadRequest; Unauthorized; Unavailable where nobody answers."""
     limits = httpx.Limits(max_connections=IN_FLIGHT_MAX, max_keepalive_connections=IN_FLIGHT_MAX)
-    headers = {b"authorization": f"Bearer {key}".encode()}  # bytes: as text, ASCII alone is taken
+    headers = {b"authorization": f"Bearer {key}".encode()}  # bytes, because httpx refuses text that is not ASCII
     try:
         client = httpx.AsyncClient(base_url=f"{url}/api/v1", headers=headers, limits=limits, timeout=10)
     except httpx.InvalidURL as error:
@@ -247,7 +247,7 @@ async def replay(
 
 
 def rows(report: ReplayReport) -> list[list[str]]:
-    """The report as a table: what, how many a second, p50, p99 and the longest, in ms."""
+    """Rows of the report: operation, number a second, then p50, p99 and longest in ms."""
     timed = {**report.latency_ms, "visible in a follower's home": report.visible_ms}
     return [
         [name, *(f"{value:,.1f}" for value in (len(ms) / report.seconds, *np.percentile(ms, [50, 99, 100])))]

@@ -1,4 +1,4 @@
-"""`kith serve`: the API and the workers, until it is stopped. `kith api`: the API alone."""
+"""`kith serve`: runs the API and the workers until stopped. `kith api`: runs the API alone."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ def serve(
 def run_api(
     data: Data = None, host: Host = None, port: Port = None, workers: Workers = None, api_key: ApiKey = None
 ) -> None:
-    """Serve the API alone; `kith worker` runs the rest, here or on other machines."""
+    """Serve the API alone; `kith worker` runs the workers, here or on other machines."""
     _serve({"data": data, "host": host, "port": port, "workers": workers}, api_key, alone=True)
 
 
 @commands.command(children.API, hidden=True)
 def run_api_process() -> None:
-    """An API process of `kith serve`, which started it."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal sends it to all processes; the supervisor handles it
+    """An API process; `kith serve` starts it."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal sends SIGINT to all processes; the supervisor handles it
     server.run(processes.settings_of_process(), socket.socket(fileno=int(os.environ[processes.SOCKET_VARIABLE])))
 
 

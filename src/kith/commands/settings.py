@@ -1,4 +1,4 @@
-"""`kith settings`: every setting with its value, default and meaning. The table of them is `run.config.Settings`."""
+"""`kith settings`: prints every setting with its value, default and meaning; `run.config.Settings` defines them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ commands = typer.Typer()
 
 @commands.command()
 def settings(data: Data = None) -> None:
-    """Every setting with its value, default and meaning."""
+    """Print every setting with its value, default and meaning."""
     console, rows = Console(highlight=False), config.table(config.load({"data": data}))
     if console.width >= TABLE_CHARS:
         table = Table(Column("setting", no_wrap=True), "value", "default", "meaning")

@@ -1,4 +1,4 @@
-"""`kith standby`: a second machine a moment behind the first. What makes it the first is in `promote`."""
+"""`kith standby`: keeps a replica of a primary and serves reads from it. `promote` makes it the primary."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ def run_standby(
         str, typer.Option("--api-key", envvar=_KEY, help="A server key of the primary, to begin with.")
     ] = "",
 ) -> None:
-    """Keep a second data folder a moment behind the primary's, media included, and serve reads of it until stopped.
+    """Keep a data folder a moment behind the primary's, media included, and serve reads from it until stopped.
 
-    Made the primary by `kith promote`, it goes on as one.
+    After `kith promote` it continues as the primary.
     """
     flags = {"data": data, "host": host, "port": port, "workers": workers}
     settings = config.load(flags)
@@ -70,5 +70,5 @@ def run_follow(data: Data = None) -> None:
 
 
 def _become(*command: str) -> None:
-    """Go on as another command, in this process."""
+    """Replace this process with another `kith` command."""
     os.execv(sys.executable, processes.command_line(*command))  # noqa: S606

@@ -1,4 +1,4 @@
-"""`kith suggest`: computes people to follow for everyone, beside servers that run or without."""
+"""`kith suggest`: computes suggestions of whom to follow for every user, whether servers run or not."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from kith.suggestions.batch import BatchObserver, BatchResult, suggest_everyone
 
 commands = typer.Typer()
 _NICE = 10
-"""Lowers the priority of long work beside a server."""
+"""Niceness of this long computation, so that it does not slow a server on the same machine."""
 
 
 @commands.command("suggest")
 def run_suggest(data: Data = None) -> None:
-    """Compute suggestions for everyone, at low priority. Killed at any point, the same command goes on there."""
+    """Compute suggestions for every user, at low priority. If it is interrupted, the same command resumes it."""
     os.nice(_NICE)
     with _users_bar() as report:
         done = suggest_all(config.load({"data": data}), report)
@@ -37,7 +37,7 @@ def run_suggest(data: Data = None) -> None:
 
 
 def suggest_all(settings: Settings, report: BatchObserver) -> BatchResult:
-    """Compute suggestions for everyone; servers that run use them at once. One run at a time, wherever."""
+    """Compute suggestions for every user; running servers use them at once. A lease allows one run at a time."""
 
     async def run() -> BatchResult:
         async with (
@@ -59,7 +59,7 @@ def suggest_all(settings: Settings, report: BatchObserver) -> BatchResult:
 
 
 class _UsersBar:
-    """Counts the users, then goes through them. See `suggestions.batch.BatchObserver`."""
+    """Shows the counting of users, then the progress through them. See `suggestions.batch.BatchObserver`."""
 
     def __init__(self, bars: Progress) -> None:
         self._bars = bars

@@ -23,7 +23,7 @@ def token(
     hours: Annotated[int, typer.Option("--hours", min=1, max=24 * 365, help="How long a user token holds.")] = 24,
     data: Data = None,
 ) -> None:
-    """Sign a user token as your app would, or make a server key, which servers let in within seconds."""
+    """Sign a user token as your app would, or make a server key, which servers accept within seconds."""
     if (user is None) == (not server):
         raise BadRequest("say either --user ID or --server")
     settings = config.load({"data": data})

@@ -1,4 +1,4 @@
-"""`kith worker NAME...`: consumers of the event log, or what makes backups, in this process."""
+"""`kith worker NAME...`: runs consumers of the event log, or scheduled backups, in this process."""
 
 from __future__ import annotations
 

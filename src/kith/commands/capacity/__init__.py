@@ -1,10 +1,10 @@
 """`kith plan`: what a community of a given size needs, on one machine and on a cluster.
 
-`inputs` holds the demand and the assumptions with their sources, `arithmetic` makes the plan: `embedded`, one
-machine, saying plainly what breaks when it is not enough, and `cluster`, nodes by role. `article` does the
-published arithmetic of a system of 500 million users again, with a verdict on each line. `docs/capacity.md`
-shows both. `notifications` and `article_003` do the same for mentions; `docs/capacity-of-mentions.md` shows them.
-Nothing here reads, writes or prints.
+`inputs` holds the demand and the assumptions with their sources. `arithmetic` makes the plan: `embedded` is one
+machine, with the limits that it breaks, and `cluster` is nodes by role. `article` recomputes the published arithmetic
+of a system of 500 million users, with a verdict on each line; `docs/capacity.md` shows plan and verdicts.
+`notifications` and `article_003` do the same for mentions; `docs/capacity-of-mentions.md` shows them.
+Nothing here does I/O.
 """
 
 from kith.commands.capacity.arithmetic import (

@@ -1,6 +1,6 @@
-"""From a demand to disks, memory, cores, machines and a monthly bill. Pure arithmetic, decimal units.
+"""Computes disks, memory, cores, machines and a monthly bill from a demand. Pure arithmetic, decimal units.
 
-Not planned here: media, and machines kept idle for the loss of a site.
+Not planned here: media, and idle machines for the loss of a site.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ MONTH_S = 730 * 3600
 
 
 class Storage(msgspec.Struct, frozen=True):
-    """Bytes, copies included. `ids_bytes` is the floor: bare ids, both directions, one copy; not in the total.
-    `notices_bytes`: what inboxes tell.
+    """Bytes, copies included. `ids_bytes` is a lower bound: bare ids, both directions, one copy; not in the total.
 
-    `disk_bytes` is what to buy: the total with the room that must stay free. `largest_list_bytes` is the
-    longest list, one copy of one direction; in the cluster it is cut into `largest_list_partitions`.
+    `notices_bytes`: notifications in inboxes.
+    `disk_bytes` is what to buy: the total plus the space that must stay free. `largest_list_bytes` is the
+    longest list, one copy of one direction; in the cluster it is split into `largest_list_partitions`.
     """
 
     edges: float
@@ -35,13 +35,13 @@ class Storage(msgspec.Struct, frozen=True):
 
     @property
     def total_bytes(self) -> float:
-        """Edges, log, posts, and what inboxes tell."""
+        """Bytes of edges, log, notifications and posts."""
         return self.edges_bytes + self.log_bytes + self.notices_bytes + self.posts_bytes
 
 
 class Memory(msgspec.Struct, frozen=True):
-    """Bytes, copies included. `filter_bytes`: 0 where there is none, as it does not fit. `total_bytes` is what to buy:
-    with base and the share that must stay free.
+    """Bytes, copies included. `filter_bytes`: 0 where the filter does not fit. `total_bytes` is what to buy: with the
+    base memory and the share that must stay free.
     """
 
     hot_bytes: float
@@ -59,7 +59,7 @@ class Network(msgspec.Struct, frozen=True):
 
 
 class Bound(msgspec.Struct, frozen=True):
-    """One limit of the one machine."""
+    """One limit of the single machine."""
 
     name: str
     needed: float
@@ -85,7 +85,7 @@ class EmbeddedPlan(msgspec.Struct, frozen=True):
 
 
 class Role(msgspec.Struct, frozen=True):
-    """Nodes of one kind, and which need decides their number: cores, memory, disk or copies."""
+    """Nodes of one kind. `decided_by`: the need that sets their number: cores, memory, disk or copies."""
 
     name: str
     nodes: int
@@ -110,7 +110,7 @@ class ClusterPlan(msgspec.Struct, frozen=True):
 
 
 class CapacityPlan(msgspec.Struct, frozen=True):
-    """Both answers, and in words what they rest on."""
+    """The plans for one machine and for a cluster, and their assumptions in words."""
 
     demand: Demand
     embedded: EmbeddedPlan
@@ -119,7 +119,7 @@ class CapacityPlan(msgspec.Struct, frozen=True):
 
 
 def plan(demand: Demand, given: Assumptions | None = None) -> CapacityPlan:
-    """What `demand` needs, on one machine and on a cluster. Pure."""
+    """Plan what `demand` needs, on one machine and on a cluster. Pure."""
     given = given or Assumptions()
     return CapacityPlan(demand, _embedded(demand, given), _cluster(demand, given), spelled_out(demand, given))
 
@@ -209,14 +209,14 @@ def _cluster(demand: Demand, given: Assumptions) -> ClusterPlan:
 
 
 def _past_filter(demand: Demand, given: Assumptions) -> tuple[float, float]:
-    """Checks a second that the filter does not end, and those of them that the cache does not either."""
+    """Checks a second that pass the filter, and the part of them that misses the cache."""
     ended = given.filter_no_share if filter_of_node(demand, given) else 0.0
     asked = demand.checks_per_s * (1 - ended)
     return asked, asked * (1 - given.cache_hit_share)
 
 
 def _cluster_cores(demand: Demand, given: Assumptions) -> tuple[float, float, float, float]:
-    """Busy cores of instances, cache, store and log. Every copy writes; a read asks one."""
+    """Busy cores of instances, cache, store and log. A write costs every copy, a read one."""
     asked, missed = _past_filter(demand, given)
     ended = demand.checks_per_s - asked
     batched = ended * demand.batched_share
@@ -242,11 +242,11 @@ def _cluster_cores(demand: Demand, given: Assumptions) -> tuple[float, float, fl
 
 
 def _internal(demand: Demand, given: Assumptions) -> float:
-    """Bytes a second between nodes: events and rows to every replica, answers of cache and store."""
+    """Bytes a second between nodes: events and rows to every replica, and answers of cache and store."""
     asked, missed = _past_filter(demand, given)
     writes = demand.writes_per_s + demand.posts_per_s * given.post_writes
     written = writes * demand.replicas * (given.event_bytes + 2 * given.row_bytes)
-    written += demand.deliveries_per_s * 2 * given.id_bytes * given.cache_copies  # a post, and whose timeline it is
+    written += demand.deliveries_per_s * 2 * given.id_bytes * given.cache_copies  # ids of post and reader
     read = asked * given.cached_member_bytes + missed * given.row_bytes + demand.pages_per_s * given.page_bytes
     return written + read + demand.homes_per_s * (given.home_bytes + given.timeline_bytes)
 
@@ -254,7 +254,7 @@ def _internal(demand: Demand, given: Assumptions) -> float:
 def _role(
     name: str, least: int, *, cores: float, memory: float = 0.0, disk_bytes: float = 0.0, given: Assumptions
 ) -> Role:
-    """As many nodes as the scarcest of cores, memory and disk asks for, and `least` of them."""
+    """As many nodes as cores, memory or disk need, whichever needs most; at least `least`."""
     cores = cores / given.core_use_max
     usable = given.node_memory_bytes * given.memory_use_max - given.base_memory_bytes
     wanted = {
@@ -282,18 +282,18 @@ def _callers(demand: Demand, given: Assumptions) -> tuple[float, float]:
 
 
 def _log_bytes(demand: Demand, given: Assumptions) -> float:
-    """One copy of the log; it grows with the average rate, not with the peak."""
+    """Bytes of one copy of the log; it grows with the average rate, not with the peak."""
     writes = demand.writes_per_s + demand.posts_per_s * given.post_writes
     return writes / given.peak_factor * DAY_S * demand.log_days * given.event_bytes
 
 
 def _notices_bytes(demand: Demand, given: Assumptions) -> float:
-    """One copy of what inboxes tell."""
+    """Bytes of one copy of the notifications."""
     return demand.notices_per_s / given.peak_factor * DAY_S * given.notice_days * given.notice_bytes
 
 
 def _posts_bytes(demand: Demand, given: Assumptions) -> float:
-    """One copy of the posts."""
+    """Bytes of one copy of the posts."""
     return demand.posts_per_s / given.peak_factor * DAY_S * given.post_days * given.post_bytes
 
 

@@ -1,7 +1,7 @@
-"""The arithmetic of article 000 ("social graph at 500M users"), done again line by line.
+"""Recomputes the arithmetic of article 000 ("social graph at 500M users") line by line.
 
-Each row holds a quantity, what the article says of it, what its own givens make of it, and a verdict. Where
-the article needs a figure that it does not give, the row names the source. `docs/capacity.md` shows them all.
+Each row has a quantity, the article's figure, the figure that follows from the article's own inputs, and a verdict.
+Where the article needs a figure that it does not give, the row names the source. `docs/capacity.md` shows all rows.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import msgspec
 
 DAY_S = 86_400
 
-# The article's givens.
+# Inputs that the article gives.
 USERS = 500_000_000
 FOLLOWS = 400  # average following and follower count
 EDGES = USERS * FOLLOWS
@@ -30,12 +30,13 @@ FILTER_BITS = -math.log(0.001) / math.log(2) ** 2  # a key, at 0.1% false positi
 # Not in the article.
 REDIS_MEMBER = 68  # bytes in a set of more than 512 members: measured, Redis 6.2.14, sets of 5,000 64-bit ids
 SQL_ROW = 24 + 4 + 2 * ID  # PostgreSQL: tuple header, line pointer, two bigints
-RAM_USD = 2.5  # a GB and month, as kith.commands.capacity.Assumptions
+RAM_USD = 2.5  # per GB and month, as in kith.commands.capacity.Assumptions
 
 
 class ClaimVerdict(StrEnum):
-    """right: the product holds. wrong: it does not. inconsistent: two of its figures disagree. missing: a
-    consequence of its design that it leaves out."""
+    """right: the article's figure follows from its inputs. wrong: it does not. inconsistent: two of its figures
+    disagree. missing: a consequence of its design that it leaves out.
+    """
 
     RIGHT = "right"
     WRONG = "wrong"
@@ -47,7 +48,7 @@ RIGHT, WRONG, INCONSISTENT, MISSING = ClaimVerdict
 
 
 class ArticleRow(msgspec.Struct, frozen=True):
-    """One quantity. `value` is ours in `unit` (decimal: 1 MB is 10**6 bytes); `article` is as it is printed."""
+    """One quantity. `value`: our figure in `unit` (decimal: 1 MB is 10**6 bytes). `article`: its figure as printed."""
 
     quantity: str
     article: str
@@ -58,12 +59,12 @@ class ArticleRow(msgspec.Struct, frozen=True):
 
     @property
     def ours(self) -> str:
-        """`value` for people: three digits and a prefix, such as `1.16 M/s` or `360 GB`."""
+        """`value` as text: three digits and a prefix, such as `1.16 M/s` or `360 GB`."""
         return in_words(self.value, self.unit)
 
 
 def article_000() -> list[ArticleRow]:
-    """Every checkable figure of the article, in its order of subject."""
+    """Every checkable figure of the article, by subject in the article's order."""
     return [*_traffic(), *_storage(), *_shards(), *_redis(), *_filter(), *_network(), *_compute(), *_walks()]
 
 
@@ -82,7 +83,7 @@ def in_words(value: float, unit: str) -> str:
     return f"{number} {unit}" if unit.isalpha() and unit != "x" else f"{number}{unit}"
 
 
-# A table, laid out by hand: quantity, article, ours, unit, verdict, and why below.
+# A table that is formatted by hand: quantity, article, ours, unit, verdict, and below them the reason.
 # fmt: off
 def _traffic() -> list[ArticleRow]:
     return [

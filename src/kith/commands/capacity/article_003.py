@@ -1,10 +1,10 @@
-"""The arithmetic of article 003 ("mentions of celebrities") done again line by line, as `article` does 000's."""
+"""Recomputes the arithmetic of article 003 ("mentions of celebrities") line by line, as `article` does for 000."""
 
 from __future__ import annotations
 
 from kith.commands.capacity.article import DAY_S, INCONSISTENT, MISSING, RIGHT, WRONG, ArticleRow
 
-# The article's givens.
+# Inputs that the article gives.
 FOLLOWERS = 100_000_000
 ACTIVE = 0.05
 MENTIONS = 500  # a second, at peak
@@ -21,7 +21,7 @@ _TASKS = FOLLOWERS / CHUNK
 
 # fmt: off
 def article_003() -> list[ArticleRow]:
-    """Every figure of the article's cost model and capacity estimate, in its order."""
+    """Every figure of the article's cost model and capacity estimate, in the article's order."""
     return [*_an_event(), *_the_peak(), *_kept()]
 
 

@@ -1,4 +1,4 @@
-"""What a plan starts from: the caller's demand, and every number that is taken for granted."""
+"""The inputs of a plan: the caller's demand, and all assumptions."""
 
 from __future__ import annotations
 
@@ -11,48 +11,50 @@ from kith.core.errors import BadRequest
 
 
 class Assumptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What the plan takes for granted. Decimal units. Replace what you have measured yourself.
+    """Assumptions of a plan, with their sources. Decimal units. Replace those that you have measured yourself.
 
-    Bytes, of one edge in both directions unless said otherwise:
-    edge_bytes: the whole data folder after an import; budget `store-size`.
-    id_bytes: 64-bit ids. event_bytes: one log event; article 000.
-    row_bytes: Cassandra, one direction, before replication. A list row (16 B of clustering key, 9 B of state
-    and version, some 15 B of header, timestamps and index) and a row as large for the lookup of a pair.
+    Sizes in bytes:
+    edge_bytes: an edge, both directions, as its share of the data folder after an import; budget `store-size`.
+    id_bytes: a 64-bit id. event_bytes: one log event; article 000.
+    row_bytes: an edge in Cassandra, one direction, before replication. A list row (16 B of clustering key, 9 B of state
+    and version, some 15 B of header, timestamps and index), and an equally large row for the lookup of a pair.
     partition_bytes_max: a Cassandra partition; DataStax's planning guide says 100 MB.
-    cached_member_bytes: a member of a Redis set; measured on 6.2.14: 67.7 above 512 members, 8.2 to 512.
-    request_bytes, response_bytes: a check or a write over HTTP; article 000. page_bytes: a page of 20 with
-    headers, home_bytes: of home. pair_in_bytes, pair_out_bytes: a pair in a batch, as JSON. timeline_bytes: one
-    user's, in memory or in Redis (operations.md; strings of up to 600 ids). notice_bytes: a row of an inbox, the
-    record, its claim and their events, by their lengths (see `MentionFigures`), for notice_days. post_bytes: a post of
-    125 characters and its edge, in a data folder (20,000 of them, by a script); of post_days.
+    cached_member_bytes: a member of a Redis set; measured on 6.2.14: 67.7 above 512 members, 8.2 up to 512.
+    request_bytes, response_bytes: a check or a write over HTTP; article 000.
+    page_bytes: a page of 20 ids with headers. home_bytes: a page of home.
+    pair_in_bytes, pair_out_bytes: a pair in a batch, as JSON.
+    timeline_bytes: a timeline, in memory or in Redis (operations.md; strings of up to 600 ids).
+    notice_bytes: an inbox row, its record, claim and their events, by their lengths (see `MentionFigures`); kept for
+    notice_days. post_bytes: a post of 125 characters and its edge, in a data folder (measured over 20,000 posts); kept
+    for post_days.
 
-    Rates of one core, embedded: checks 30,000 over HTTP and 400,000 in batches, pages 2,000 (budgets `check-http`,
-    `check-batch`, `home`); writes 5,000, half of budget `follow-http` on two cores; first pages of home 1,150, posts
-    3,200, deliveries of fan-out 2.9 M (measured: `kith bench home`, `post-create`, `fanout`).
+    Rates a second of one core, embedded: 30,000 checks over HTTP, 400,000 in batches, 2,000 pages (budgets
+    `check-http`, `check-batch`, `home`); 5,000 writes, half of budget `follow-http` on two cores; 1,150 first pages of
+    home, 3,200 posts, 2.9 M deliveries of fan-out (measured: `kith bench home`, `post-create`, `fanout`).
 
-    Rates of one core, in the cluster, measured by the processor time of each process while `kith bench cluster-follow`,
-    `cluster-check`, `cluster-home` and `cluster-fanout` ran, one copy of everything, two cores of an AMD EPYC; other
-    machines gave half. Of the instances: checks past the filter 16,000 (62 us), writes 870 (owners, notices and
-    all who read the log included), homes 400, deliveries 2.5 M
-    (what was left of two cores beside Redis). Of the cache: looks 60,000, deliveries 600,000. Of the store, each
-    copy: reads 10,000 (25,000 where many come at once, 3,000 where few do), writes 1,600, homes 600. Of the log, each
-    copy: writes 5,000. post_writes: a post counts as so many writes, by its statements (12, a follow 8).
+    Rates a second of one core, in the cluster: from the processor time of each process during `kith bench
+    cluster-follow`, `cluster-check`, `cluster-home` and `cluster-fanout`, with one copy of everything, on two cores of
+    an AMD EPYC; other machines gave half. Instances: 16,000 checks past the filter (62 us each), 870 writes (including
+    owners, notices and all readers of the log), 400 homes, 2.5 M deliveries (with the part of two cores that Redis left
+    over). Cache: 60,000 lookups, 600,000 deliveries. Store, each copy: 10,000 reads (25,000 at high concurrency, 3,000
+    at low), 1,600 writes, 600 homes. Log, each copy: 5,000 writes. post_writes: a post counts as this many writes, by
+    its statements (12; a follow has 8).
 
-    Shares: hot_share of the edges gets most reads (article 000); filter_no_share of checks ends at the filter
-    (article 000: 60 to 70%) and cache_hit_share of the others in the cache (article 000). Use at most
-    core_use_max (article 000: scale out at 70%), memory_use_max, disk_use_max, and store_disk_use_max of a
-    Cassandra disk (compaction needs room; DataStax: 50 to 80%). peak_factor: peak over average (article 000).
+    Shares: hot_share of the edges gets most reads (article 000). filter_no_share of checks ends at the filter
+    (article 000: 60 to 70%), and cache_hit_share of the others in the cache (article 000). Utilization at most:
+    core_use_max (article 000: scale out at 70%), memory_use_max, disk_use_max, and store_disk_use_max of a Cassandra
+    disk (compaction needs space; DataStax: 50 to 80%). peak_factor: peak over average (article 000).
 
-    Each API process, one a core, has a whole filter of filter_edge_bytes an edge (1% of false positives, room for a
-    quarter more: decision 44), and two while a newer one takes over. Copies: a cached list in cache_copies, so that one
+    Copies: each API process, one a core, has a whole filter of filter_edge_bytes per edge (1% of false positives, a
+    quarter of spare room: decision 44), and two while it loads a newer one. A cached list has cache_copies, so that one
     may fail.
 
-    Machines: the one of `embedded` is a large server; its writes take turns, one LMDB writer at a time (measured: 7,460
-    durable follows in process, mean of 8 runs on 2 cores; decision 14). base_memory_bytes is for the system and
-    processes. A node of the cluster is a common cloud shape (16 cores, 128 GB, 3.75 TB NVMe).
+    Machines: the single machine is a large server. LMDB allows one writer at a time (measured: 7,460 durable follows a
+    second in process, mean of 8 runs on 2 cores; decision 14). base_memory_bytes is for the system and processes. A
+    node of the cluster is a common cloud shape (16 cores, 128 GB, 3.75 TB NVMe).
 
-    Prices, USD a month: round figures near on-demand list prices of large clouds in 2025; about half with a
-    term of years, less on rented hardware. traffic: between zones, per GB. No support, staff or backups.
+    Prices, USD a month: round figures near on-demand list prices of large clouds in 2025; about half with a term of
+    years, less on rented hardware. Traffic: between zones, per GB. Without support, staff or backups.
     """
 
     edge_bytes: float = 80
@@ -129,13 +131,12 @@ class Assumptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Demand(msgspec.Struct, frozen=True, kw_only=True):
-    """What the service must carry. Rates are of the busiest second.
+    """The load that the service must carry. Rates are of the busiest second.
 
-    degree_mean: follows of a user. degree_max: the longest list, as a rule a celebrity's followers.
-    batched_share: of the checks, those that come in batches. pages_per_s: lists read by page. homes_per_s: first
-    pages of home, posts_per_s: new posts, active_share: of the users, who have a timeline, to which posts of
-    those they follow are pushed. notices_per_s: what inboxes tell. log_days: how long the log is kept. replicas:
-    copies in the cluster's store and log.
+    degree_mean: average follows of a user. degree_max: the longest list, usually a celebrity's followers.
+    batched_share: share of the checks that come in batches. pages_per_s: pages of lists. homes_per_s: first pages of
+    home. posts_per_s: new posts. active_share: share of the users who have a timeline, to which posts are pushed.
+    notices_per_s: notifications. log_days: days that the log is kept. replicas: copies in the cluster's store and log.
     Errors: BadRequest for a negative number, a share above 1, or a list longer than there are users.
     """
 
@@ -168,22 +169,22 @@ class Demand(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def edges(self) -> float:
-        """Follows in all."""
+        """Number of follows."""
         return self.users * self.degree_mean
 
     @property
     def timelines(self) -> float:
-        """How many users have one."""
+        """Number of users who have a timeline."""
         return self.users * self.active_share
 
     @property
     def deliveries_per_s(self) -> float:
-        """Posts that reach a timeline: authors have as many followers, on average, as users follow."""
+        """Posts written to timelines a second. An author has as many followers, on average, as a user follows."""
         return self.posts_per_s * self.degree_mean * self.active_share
 
 
 def _asked(name: str) -> str:
-    """How the command calls a number of the demand."""
+    """The command's option for a field of the demand."""
     options = {"degree_mean": "degree", "degree_max": "largest", "active_share": "timelines"}
     return options.get(name, name.removesuffix("_per_s"))
 
@@ -194,7 +195,7 @@ def per_second(count_per_day: float, peak_factor: float = 2.0) -> float:
 
 
 def filter_of_node(demand: Demand, given: Assumptions) -> float:
-    """Bytes of the filters of a node's processes; 0 where they do not fit it: there are none then."""
+    """Bytes of the filters of a node's processes; 0 where they do not fit, because then there are none."""
     filters = 2 * demand.edges * given.filter_edge_bytes * given.node_cores
     return filters if filters <= given.node_memory_bytes * given.memory_use_max - given.base_memory_bytes else 0.0
 
@@ -206,11 +207,11 @@ ARTICLE_DEMAND = Demand(
     checks_per_s=per_second(50e9),
     writes_per_s=per_second(5e9),
 )
-"""The demand of article 000, with the peak that it names (twice the average) really applied."""
+"""The demand of article 000, with its stated peak (twice the average) applied, which the article forgets."""
 
 
 def spelled_out(demand: Demand, given: Assumptions) -> tuple[str, ...]:
-    """What a plan of `demand` rests on, a line each."""
+    """The assumptions behind a plan of `demand`, one a line."""
     has_filter = bool(filter_of_node(demand, given))
     return (
         f"rates are of the busiest second, {given.peak_factor:g} times the average; log and traffic use the average",

@@ -1,7 +1,7 @@
-"""What a mention of an account costs by each way of telling its followers, and what the busiest second needs.
+"""Computes what a mention costs by push, pull and hybrid notification of followers, and what the busiest second needs.
 
-Push writes a row for every follower, pull none, hybrid one for those who were here lately; who has no row finds the
-mention when they open their inbox. Rows are pointers: the notice is stored once, whoever is told of it. Pure.
+Push writes an inbox row for every follower, pull for none, hybrid for followers who were active recently. A follower
+without a row finds the mention when they open their inbox. Rows are pointers to the notice, which is stored once. Pure.
 """
 
 from __future__ import annotations
@@ -21,9 +21,11 @@ _DAY_S = 86_400
 
 
 class MentionDemand(msgspec.Struct, frozen=True, kw_only=True):
-    """The default is article 003's peak. `active_share`: of the followers, who were here within a day. `asking_share`:
-    of these, who asked to be told of mentions of whom they follow; Kith tells nobody else. `peak_share`: what a day
-    has on average, of the peak.
+    """Mentions to plan for; the default is article 003's peak.
+
+    `active_share`: share of the followers who were active within a day. `asking_share`: share of these who asked for
+    notifications of mentions of accounts that they follow; Kith notifies nobody else. `peak_share`: a day's average
+    rate as a share of the peak.
     """
 
     followers: int = 100_000_000
@@ -35,7 +37,7 @@ class MentionDemand(msgspec.Struct, frozen=True, kw_only=True):
     kept_days: int = 90
 
     def __post_init__(self) -> None:
-        """BadRequest where a number makes no sense."""
+        """Check the numbers. Errors: BadRequest."""
         shares = (self.active_share, self.asking_share, self.peak_share)
         if self.followers < 1 or not all(0 <= share <= 1 for share in shares):
             raise BadRequest("there is at least one follower, and shares go from 0 to 1")
@@ -44,12 +46,12 @@ class MentionDemand(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class MentionFigures(msgspec.Struct, frozen=True, kw_only=True):
-    """Measured of Kith on one core; replace what you have measured yourself.
+    """Figures of Kith measured on one core; replace those that you have measured yourself.
 
     row_bytes, core_rows_per_s: decision 25. notice_bytes: the record, its claim and their events in the log, by their
-    lengths. core_ids_per_s: followers that a walk reads and asks for their activity and preferences; `kith bench
-    mention`, three walks over 10 M in 24 s of which 0.7 s write rows, on a machine that was busy otherwise. walks: of
-    hybrid, one a tier. core_opens_per_s: pages of 50 over HTTP, with 1,000 accounts mentioned lately (decision 26).
+    lengths. core_ids_per_s: followers whose activity and preferences a walk looks up; from `kith bench mention`: three
+    walks over 10 M followers in 24 s, of which 0.7 s were spent writing rows, on a machine with other load. walks: of
+    hybrid, one per tier. core_opens_per_s: pages of 50 over HTTP, with 1,000 recently mentioned accounts (decision 26).
     """
 
     row_bytes: float = 15
@@ -61,7 +63,7 @@ class MentionFigures(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class MentionCost(msgspec.Struct, frozen=True, kw_only=True):
-    """One way. Cores are those of the busiest second, at the use that `Assumptions` allows."""
+    """Costs of one way. Cores are for the busiest second, at the utilization that `Assumptions` allows."""
 
     way: TellingWay
     rows_per_event: float
@@ -84,7 +86,7 @@ MENTION_LINES = (
     ("stored", "stored_bytes", "B"),
     ("USD a month", "usd_month", ""),
 )
-"""How a cost is shown: a name, the field of `MentionCost`, its unit."""
+"""Lines of the printed table: label, field of `MentionCost`, unit."""
 
 
 def mention_costs(
@@ -98,7 +100,7 @@ def mention_costs(
 
 def _cost(way: TellingWay, demand: MentionDemand, figures: MentionFigures, assumed: Assumptions) -> MentionCost:
     reached = {"push": 1.0, "pull": 0.0, "hybrid": demand.active_share}[way]
-    rows = demand.followers * reached * demand.asking_share + 1  # the account itself is told each time
+    rows = demand.followers * reached * demand.asking_share + 1  # the account itself is always notified
     looked_at = demand.followers * {"push": 1, "pull": 0, "hybrid": figures.walks}[way]
     size = rows * figures.row_bytes + figures.notice_bytes
     cores_an_event = rows / figures.core_rows_per_s + looked_at / figures.core_ids_per_s

@@ -1,7 +1,7 @@
 """`kith demo`: a living community on a running server. A client of the API; nothing here is used by the service.
 
-Files: `command` · `stage` (load, serve, show, stop) · `people` (the cast, around the most followed user) · `presence`
-(who was online lately) · `script` (what they do, decided purely) · `words` and `pictures` (what they say and show,
-from seeds) · `filling` (the script, over HTTP) · `questions` (asked and answered) · `living` (what goes on while it
-serves) · `asking` (one request).
+Files: `command` · `stage` (loads, serves, shows, stops) · `people` (chooses the cast around the most followed user) ·
+`presence` (which followers count as recently online) · `script` (decides purely what the cast does) · `words` and
+`pictures` (texts and images from seeds) · `filling` (plays the script over HTTP) · `questions` (asks the twelve
+questions) · `living` (activity afterwards, until Ctrl-C) · `asking` (sends one request).
 """

@@ -1,6 +1,6 @@
-"""One request of the demo: sent with the server key for a user, and timed. A failure is an error that ends the demo.
+"""Sends and times the demo's requests: with the server key, on behalf of a user. A failed request ends the demo.
 
-Like an app's backend, it sends each user's own read-your-writes token with that user's requests, and with no others.
+Like an app's backend, it sends each user's read-your-writes token with that user's requests only.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from kith.core.trust import trusted
 TIMEOUT_S = 10.0
 CONNECTIONS_MAX = 12
 SYSTEM = "system"
-"""As the user of a request: the back office, which sees everybody."""
+"""The user of a request by the back office, which may see everything."""
 _TOKEN = "Kith-Token"  # noqa: S105
 
 
 class Refused(KithError):
-    """The server said no. `status`: of HTTP."""
+    """The server refused a request. `status`: of HTTP."""
 
     def __init__(self, status: int, message: str) -> None:
         super().__init__(message)
@@ -29,14 +29,14 @@ class Refused(KithError):
 
 
 class Timing(NamedTuple):
-    """A request that was answered, and how long that took."""
+    """An answered request and its latency."""
 
     request: str  # such as `GET /feed`
     took_ms: float
 
 
 class DemoClient:
-    """Asks a server. `timings`: the requests since the list was last cleared."""
+    """Client of one server. `timings`: the requests since the list was last cleared."""
 
     def __init__(self, http: httpx.AsyncClient) -> None:
         self._http, self.url = http, http.base_url
@@ -47,7 +47,7 @@ class DemoClient:
         self, method: str, path: str, body: Any = None, *, user: int | str | None = None,
         picture: bytes | None = None, alt_text: str = "",
     ) -> Any:  # fmt: skip
-        """The answer's JSON, None where it has none. `user`: who acts, or SYSTEM. `picture`: sent as a form.
+        """Send a request; returns the answer's JSON, or None. `user`: who acts, or SYSTEM. `picture`: sent as a form.
 
         Errors: Refused, Unavailable.
         """
@@ -72,7 +72,7 @@ class DemoClient:
 
 
 def _said(answer: httpx.Response) -> str:
-    """An error answer in a line, also one that is not of Kith."""
+    """An error answer as one line of text, even if it does not come from Kith."""
     try:
         error = answer.json()["error"]
         return f"{answer.status_code} {error['code']}: {error['message']}"
@@ -81,7 +81,7 @@ def _said(answer: httpx.Response) -> str:
 
 
 def client(url: str, key: str) -> httpx.AsyncClient:
-    """Connections to the server at `url`."""
+    """An HTTP client of the server at `url`."""
     limits = httpx.Limits(max_connections=CONNECTIONS_MAX, max_keepalive_connections=CONNECTIONS_MAX)
     return httpx.AsyncClient(
         base_url=f"{url}/api/v1", headers={"authorization": f"Bearer {key}"}, timeout=TIMEOUT_S, limits=limits,

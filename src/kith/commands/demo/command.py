@@ -21,5 +21,5 @@ def run_demo(
     data: Annotated[str, typer.Option("--data", help="Data folder of the demo.")] = "kith-data/demo",
     once: Annotated[bool, typer.Option("--once", help="Stop after the twelve questions.")] = False,
 ) -> None:
-    """Load a community, serve it, let people post, answer twelve questions; then life goes on until Ctrl-C."""
+    """Load a community, serve it, let people post, answer twelve questions; then keep it active until Ctrl-C."""
     stage.run(config.load({"port": port, "data": data}), file, out, stay=not once)

@@ -1,6 +1,6 @@
 """Plays the script over the public API: many requests at a time, a post before its comments and likes, profiles last.
 
-A profile marks that its owner has posted. So a demo that was stopped in between plays the rest the next time.
+A profile marks that its owner has posted. So an interrupted demo plays the remaining parts the next time.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from kith.commands.demo.words import Person, Words
 
 T = TypeVar("T")
 UPLOADS_MAX = 4
-"""Pictures sent at a time; a server takes twice as many."""
+"""Most uploads in flight; a server takes twice as many."""
 
 
 class MadePost(NamedTuple):
-    """A post that was made."""
+    """A post that was created."""
 
     id: str
     author: Person
 
 
 class Filled(NamedTuple):
-    """What was made."""
+    """How much was created."""
 
     people: int
     posts: list[MadePost]
@@ -39,14 +39,14 @@ class Filled(NamedTuple):
 
 
 class Filler:
-    """Does what the script says."""
+    """Plays a script."""
 
     def __init__(self, asker: DemoClient) -> None:
         self._asker = asker
         self._sending, self._uploading = asyncio.Semaphore(CONNECTIONS_MAX), asyncio.Semaphore(UPLOADS_MAX)
 
     async def fill(self, cast: Cast, script: DemoScript, seed: int) -> Filled:
-        """Play a whole script: posts, then stories, then profiles."""
+        """Play the whole script: posts, then stories, then profiles."""
         made = await _all(self._publish(thread) for thread in script.posts)
         await _all(self.story(author, text) for author, text in script.stories)
         words = Words(seed)
@@ -62,7 +62,7 @@ class Filler:
         )
 
     async def post(self, new: ScriptedPost) -> MadePost:
-        """Make a post; its picture is uploaded first."""
+        """Create a post; its picture is uploaded first."""
         content: dict[str, object] = {"text": new.text}
         if new.link is not None:
             content["link"] = new.link
@@ -78,7 +78,7 @@ class Filler:
         return MadePost(answer["id"], new.author)
 
     async def comment(self, post: str, reply: ScriptedReply) -> None:
-        """Make a comment, and its likes."""
+        """Create a comment and its likes."""
         answer = await self._asker.ask("POST", f"/posts/{post}/comments", {"text": reply.text}, user=reply.author.id)
         for one in reply.liked_by:
             await self._asker.ask("POST", f"/comments/{answer['id']}/like", user=one.id)
@@ -88,7 +88,7 @@ class Filler:
         await self._asker.ask("POST", f"/posts/{post}/like", user=one.id)
 
     async def story(self, author: Person, text: str) -> None:
-        """Tell a story."""
+        """Create a story."""
         async with self._sending:
             await self._asker.ask("POST", "/stories", {"content": {"text": text}}, user=author.id)
 
@@ -108,7 +108,7 @@ class Filler:
 
 
 async def _all(work: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
-    """Do all of it at once; the first failure cancels the rest."""
+    """Run all of it concurrently; the first failure cancels the rest."""
     try:
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(one) for one in work]

@@ -1,7 +1,6 @@
-"""Life after the questions: somebody does something every PACE_S, and one reader's stream tells of it.
+"""Activity after the questions: every PACE_S somebody posts, comments or likes, and one reader's stream shows it.
 
-Only what `GET /feed/stream` tells that reader is printed. It ends when it is cancelled (Ctrl-C), or with the error of
-what failed.
+It prints only what `GET /feed/stream` sends to that reader. It runs until it is cancelled (Ctrl-C) or a request fails.
 """
 
 from __future__ import annotations
@@ -32,14 +31,14 @@ from kith.core.errors import Unavailable
 
 PACE_S = 0.5
 RECENT_MAX = 50
-"""How many of the newest posts get comments and likes."""
+"""Number of the newest posts that get comments and likes."""
 POSTS_SHARE, COMMENTS_SHARE, PICTURES_SHARE = 0.25, 0.3, 0.2
-"""Shares of what happens; the rest are likes. PICTURES_SHARE is of the posts."""
+"""Shares of the steps that are posts and comments; the rest are likes. PICTURES_SHARE is of the posts."""
 _NOT_FOUND = 404
 
 
 class Life:
-    """What the cast does from then on."""
+    """Acts for the cast, step by step."""
 
     def __init__(self, asker: DemoClient, cast: Cast, seed: int) -> None:
         self._asker, self._filler, self._cast = asker, Filler(asker), cast
@@ -47,20 +46,20 @@ class Life:
         self._recent: deque[MadePost] = deque(maxlen=RECENT_MAX)
 
     async def look(self) -> None:
-        """Take the posts that the reader sees now as the recent ones."""
+        """Load the posts that the reader sees now as the recent ones."""
         people = {one.id: one for one in self._cast.all}
         for post in reversed((await self._asker.ask("GET", LATEST, user=self._cast.reader.id))["posts"]):
             if int(post["author"]["id"]) in people:
                 self._recent.append(MadePost(post["id"], people[int(post["author"]["id"])]))
 
     async def run(self) -> None:
-        """A step every PACE_S, without end; a step that takes longer delays the next."""
+        """Do a step every PACE_S, without end; a step that takes longer delays the next."""
         while True:
             await asyncio.gather(self.step(), asyncio.sleep(PACE_S))
             self._asker.timings.clear()
 
     async def step(self) -> None:
-        """One post, comment or like. A post that was deleted meanwhile is left out from then on."""
+        """Create one post, comment or like. A post that was deleted meanwhile leaves the recent ones."""
         drawn = self._random.random()
         if drawn < POSTS_SHARE or not self._recent:
             picture = self._random.random() < PICTURES_SHARE
@@ -79,12 +78,12 @@ class Life:
             self._recent.remove(post)
 
     def author_of(self, post: int) -> str:
-        """Such as `Dana Brook's post`; by its number where it is not a recent one."""
+        """A post as text, such as `Dana Brook's post`; with its id if it is not a recent one."""
         return next((f"{made.author.name}'s post" for made in self._recent if int(made.id) == post), f"post {post}")
 
 
 async def live(asker: DemoClient, cast: Cast, url: str, key: str, seed: int, say: Callable[[str], Any]) -> None:
-    """Live until cancelled; `say` takes a line for each event. Errors: Refused, Unavailable."""
+    """Act and print events until cancelled; `say` gets a line for each event. Errors: Refused, Unavailable."""
     life = Life(asker, cast, seed)
     await life.look()
     try:
@@ -105,7 +104,7 @@ async def _listen(life: Life, cast: Cast, url: str, key: str, say: Callable[[str
 
 
 def in_words(event: FeedEvent, name: Callable[[int], str], author_of: Callable[[int], str]) -> str:
-    """An event of a stream in a line."""
+    """An event of a stream as one line of text."""
     match event:
         case NewPost():
             return f"new_post           {name(event.author_id)}: {quoted(event.preview)}"

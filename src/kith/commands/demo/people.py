@@ -1,8 +1,8 @@
-"""Who takes part: the most followed user (the star), one of their followers (the reader), others whom the reader
+"""Chooses the cast: the most followed user (the star), one of their followers (the reader), other users whom the reader
 follows, and more followers of the star (fans).
 
-Bounded, however large the community is: READERS_MAX followers are looked at, FOLLOWEES_MAX and FANS_MAX take part.
-Users with a profile that the demo did not write are left out.
+The work is bounded for any size of community: READERS_MAX followers are considered, FOLLOWEES_MAX and FANS_MAX take
+part. Users with a profile that the demo did not write are left out.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from kith.core.errors import BadRequest
 
 READERS_MAX, FOLLOWEES_MAX, FANS_MAX = 100, 24, 15
 FOLLOWING_MAX = 300
-"""A follower who follows more is chosen as the reader only if all others do too."""
+"""A follower who follows more users than this becomes the reader only if all others do too."""
 MARK = {"madeBy": "kith demo"}
 """Attributes of the profiles that the demo writes."""
 
 
 class Cast(NamedTuple):
-    """Everybody who takes part. `new`: those who have not posted yet."""
+    """Everybody who takes part. `new`: people who have not posted yet."""
 
     star: Person
     reader: Person
@@ -41,7 +41,7 @@ class Cast(NamedTuple):
         return [self.star, *self.followees]
 
     def name(self, id_: int | str) -> str:
-        """Somebody's name; `user 7` for those who do not take part."""
+        """The name of a user; `user 7` for users who do not take part."""
         return next((one.name for one in self.all if one.id == int(id_)), f"user {id_}")
 
 
@@ -73,13 +73,13 @@ async def choose(asker: DemoClient, star: int) -> Cast:
 
 
 def _suits(row: Any) -> tuple[bool, int]:
-    """How well a user suits as the reader: best are those who follow many, but not more than FOLLOWING_MAX."""
+    """Sort key for the choice of the reader: best is a user who follows many, but not more than FOLLOWING_MAX."""
     following = int(row["followingCount"])
     return following <= FOLLOWING_MAX, following if following <= FOLLOWING_MAX else -following
 
 
 def _as_said(one: Person, row: Any) -> Person:
-    """The person under the names that an earlier demo gave them."""
+    """The person, with the names that an earlier demo gave them."""
     return one if row["username"] is None else Person(one.id, row["displayName"], row["username"])
 
 
@@ -88,7 +88,7 @@ async def _listed(asker: DemoClient, path: str) -> list[int]:
 
 
 async def _profiles(asker: DemoClient, ids: Sequence[int]) -> list[Any]:
-    """The profile of each id; None for users who are gone, or have a profile of their own."""
+    """The profile of each id; None for users who are gone, or have a profile that the demo did not write."""
     found: list[Any] = []
     for start in range(0, len(ids), READERS_MAX):
         body = {"ids": list(map(str, ids[start : start + READERS_MAX]))}

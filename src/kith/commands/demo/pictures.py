@@ -1,4 +1,4 @@
-"""Pictures made in code: a sky, a sun, some hills. A seed gives the same picture; nothing is downloaded."""
+"""Draws pictures in code: a sky, a sun, some hills. A seed always gives the same picture; nothing is downloaded."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Which of the star's followers want to hear of mentions, and when each was last online: written before the store is
-served.
+"""Writes, before the store is served, which of the star's followers want notifications of mentions, and when each was
+last online.
 
-A made-up community has no past, and nobody opens it. So some of these followers count as online while the demo runs,
-some as here within a day, and some within a month.
+A generated community has no past, and nobody opens it. So some of these followers count as online while the demo runs,
+some as active within a day, and some within a month.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from kith.run.config import Settings
 from kith.run.opening import wiring
 
 FOLLOWERS_MAX = 20_000
-"""Followers who are looked at."""
+"""Number of followers that are considered."""
 ONLINE_PART, DAY_PART, MONTH_PART = 100, 25, 10
-"""One follower in this many is in that tier, at least one."""
+"""One follower in this many is in that tier; each tier has at least one."""
 _PROCESS = "demo"
 _ONLINE_MS, _LATELY_MS, _AWHILE_MS = 600_000, 3_600_000, 3 * DAY_MS
 _AT_ONCE = 500
 
 
 class _Present(NamedTuple):
-    """Those who want to hear of mentions, by when they were here; each ascends."""
+    """Followers who want notifications of mentions, by when they were last active; each array is ascending."""
 
     online: Users
     day: Users
@@ -39,8 +39,10 @@ class _Present(NamedTuple):
 
 
 async def make_present(settings: Settings, star: NodeId) -> frozenset[int]:
-    """Make some of the star's followers want to hear of mentions, and count as online or seen lately. May be
-    repeated."""
+    """Make some of the star's followers want notifications of mentions, and count as online or recently active.
+
+    Idempotent. Returns these followers.
+    """
     async with wiring.open_stores(settings, "chore", create=False) as stores:
         followers = await stores.graph.store.ids(followers_of(stores.graph, star), FOLLOWERS_MAX)
         found = _divided(followers)
@@ -54,7 +56,7 @@ async def make_present(settings: Settings, star: NodeId) -> frozenset[int]:
 
 
 def _divided(followers: Users) -> _Present:
-    """The oldest followers, who play no other part, by when they are said to have been here."""
+    """Divide the oldest followers, who have no other role, into tiers of activity."""
     sizes = [max(1, len(followers) // part) for part in (ONLINE_PART, DAY_PART, MONTH_PART)]
     online, day, month, _ = np.split(followers[::-1], np.cumsum(sizes))
     return _Present(np.sort(online), np.sort(day), np.sort(month))

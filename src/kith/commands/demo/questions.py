@@ -1,6 +1,6 @@
-"""Twelve questions that show what Kith is for, asked of the running server. What is printed is what it answered.
+"""Twelve questions that show what Kith is for. Each is asked of the running server, and prints the server's answer.
 
-Each question is a function: it asks, and returns its title and one or two lines. Times are those of whole requests.
+Each question is a function: it sends requests, and returns a title and one or two lines. Times are of whole requests.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from kith.commands.demo.words import Words
 from kith.core.errors import KithError
 
 VISIBLE_S = 10.0
-"""A post that is not in a follower's home by then ends the demo."""
+"""Seconds after which the demo fails if a post is not in a follower's home."""
 TOLD_S = 60.0
-"""Followers who are not told of a mention by then end the demo."""
+"""Seconds after which the demo fails if followers are not notified of a mention."""
 LATEST = "/feed?type=latest&limit=50"
 _POLL_S = 0.002
 _TEXT_CHARS = 60
@@ -29,35 +29,35 @@ _TOLD_POLL_S = 0.02
 
 
 class AnsweredQuestion(NamedTuple):
-    """A question and what was answered."""
+    """A question and its answer."""
 
     title: str
     lines: list[str]
 
 
 class TimedAnswer(NamedTuple):
-    """The same, with the requests that it took."""
+    """A question and its answer, with the requests that were sent for it."""
 
     answer: AnsweredQuestion
     timings: list[Timing]
 
 
 class Scene:
-    """What questions share: the server, the people, and a new user without any follows."""
+    """What the questions share: the server, the people, and a new user without follows."""
 
     def __init__(self, asker: DemoClient, cast: Cast, newcomer: int, seed: int, willing: frozenset[int]) -> None:
-        """`willing`: followers of the star who want to hear of mentions, and were here within a month."""
+        """`willing`: followers of the star who want notifications of mentions, and were active within a month."""
         self.ask, self.cast, self.newcomer, self.words = asker.ask, cast, newcomer, Words(seed)
         self.willing = willing
         self.star, self.reader, self._url = cast.star, cast.reader, asker.url
         self.page: list[Any] = []  # the reader's ranked home
 
     def console(self, path: str) -> str:
-        """The URL of something that the operator's console asks for."""
+        """The URL of a route of the operator's console."""
         return str(self._url.join(f"/console{path}"))
 
     def names(self, ids: list[Any]) -> str:
-        """Their names, separated by commas."""
+        """The users' names, separated by commas."""
         return ", ".join(map(self.cast.name, ids))
 
 
@@ -105,7 +105,7 @@ async def newcomer(scene: Scene) -> AnsweredQuestion:
 
 
 async def publish(scene: Scene) -> AnsweredQuestion:
-    """From one request to another user's home."""
+    """Time from the request of a post until it is in another user's home and inbox."""
     star, reader = scene.star, scene.reader
     await scene.ask("GET", LATEST, user=reader.id)
     new = ScriptedPost(star, scene.words.post([reader.username]))
@@ -135,12 +135,12 @@ async def publish(scene: Scene) -> AnsweredQuestion:
 
 
 async def mention_of_many(scene: Scene) -> AnsweredQuestion:
-    """A mention of an account with many followers: those who asked for it are told tier by tier."""
+    """A mention of an account with many followers: followers who asked for it are notified tier by tier."""
     star, reader = scene.star, scene.reader
     body = {"content": {"text": scene.words.post([star.username])}, "mentions": [str(star.id)]}
     started = time.perf_counter()
     post = (await scene.ask("POST", "/posts", body, user=reader.id))["id"]
-    wanted = len(scene.willing - {reader.id})  # nobody is told of what they did
+    wanted = len(scene.willing - {reader.id})  # nobody is notified of their own mention
     while sum((tiers := await _told(scene, post)).values()) < wanted:
         if time.perf_counter() - started > TOLD_S:
             raise KithError(f"the demo stopped: followers are not told of post {post} within {TOLD_S:.0f} s")
@@ -157,18 +157,18 @@ async def mention_of_many(scene: Scene) -> AnsweredQuestion:
 
 
 async def _told(scene: Scene, post: str) -> dict[str, int]:
-    """How many each tier told first, of those that have ended."""
+    """Number of followers that each finished tier notified."""
     mentions = (await scene.ask("GET", scene.console(f"/spread/{post}")))["mentions"]
     return {one["tier"]: one["told"] for one in mentions[0]["tiers"] if one["state"] == "ended"}
 
 
 async def _inbox(scene: Scene) -> Any:
-    """What the reader is told."""
+    """The reader's inbox."""
     return await scene.ask("GET", "/notifications?limit=20", user=scene.reader.id)
 
 
 async def ranked_home(scene: Scene) -> AnsweredQuestion:
-    """The ranked home: the best first, each with a reason."""
+    """The ranked home: best posts first, each with a reason."""
     scene.page = (await scene.ask("GET", "/feed?limit=20", user=scene.reader.id))["posts"]
     rows = [
         f"{post['ranking']['score']:.2f} {post['ranking']['reason']:<18} {post_in_a_line(scene.cast, post)}"
@@ -179,7 +179,7 @@ async def ranked_home(scene: Scene) -> AnsweredQuestion:
 
 
 async def why(scene: Scene) -> AnsweredQuestion:
-    """A score in its parts."""
+    """The parts of a score."""
     told = await scene.ask("GET", f"/posts/{scene.page[0]['id']}/why", user=scene.reader.id)
     parts = " + ".join(f"{part['name']} {part['adds']:.2f}" for part in told["parts"])
     damped = f", damped by {told['damping']:.2f}" if told["damping"] < 1 else ""
@@ -187,7 +187,7 @@ async def why(scene: Scene) -> AnsweredQuestion:
 
 
 async def top_comments(scene: Scene) -> AnsweredQuestion:
-    """The top comments of the post on the page that has most."""
+    """The top comments of the most commented post on the page."""
     post = max(scene.page, key=lambda shown: int(shown["engagement"]["commentCount"]))
     found = await scene.ask("GET", f"/posts/{post['id']}/comments?sort=top&limit=2", user=scene.reader.id)
     rows = [
@@ -202,7 +202,7 @@ async def top_comments(scene: Scene) -> AnsweredQuestion:
 
 
 async def stories(scene: Scene) -> AnsweredQuestion:
-    """The strip over the feed."""
+    """The strip of stories above the feed."""
     strip = (await scene.ask("GET", "/stories?limit=50", user=scene.reader.id))["items"]
     shown = ", ".join(f"{scene.cast.name(row['id'])} ({row['unseenCount']} new)" for row in strip[:4])
     return AnsweredQuestion(f"Whose stories has {scene.reader.name} not seen?", [shown or "Nobody tells one now."])
@@ -220,7 +220,7 @@ async def suggestions(scene: Scene) -> AnsweredQuestion:
 
 
 async def boards(scene: Scene) -> AnsweredQuestion:
-    """All boards of a user are followed with them, but for those that one unfollows."""
+    """Following a user follows all their boards, except boards that one unfollows."""
     star, new = scene.star, scene.newcomer
     found = (await scene.ask("GET", f"/users/{star.id}/boards?limit=1", user=star.id))["items"]
     board = found[0] if found else await scene.ask("POST", "/boards", {"name": "Favourites"}, user=star.id)
@@ -244,7 +244,7 @@ async def boards(scene: Scene) -> AnsweredQuestion:
 
 
 async def hide_and_block(scene: Scene) -> AnsweredQuestion:
-    """Hide, see fewer and block work at once. The reader undoes the first two; the newcomer's block stays."""
+    """Hide, see-fewer and block work at once. The reader undoes the first two; the newcomer's block stays."""
     reader, star, new = scene.reader.id, scene.star, scene.newcomer
     post = next((shown for shown in scene.page if int(shown["author"]["id"]) != reader), scene.page[0])
     id_, author = post["id"], post["author"]["id"]
@@ -275,7 +275,7 @@ QUESTIONS: list[Callable[[Scene], Awaitable[AnsweredQuestion]]] = [
 
 
 async def ask_all(asker: DemoClient, scene: Scene) -> AsyncIterator[TimedAnswer]:
-    """Each question in turn."""
+    """Ask each question in turn."""
     for question in QUESTIONS:
         asker.timings.clear()
         answer = await question(scene)
@@ -283,7 +283,7 @@ async def ask_all(asker: DemoClient, scene: Scene) -> AsyncIterator[TimedAnswer]
 
 
 def post_in_a_line(cast: Cast, post: Any) -> str:
-    """Author, text, likes and comments."""
+    """A post as one line: author, text, likes and comments."""
     kind, got = post["content"]["type"], post["engagement"]
     shown = "" if kind == "text" else f" [{kind}]"
     return (
@@ -293,10 +293,10 @@ def post_in_a_line(cast: Cast, post: Any) -> str:
 
 
 def counted(number: int, what: str) -> str:
-    """`1 like`, `2 likes`."""
+    """A number with its noun: `1 like`, `2 likes`."""
     return f"{number:,} {what}" + ("" if number == 1 else "s")
 
 
 def quoted(text: str) -> str:
-    """The beginning of a text."""
+    """A text in quotes, truncated."""
     return f"“{text}”" if len(text) <= _TEXT_CHARS else f"“{text[:_TEXT_CHARS].rstrip()}…”"

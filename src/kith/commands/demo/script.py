@@ -1,7 +1,7 @@
-"""What the people of a community do, decided purely: posts, pictures, comments, likes, stories. A seed is one script.
+"""Decides purely what the cast does: posts, pictures, comments, likes, stories. A seed always gives the same script.
 
-As in life, a few posts get most of the likes and comments, and the reader likes some authors more than others: so a
-ranked home has something to rank.
+A few posts get most of the likes and comments, and the reader likes some authors more than others. So a ranked home has
+something to rank.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from kith.commands.demo.words import Person, Words
 POSTS_EACH_MAX, STAR_POSTS = 4, 6
 PICTURES_MAX, STORIES_MAX = 14, 8
 LIKES_MAX, COMMENTS_MAX = 15, 6
-"""For one post."""
+"""Most likes and comments of one post."""
 _FAVOURITES = 3
 _LINK = "https://example.org/notes/"
 
 
 class ScriptedPost(NamedTuple):
-    """A post to make. `picture`: the seed of one."""
+    """A post to create. `picture`: the seed of its picture."""
 
     author: Person
     text: str
@@ -48,20 +48,20 @@ class Thread(NamedTuple):
 
 
 class DemoScript(NamedTuple):
-    """All that happens, in order."""
+    """Everything to create, in order."""
 
     posts: list[Thread]
     stories: list[tuple[Person, str]]
 
 
 class DemoWriter:
-    """Writes one thing after the other."""
+    """Draws posts, replies and stories from a seed."""
 
     def __init__(self, cast: Cast, seed: int) -> None:
         self._cast, self._words, self._random = cast, Words(seed), random.Random(seed)
 
     def post(self, author: Person, *, picture: bool = False) -> ScriptedPost:
-        """A post; some mention somebody, some link."""
+        """A post; some posts mention somebody, some have a link."""
         chosen = self._random
         others = [one for one in self._cast.all if one != author]
         mentions = tuple(chosen.sample(others, 1)) if others and chosen.random() < 0.3 else ()
@@ -79,7 +79,7 @@ class DemoWriter:
 
 
 def write(cast: Cast, seed: int) -> DemoScript:
-    """The script: those who have not posted yet post; everybody comments and likes."""
+    """Write the script: people who have not posted yet post; everybody comments and likes."""
     chosen, writer, people = random.Random(seed), DemoWriter(cast, seed), cast.all
     authors = [
         author
@@ -104,6 +104,6 @@ def write(cast: Cast, seed: int) -> DemoScript:
 
 
 def _some(chosen: random.Random, people: Sequence[Person], not_: Person, most: int) -> tuple[Person, ...]:
-    """A few people other than `not_`; seldom many, at most `most`."""
+    """A few people other than `not_`; rarely many, at most `most`."""
     others = [one for one in people if one != not_]
     return tuple(chosen.sample(others, min(most, len(others), int(chosen.paretovariate(1.0)) - 1)))

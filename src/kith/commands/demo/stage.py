@@ -1,4 +1,4 @@
-"""Runs the demo: a community is loaded and served, people post, questions are answered, and life goes on."""
+"""Runs the demo: loads and serves a community, lets people post, asks the questions, and keeps the community active."""
 
 from __future__ import annotations
 
@@ -41,20 +41,20 @@ from kith.run.opening.folders import open_environment
 from kith.run.serving import processes, supervisor
 
 SEED = 1
-"""Decides what people say and do before the questions."""
+"""Seed of what people say and do before the questions."""
 _USERS, _EDGES, _DANA = 50_000, 500_000, 20_000
 _CLUSTER_SHARE = 50
-"""How much smaller the community is on a cluster, where every follow of the file goes through the log."""
+"""Factor by which the community is smaller on a cluster, where every follow of the file goes through the log."""
 _CELEBRITY_FOLLOWERS = 20
-"""From this many followers on, mentions go through tiers: low, so that a small community shows it too."""
+"""Followers from which on mentions go through tiers; low, so that a small community shows tiers too."""
 _READY_S = 120.0
 _TOKEN_S = 24 * 3600
 _NEWCOMERS = 1 << 62
-"""Ids of newcomers: this plus the time in ms. Few apps have users with such ids."""
+"""A newcomer's id is this plus the time in ms; it hardly collides with ids of an app."""
 
 
 class _Quiet:
-    """Shows an import as one bar."""
+    """Shows an import as one progress bar."""
 
     def __init__(self, bars: Progress) -> None:
         self._bars, self._task = bars, bars.add_task("loading", total=1.0)
@@ -67,19 +67,19 @@ class _Quiet:
 
 
 def run(settings: Settings, file: Path | None, console: Console, *, stay: bool) -> None:
-    """Load, serve, fill, ask; with `stay` let life go on until it is stopped (Ctrl-C)."""
+    """Load, serve, fill, ask; with `stay`, keep the community active until the demo is stopped (Ctrl-C)."""
     supervisor.check_port(settings)
     key = keys.new_key()
-    level = "error" if settings.log_level == "info" else settings.log_level  # its lines would mix with ours
+    level = "error" if settings.log_level == "info" else settings.log_level  # else log lines would mix with ours
     settings = msgspec.structs.replace(settings, api_keys=(key, *settings.api_keys), log_level=level)
     settings = msgspec.structs.replace(settings, celebrity_followers_min=_CELEBRITY_FOLLOWERS)
     if settings.engine == "cluster":
         supervisor.prepare(settings)
-        community = None  # nothing is loaded before somebody serves, who decides it
+        community = None  # loaded once the server runs, because its worker decides writes
     else:
         community = _gather(settings, file, console)
     process = multiprocessing.get_context("spawn").Process(target=_serve, args=(settings, os.getpid()))
-    before = signal.signal(signal.SIGTERM, _as_if_interrupted)  # either way the server must not outlive us
+    before = signal.signal(signal.SIGTERM, _as_if_interrupted)  # the server must not outlive us on SIGTERM either
     process.start()
     try:
         url = supervisor.base_url(settings)
@@ -96,7 +96,7 @@ def run(settings: Settings, file: Path | None, console: Console, *, stay: bool) 
 
 
 def _gather(settings: Settings, file: Path | None, console: Console) -> tuple[int, frozenset[int]]:
-    """Load a community; the star, and which of the followers are to be told of mentions."""
+    """Load a community; returns the star, and the followers who want notifications of mentions."""
     star = _load(settings, file, console)
     return star, asyncio.run(make_present(settings, NodeId(star)))
 
@@ -104,10 +104,10 @@ def _gather(settings: Settings, file: Path | None, console: Console) -> tuple[in
 async def _show(
     console: Console, settings: Settings, key: str, star: int, willing: frozenset[int], *, stay: bool
 ) -> None:
-    """All that happens over HTTP."""
+    """Do everything that the demo does over HTTP."""
     url, seed, ours = supervisor.base_url(settings), time.time_ns(), asyncio.current_task()
     assert ours is not None  # noqa: S101 - we are in it
-    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, ours.cancel)  # where SIGINT is ignored, too
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, ours.cancel)  # needed where SIGINT is ignored
     async with client(url, key) as http:
         asker = DemoClient(http)
         cast = await choose(asker, star)
@@ -123,7 +123,7 @@ async def _show(
 
 
 async def _fill(console: Console, asker: DemoClient, cast: Cast) -> None:
-    """Play the script for those who have not posted yet."""
+    """Play the script for people who have not posted yet."""
     if not cast.new:
         console.print(f"The {len(cast.all)} people around {cast.star.name} have posted already.\n", markup=False)
         return
@@ -139,7 +139,7 @@ async def _fill(console: Console, asker: DemoClient, cast: Cast) -> None:
 
 
 def _invite(console: Console, url: str, reader: Person, home: Any, token: str | None) -> None:
-    """Print the links to open while it runs. `token`: the reader's, for the reader at /app."""
+    """Print the links to open while the demo runs. `token`: signs the reader in at /app."""
     console.print(f"Running at {url} (try {url}/docs); stop with Ctrl-C.", markup=False)
     media = [shown["url"] for post in home["posts"] for shown in post["content"]["media"]]
     if media:
@@ -149,18 +149,18 @@ def _invite(console: Console, url: str, reader: Person, home: Any, token: str | 
     )
     if token is not None:
         console.print(f"The reader, signed in as {reader.name} for a day:", markup=False)
-        console.print(f"{url}{APP_PATH}#token={token}", markup=False, soft_wrap=True)  # in one piece: a link
+        console.print(f"{url}{APP_PATH}#token={token}", markup=False, soft_wrap=True)  # unbroken: a link
     console.print(f"What {reader.name}'s stream tells (GET /feed/stream as user {reader.id}):\n", markup=False)
 
 
 async def _token(settings: Settings, reader: Person) -> str:
-    """As the app would sign it."""
+    """A user token for the reader, as an app would sign it."""
     async with wiring.credentials(settings, create=False) as store:
         return (await keys.user_tokens(store, settings)).issue(NodeId(reader.id), _TOKEN_S)
 
 
 def _print(console: Console, number: int, answered: TimedAnswer) -> None:
-    """A question, the requests it took with their times, and what was answered."""
+    """Print a question, its requests with their times, and its answer."""
     answer, timings = answered
     took_ms = sum(one.took_ms for one in timings)
     console.print(
@@ -171,7 +171,7 @@ def _print(console: Console, number: int, answered: TimedAnswer) -> None:
 
 
 def _requests(timings: list[Timing]) -> str:
-    """The request, or how many there were."""
+    """The request, or the number of requests."""
     return f"{timings[0].request} " if len(timings) == 1 else f"{len(timings)} requests "
 
 
@@ -187,7 +187,7 @@ async def _numbered(answers: AsyncIterator[TimedAnswer]) -> AsyncIterator[tuple[
 
 
 def _load(settings: Settings, file: Path | None, console: Console) -> int:
-    """Load follows where there are none, or those of the file; the most followed user then."""
+    """Load the follows of the file, or generated ones where there are none; returns the most followed user."""
     where = f"keyspace {settings.cassandra_keyspace}" if settings.engine == "cluster" else settings.data
     if file is None and _has_follows(settings):
         console.print(f"Using the community that is in {where} already; to begin anew, {_anew(settings)}.")
@@ -214,7 +214,7 @@ def _has_follows(settings: Settings) -> bool:
 
 
 def _made_up(settings: Settings, console: Console) -> Path:
-    """A file of a community."""
+    """Generate a community into a file."""
     share = _CLUSTER_SHARE if settings.engine == "cluster" else 1
     users, edges, dana = _USERS // share, _EDGES // share, _DANA // share
     console.print(f"Making up a community: {users:,} people, {edges:,} follows, one of them (Dana) with {dana:,}.")
@@ -246,7 +246,7 @@ def _serve(settings: Settings, parent: int) -> None:
 
 def _wait(url: str, alive: Callable[[], bool]) -> None:
     deadline = time.monotonic() + _READY_S
-    with httpx.Client(timeout=1, trust_env=False, verify=trusted(url)) as http:  # it needs no proxy
+    with httpx.Client(timeout=1, trust_env=False, verify=trusted(url)) as http:  # no proxy for this machine
         while time.monotonic() < deadline:
             if not alive():
                 raise KithError("the server did not start; is the port taken? name another with --port")

@@ -1,4 +1,4 @@
-"""Names and texts of the people in the demo, the same for the same seed. The lists are short, so texts look alike.
+"""Names and texts of the people in the demo, deterministic by seed. The lists are short, so texts look alike.
 
 No real person's words: every list was written for this file.
 """
@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 STAR = "Dana"
-"""First name of the most followed."""
+"""First name of the most followed user."""
 _FIRST = (
     "Alice", "Bob", "Carol", "Erin", "Frank", "Grace", "Heidi", "Ivan", "Judy", "Karl", "Lena", "Milo", "Nina",
     "Oscar", "Peggy", "Quinn", "Ruth", "Sven", "Tara", "Uma", "Victor", "Wendy", "Xenia", "Yusuf", "Zoe",
@@ -69,19 +69,19 @@ class Person(NamedTuple):
 
 
 def person(id_: int, number: int, *, star: bool = False) -> Person:
-    """The person with this id; `number`: which of the names is theirs. Usernames are unique because ids are."""
+    """The person with this id. `number` chooses their name. Usernames are unique because they contain the id."""
     first = STAR if star else _FIRST[number % len(_FIRST)]
     return Person(id_, f"{first} {_LAST[(number + number // len(_FIRST)) % len(_LAST)]}", f"{first.lower()}_{id_}")
 
 
 class Words:
-    """Draws texts, one after the other."""
+    """Draws texts from a seed."""
 
     def __init__(self, seed: int) -> None:
         self._random = random.Random(seed)
 
     def post(self, mentioned: Sequence[str] = ()) -> str:
-        """A post of two sentences, and one for each username mentioned."""
+        """A post of two sentences, and one more for each mentioned username."""
         one = self._random.choice
         text = one((
             f"{one(_WENT)} {one(_PLACES)}. {one(_HOW)}.",
@@ -99,5 +99,5 @@ class Words:
         return f"At {self._random.choice(_PLACES)} now. {self._random.choice(_HOW)}."
 
     def bio(self) -> str:
-        """What somebody says of themselves."""
+        """The text of a profile."""
         return self._random.choice(_BIOS)

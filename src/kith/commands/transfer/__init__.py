@@ -1,5 +1,6 @@
-"""Files in and out, as arrays and back.
+"""Imports and exports files of edges and pins.
 
-Files: `lines` and `formats` (edges as CSV, TSV, NDJSON, Parquet, compressed or not) · `pins` (who pinned what) ·
-`loading` (resumable import: sorted bulk load of an empty graph, merge into one in use) · `unloading`.
+Files: `lines` and `formats` (edges as CSV, TSV, NDJSON, Parquet, compressed or not) · `pins` (files of pins) ·
+`loading` (resumable import: a sorted bulk load of an empty graph, or a merge into a graph in use) · `unloading`
+(export).
 """

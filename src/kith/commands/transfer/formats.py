@@ -1,8 +1,8 @@
-"""Edge files, read and written in bounded memory.
+"""Reads and writes edge files in bounded memory.
 
-Text (.csv, .tsv, .txt, .edgelist, .edges; columns between commas, tabs or blanks), NDJSON (.ndjson, .jsonl) and
-Parquet; text and NDJSON also .gz, .xz or .zst. Columns: source, destination and, if there is a third, position. Lines
-that start with # are comments; a first line without numbers is a header.
+Formats: text (.csv, .tsv, .txt, .edgelist, .edges; columns separated by commas, tabs or spaces), NDJSON (.ndjson,
+.jsonl) and Parquet; text and NDJSON also compressed (.gz, .xz, .zst). Columns: source, destination and, optionally,
+position. Lines that start with # are comments; a first line without numbers is a header.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _FIELDS = ("source", "destination", "position")
 
 
 class LineChunk(NamedTuple):
-    """Some lines of a file. `line`: the last line read."""
+    """Consecutive lines of a file. `line`: number of the last line read."""
 
     edges: NumberRows
     refused: list[RefusedLine]
@@ -57,7 +57,7 @@ class LineChunk(NamedTuple):
 
 
 def kind_of(path: Path) -> str:
-    """The kind of a file by its name; BadRequest lists what can be read."""
+    """The kind of a file by its name. Errors: BadRequest, which lists the supported kinds."""
     kind = _KINDS.get(_suffix(path))
     if kind is None:
         raise BadRequest(
@@ -67,15 +67,15 @@ def kind_of(path: Path) -> str:
 
 
 def _suffix(path: Path) -> str:
-    """The end of the name that says the kind: .csv of edges.2024.csv.gz."""
+    """The suffix that tells the kind: .csv of edges.2024.csv.gz."""
     return Path(path.stem).suffix if path.suffix in _COMPRESSED else path.suffix
 
 
 def read(path: Path, skip_lines: int = 0, chunk_bytes: int = CHUNK_BYTES) -> Iterator[LineChunk]:
-    """Read a file in chunks, beginning after `skip_lines` lines. Self-edges are refused here, for every kind of import.
+    """Read a file in chunks, after the first `skip_lines` lines. Self-edges are refused here, for every kind of import.
 
-    Errors: BadRequest where the file cannot be read, its header names other columns first, or a compressed one is
-    cut off.
+    Errors: BadRequest where the file cannot be read, its header has other columns first, or a compressed file is
+    truncated.
     """
     kind = kind_of(path)
     if kind == PARQUET:
@@ -98,14 +98,17 @@ def read(path: Path, skip_lines: int = 0, chunk_bytes: int = CHUNK_BYTES) -> Ite
 
 
 def lines(path: Path) -> Iterator[bytes]:
-    """The lines of a text file, plain or compressed; BadRequest where it is cut off."""
+    """The lines of a text file, plain or compressed. Errors: BadRequest where it is truncated."""
     with path.open("rb") as raw:
         for block in blocks(raw, path, CHUNK_BYTES):
             yield from block.splitlines()
 
 
 def blocks(raw: IO[bytes], path: Path, chunk_bytes: int) -> Iterator[bytes]:
-    """Whole lines of a text file, about `chunk_bytes` at a time; BadRequest where it is cut off, or has no lines."""
+    """Blocks of whole lines of a text file, about `chunk_bytes` each.
+
+    Errors: BadRequest where the file is truncated, or has a line of more than LINE_BYTES_MAX.
+    """
     stream = _open(raw, path)
     rest = b""
     try:
@@ -127,7 +130,7 @@ def blocks(raw: IO[bytes], path: Path, chunk_bytes: int) -> Iterator[bytes]:
 
 
 def _open(raw: IO[bytes], path: Path) -> Any:
-    """The content of a file: `raw` itself, or a stream that decompresses it and raises where it is cut off."""
+    """The content of a file: `raw` itself, or a stream that decompresses it, and raises where it is truncated."""
     if path.suffix == ".gz":
         return gzip.GzipFile(fileobj=raw)
     if path.suffix == ".xz":
@@ -136,7 +139,7 @@ def _open(raw: IO[bytes], path: Path) -> Any:
 
 
 def _create(raw: IO[bytes], path: Path) -> Any:
-    """A stream that compresses for `_open`, or `raw` itself. The same content always makes the same file."""
+    """A stream that compresses for `_open`, or `raw` itself. The same content always gives the same file."""
     if path.suffix == ".gz":
         return gzip.GzipFile(fileobj=raw, mode="wb", mtime=0)
     if path.suffix == ".xz":
@@ -144,7 +147,7 @@ def _create(raw: IO[bytes], path: Path) -> Any:
     if path.suffix != ".zst":
         return raw
     stream = zstd.ZstdFile(raw, "w", options={zstd.CompressionParameter.checksum_flag: 1})
-    stream.write(b"")  # or a file without edges would have no end mark
+    stream.write(b"")  # else a file without edges would lack its end mark
     return stream
 
 
@@ -169,7 +172,7 @@ def _parquet(path: Path, skip_lines: int) -> Iterator[LineChunk]:
 
 
 def _parquet_rows(batch: Any, skip: int, first: int, path: Path) -> tuple[NumberRows, list[RefusedLine]]:
-    """The rows of a batch but its first `skip`, and those refused. `first`: rows of the file before the batch."""
+    """The rows of a batch without its first `skip`, and refused rows. `first`: rows of the file before the batch."""
     arrow = _pyarrow("pyarrow")
     try:
         columns = [_in_ms(column).cast("int64") for column in batch.columns]
@@ -190,14 +193,14 @@ def _parquet_rows(batch: Any, skip: int, first: int, path: Path) -> tuple[Number
 
 
 def _in_ms(column: Any) -> Any:
-    """A column; one of times as ms since the epoch, as positions are."""
+    """A column; timestamps are converted to ms since the epoch, like positions."""
     arrow = _pyarrow("pyarrow")
     times = arrow.types.is_timestamp(column.type)
     return column.cast(arrow.timestamp("ms", column.type.tz), safe=False) if times else column
 
 
 def _pyarrow(module: str) -> Any:
-    """Import pyarrow, an extra of 40 MB that most never need."""
+    """Import a module of pyarrow, an optional extra of 40 MB."""
     try:
         return importlib.import_module(module)
     except ImportError:
@@ -205,7 +208,7 @@ def _pyarrow(module: str) -> Any:
 
 
 class EdgeFileWriter:
-    """Writes edges to a file of any kind that `read` takes; it appears when the context ends without an error."""
+    """Writes edges to a file of any kind that `read` takes. The file appears when the context ends without an error."""
 
     def __init__(self, path: Path) -> None:
         self._kind = kind_of(path)
@@ -227,11 +230,11 @@ class EdgeFileWriter:
                     self._parquet.close()
             if kind is None:
                 self._partial.replace(self._path)
-        finally:  # also where there was no room for what closing writes
+        finally:  # also where closing fails, for example on a full disk
             self._partial.unlink(missing_ok=True)
 
     def write(self, rows: NumberRows) -> None:
-        """Append rows (n, 2) or, with positions, (n, 3); all of a file have the same width."""
+        """Append rows (n, 2) or, with positions, (n, 3); all rows of a file have the same width."""
         if self._kind == PARQUET:
             self._write_parquet(rows)
             return

@@ -1,7 +1,7 @@
-"""Lines of an edge file as arrays: text (columns between commas, tabs or blanks) and NDJSON.
+"""Parses lines of an edge file into arrays: text (columns separated by commas, tabs or spaces) and NDJSON.
 
-A block of clean lines is parsed by NumPy in one go (`parse_fast`). A block with anything odd in it is parsed line by
-line (`parse_lines`), which names the lines that are refused. Both must give the same for the same block.
+NumPy parses a block of clean lines in one go (`parse_fast`). A block with anything unusual is parsed line by line
+(`parse_lines`), which reports the refused lines. Both must give the same result for the same block.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ _NUMBER = re.compile(rb"-?[0-9]{1,40}")
 _BEGINS_A_NUMBER = tuple(bytes([byte]) for byte in b"0123456789+-.")
 
 LineNumbers = tuple[int, ...]
-"""Source, destination and, where the line has one, position."""
+"""Source, destination and, if the line has one, position."""
 NumberRows = NDArray[np.int64]
-"""(n, 2); with positions (n, 3); where only some rows have one (n, 4), and 1 in the last column says which."""
+"""Shape (n, 2); with positions (n, 3). Where only some rows have a position (n, 4): the last column is 1 for these."""
 
 
 class RefusedLine(NamedTuple):
-    """A line that is not taken, by its number in the file, and why."""
+    """A refused line: its number in the file, and the reason."""
 
     line: int
     reason: str
@@ -51,7 +51,7 @@ def parse_ndjson(block: bytes, first_line: int) -> tuple[NumberRows, list[Refuse
 
 
 def refusal(row: LineNumbers) -> str | None:
-    """Why a row is not taken; None if it is."""
+    """Why a row is refused; None if it is accepted."""
     if len(row) < 2:
         return SHORT
     if not (0 <= row[0] <= ID_MAX and 0 <= row[1] <= ID_MAX):
@@ -81,7 +81,7 @@ def parse_fast(block: bytes, first_line: int) -> tuple[NumberRows, list[RefusedL
         except (ValueError, DeprecationWarning):
             return None
     lines = block.count(b"\n") + (not block.endswith(b"\n"))
-    if len(numbers) != columns * lines or (numbers == ID_MAX).any():  # ID_MAX is also what an overflow looks like
+    if len(numbers) != columns * lines or (numbers == ID_MAX).any():  # an overflow also gives ID_MAX
         return None
     edges = numbers.reshape(-1, columns)
     selves = edges[:, 0] == edges[:, 1]
@@ -89,9 +89,9 @@ def parse_fast(block: bytes, first_line: int) -> tuple[NumberRows, list[RefusedL
 
 
 def _aligned(block: bytes, separator: bytes, columns: int) -> bool:
-    """Whether every line has as many separators as it needs. The total alone would hide a short line beside a long one.
+    """Whether every line has the right number of separators. The total would hide a short line next to a long one.
 
-    A run of blanks is one separator. Each comma and each tab is one, without blanks beside it.
+    A run of spaces is one separator. Each comma and each tab is one, and must have no spaces beside it.
     """
     if (separator != b" " and b" " in block) or (separator == b"," and b"\t" in block):
         return False
@@ -107,7 +107,7 @@ def _aligned(block: bytes, separator: bytes, columns: int) -> bool:
 def parse_lines(
     block: bytes, first_line: int, parse: Callable[[bytes, int], LineNumbers | str | None]
 ) -> tuple[NumberRows, list[RefusedLine]]:
-    """Parse a block line by line. `parse(line, number)` gives a row, the reason of a refusal, or None for no edge."""
+    """Parse a block line by line. `parse(line, number)` gives a row, the reason to refuse it, or None for a header."""
     rows: list[LineNumbers] = []
     refused = []
     for number, raw in enumerate(block.split(b"\n"), first_line):
@@ -140,14 +140,14 @@ def _columns(line: bytes) -> list[bytes]:
 
 
 def _is_header(line: bytes) -> bool:
-    """Whether the first two columns are names: none is empty or begins like a number."""
+    """Whether the first two columns are names: neither is empty or begins like a number."""
     return bool(line.strip()) and all(
         column and not column.startswith(_BEGINS_A_NUMBER) for column in _columns(line)[:2]
     )
 
 
 def check_header(block: bytes, name: str) -> None:
-    """BadRequest where a file begins with a header that names source and destination elsewhere than first."""
+    """Raise BadRequest if the header has the columns source and destination, but not as the first two."""
     needed = [b"source", b"destination"]
     columns = [] if block.startswith(b"#") else [column.lower() for column in _columns(_line(block))]
     if columns[:2] != needed and set(needed) <= set(columns):

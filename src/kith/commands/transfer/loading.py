@@ -1,8 +1,8 @@
-"""Import of edges: resumable, idempotent, in flat memory.
+"""Imports edges: resumable, idempotent, in constant memory.
 
-An empty graph that nobody serves is loaded in sorted order (`BulkLoad`, by the engine). A graph in use is merged
-edge by edge through the log, like any other write. Either way the whole import has one version, fixed when it starts,
-and an edge that is given several positions keeps the greatest: so repeating a part, or all, changes nothing.
+An empty graph that nobody serves is loaded in sorted order (the engine's `BulkLoad`). A graph in use is merged edge by
+edge through the log, like any other write. Either way, the whole import has one version, fixed when it starts, and an
+edge with several positions keeps the greatest. So repeating a part or all of it changes nothing.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from kith.graph.edge import Edge, EdgeWrite, State, applied
 from kith.graph.graph import Graph
 
 ReadLines: TypeAlias = Callable[[Path, int, int], Iterator[LineChunk]]
-"""Reads a file after so many lines, in chunks of about so many bytes. See `formats.read`."""
+"""Reads a file in chunks; arguments: path, lines to skip, bytes of a chunk. See `formats.read`."""
 _MERGE_ROWS = 2_000
 _MERGE_BYTES = 1 << 18
 _FINGERPRINT_BYTES = 1 << 20
@@ -31,7 +31,7 @@ _NOTE = "import/"  # notes: import/<graph>/<fingerprint of the file> -> _Checkpo
 
 
 class Imported(msgspec.Struct):
-    """What an import did. `refused` counts lines; which ones is in the report."""
+    """Result of an import. `refused`: number of refused lines; the report lists them."""
 
     rows: int = 0
     applied: int = 0
@@ -41,7 +41,7 @@ class Imported(msgspec.Struct):
 
 
 class ImportProgress(Protocol):
-    """Is told how far an import is."""
+    """Receives the progress of an import."""
 
     def reading(self, bytes_read: int, rows: int) -> None: ...
     def writing(self, rows_done: int, rows: int) -> None: ...
@@ -57,8 +57,9 @@ class Bulk(Protocol):
 
 
 def file_fingerprint(path: Path, *, mutual: bool = False) -> str:
-    """Tells whether a resumed import reads the same file in the same way: from its size, its first and its last
-    megabyte, and whether each row is an edge both ways.
+    """Identifies an import for resuming it: the file's size, a hash of its first and last megabyte, and `mutual`.
+
+    `mutual`: each row is an edge both ways.
     """
     size = path.stat().st_size
     with path.open("rb") as file:
@@ -69,7 +70,7 @@ def file_fingerprint(path: Path, *, mutual: bool = False) -> str:
 
 
 class RefusalReport:
-    """A file of refused lines, one a row: line number, reason."""
+    """A file of refused lines. A row has the line number and the reason, separated by a tab."""
 
     def __init__(self, path: Path, resume: bool) -> None:
         self.path = path
@@ -78,7 +79,7 @@ class RefusalReport:
             path.unlink(missing_ok=True)
 
     def add(self, refused: list[RefusedLine]) -> None:
-        """Append lines. After a crash some may be there twice."""
+        """Append refused lines. After a crash, some may be listed twice."""
         if refused:
             with self.path.open("a") as file:
                 file.writelines(f"{line}\t{reason}\n" for line, reason in refused)
@@ -125,9 +126,9 @@ async def load_merging(
     read_file: ReadLines = read,
     version: Hlc | None = None,
 ) -> Imported:
-    """Merge a file into a graph in use. A live edge gets the file's position if that is greater, and else is left.
+    """Merge a file into a graph in use. A live edge gets the file's position if that is greater; else it stays.
 
-    `version`: that of the edges, if not of now: what was changed with a later one stays.
+    `version`: of the edges; None: the current time. Edges with a later version stay as they are.
     """
     number = service.graphs.number(graph)
     note = f"{_NOTE}{graph}/{file_fingerprint(path, mutual=mutual)}"
@@ -151,7 +152,7 @@ async def load_merging(
 
 
 def both_ways(edges: NumberRows) -> NumberRows:
-    """The rows, and each with source and destination exchanged."""
+    """The rows, followed by the same rows with source and destination swapped."""
     turned = edges.copy()
     turned[:, [0, 1]] = edges[:, [1, 0]]
     return np.concatenate([edges, turned])
@@ -163,9 +164,9 @@ def _slices(edges: NumberRows) -> Iterator[NumberRows]:
 
 
 async def _writes(service: Graph, graph: int, rows: NumberRows, version: Hlc) -> list[EdgeWrite]:
-    """One write for each edge, at its greatest position; none for a live edge whose position is as great already.
+    """One write for each edge, with its greatest position; none for a live edge whose position is at least as great.
 
-    A row without a position gets the time of the import, and does not move an edge that was live before.
+    A row without a position gets the time of the import, and does not move an edge that was already live.
     """
     positions: dict[tuple[int, int], int] = {}
     placed = set()

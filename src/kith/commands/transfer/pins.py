@@ -1,8 +1,8 @@
-"""A file of pins: who pinned what, a line `user item item ...` of numbers; `#` begins a comment.
+"""Imports a file of pins: lines `user item item ...` of numbers; `#` begins a comment.
 
-A user becomes the owner of one board, an item a post by the first who pinned it. Both have ids that follow from the
-numbers of the file, dated 2023-01-01, when no snowflake was made: so a file that comes again, or another of the same
-data set, finds what is there. The pins of a line stand in its order, the last one newest.
+A user becomes the owner of one board, and an item a post by the first user who pinned it. Ids of boards and posts are
+derived from the numbers in the file, and dated 2023-01-01, before any real snowflake. So another import of the file, or
+of another file of the same data set, finds the existing ones. The pins of a line keep its order, the last one newest.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from kith.posts.post import Draft, check_draft, post_from, post_record
 from kith.records.store import RecordKind, RecordStore
 
 NUMBERS_MAX = 1 << 40
-"""Users and items of a file have numbers below this."""
-_FIRST_POST, _FIRST_BOARD = NUMBERS_MAX, 2 * NUMBERS_MAX  # each 262 s of ids, in the first quarter of an hour of 2023
+"""Numbers of users and items in a file must be below this."""
+_FIRST_POST, _FIRST_BOARD = NUMBERS_MAX, 2 * NUMBERS_MAX  # each 262 s of ids, in the first 15 minutes of 2023
 VERSION = Hlc((EPOCH_MS + 1) << COUNTER_BITS)
-"""Of all that is imported: older than any change of it."""
+"""Version of everything imported: older than any later change."""
 _NAME = "Pins"
 _BATCH = 5_000
 _USER, _ITEM = 0, 1
@@ -46,7 +46,7 @@ def post_of(item: int) -> NodeId:
 
 
 def read_pins(path: Path, skip_lines: int = 0, chunk_bytes: int = CHUNK_BYTES) -> Iterator[LineChunk]:
-    """The pins of a file as edges from board to post, in chunks, beginning after `skip_lines` lines. BadRequest."""
+    """The pins of a file as edges from board to post, in chunks, after `skip_lines` lines. Errors: BadRequest."""
     for chunk in _chunks(path, skip_lines, chunk_bytes):
         users, items, places = chunk.edges.T
         boards = _FIRST_BOARD + users
@@ -54,7 +54,7 @@ def read_pins(path: Path, skip_lines: int = 0, chunk_bytes: int = CHUNK_BYTES) -
 
 
 async def make_boards(path: Path, graph: Graph, records: RecordStore) -> None:
-    """Make the boards and posts of a file, those that are not there. Errors as in `read_pins`."""
+    """Create the missing boards and posts of a file. Errors: those of `read_pins`."""
     for chunk in _chunks(path, 0, CHUNK_BYTES):
         users = np.unique(chunk.edges[:, _USER]).tolist()
         for at in range(0, len(users), _BATCH):
@@ -76,7 +76,7 @@ async def _put_boards(users: list[int], graph: Graph, records: RecordStore) -> N
 
 
 async def _put_posts(posts: list[tuple[int, int]], graph: Graph, records: RecordStore) -> None:
-    """`posts`: items with those who pinned them first."""
+    """Create missing posts. `posts`: items, each with the user who pinned it first."""
     number = graph.graphs.number(AUTHORED)
     found = await records.get_many(RecordKind.POST, [post_of(item) for item, _ in posts])
     new = [(post_of(item), item, user) for (item, user), record in zip(posts, found, strict=True) if record is None]
@@ -98,7 +98,7 @@ def _made_ms(ids: Ids) -> Ids:
 
 
 def _chunks(path: Path, skip_lines: int, chunk_bytes: int) -> Iterator[LineChunk]:
-    """The file in chunks whose rows are user, item, and the item's place in its line."""
+    """The file in chunks whose rows are user, item, and the item's index in its line."""
     if kind_of(path) != TEXT:
         raise BadRequest(f"{path.name} is no text: pins come in lines `user item item ...`")
     line = 0

@@ -1,4 +1,4 @@
-"""Export of edges: every live edge of a graph, in a file that `loading` reads back."""
+"""Exports every live edge of a graph to a file that `loading` can read."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kith.graph.store import Scans
 
 
 class Unloaded(msgspec.Struct, frozen=True):
-    """How many edges were written, and how many were left out, because they expire, which a row cannot say."""
+    """How many edges were written, and how many were left out because they expire, which a file cannot express."""
 
     written: int
     expiring: int
@@ -23,7 +23,7 @@ class Unloaded(msgspec.Struct, frozen=True):
 async def export(store: Scans, graph: int, path: Path, progress: Callable[[int], None]) -> Unloaded:
     """Write (source, destination, position) of every edge in state NORMAL that does not expire.
 
-    The file appears under its name only when it is whole. Edges written meanwhile may or may not be in it.
+    The file appears under its name only when it is complete. Concurrent writes may or may not be in it.
     """
     written = expiring = 0
     with EdgeFileWriter(path) as writer:

@@ -178,8 +178,7 @@ def name_of(folder: Path) -> str:
 
 
 def machine_key_of(store: Environment) -> str:
-    """The key with which the machines of this store authenticate to each other. Errors: StoreMismatch if there is none.
-    """
+    """The key with which this store's machines authenticate to each other. Errors: StoreMismatch if there is none."""
     secret = store.get_note("secret/signing")
     if secret is None:
         raise StoreMismatch(f"{store.folder} was never served, so it knows no other machine; use a new folder")

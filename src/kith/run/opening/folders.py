@@ -78,8 +78,7 @@ def refuse_closed(environment: Environment) -> None:
 
 @contextlib.contextmanager
 def serving(settings: Settings) -> Iterator[None]:
-    """Lock the data folder as a server. Several servers may share it if these settings agree; the first resets counts.
-    """
+    """Lock the data folder as a server. Servers that agree on these settings may share it; the first resets counts."""
     agreed = {
         "durability": settings.durability,
         "store_bytes_max": settings.store_bytes_max,

@@ -153,8 +153,7 @@ def _environment(settings: Settings, *, create: bool, follows: bool) -> Iterator
 
 
 def _confirmations(settings: Settings, environment: Environment, process: str) -> Confirmations | None:
-    """Where writes wait for a standby; None where they do not. Workers acknowledge nothing, so their writes never wait.
-    """
+    """Where writes wait for a standby; None where they do not. Workers acknowledge nothing, so theirs never wait."""
     if settings.standby_mode != "one" or {*process.split("+")} <= {*CONSUMERS, BACKUPS}:
         return None
     return Confirmations(environment.folder, environment.history().name, settings.standby_timeout_ms / 1000)

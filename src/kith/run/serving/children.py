@@ -125,8 +125,7 @@ class _Kept:
 
 
 def _wait_for_orphans(ours: set[int]) -> None:
-    """Reap orphans, such as the committer of a dead API process; they come to us where we are process 1 of a container.
-    """
+    """Reap orphans, such as a dead API process's committer; as process 1 of a container, this process adopts them."""
     with contextlib.suppress(ChildProcessError):
         while (dead := os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)) and dead.si_pid not in ours:
             os.waitpid(dead.si_pid, 0)

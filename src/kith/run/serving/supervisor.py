@@ -155,8 +155,7 @@ class End:
         return ends_all
 
     def give_up_if_dying(self, status: int) -> bool:
-        """Note that an API process ended; whether too many died lately. A half-dead service is worse than a dead one.
-        """
+        """Note that an API process ended; whether too many died lately. Half a service is worse than none."""
         now_s = time.monotonic()
         self._deaths.append(now_s)
         if len(self._deaths) < _DEATHS_MAX or now_s - self._deaths[0] > _DEATHS_S:
