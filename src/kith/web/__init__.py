@@ -1,4 +1,4 @@
-"""What a browser shows: `site` reads the files of a page and says how they are sent, `joining` makes one script of its
-modules; `app/` is the reader, which runs on the JavaScript client (`clients/js`), `console/` the operator's. Their
+"""The web pages of Kith: `site` reads a page's files and builds their headers, `joining` joins its modules into one
+script. `app/` is the reader, a page on the JavaScript client (`clients/js`); `console/` is the operator's page. Their
 routes are in `api/resources/web.py` and `console.py`.
 """

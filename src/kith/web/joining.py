@@ -1,8 +1,8 @@
-"""A page's modules as one script, each in a scope of its own, and the source map that shows them as files again.
+"""Joins a page's modules into one script, each in its own scope, with a source map that shows them as files again.
 
-So a browser asks for one file and not for forty. The files stay as they are; they are joined when a server starts.
-Understood are `import { a, b as c } from "./x.js"`, and `export` before const, class and function. All else, a file
-that is not there and imports in a circle are a ValueError at the start; a test joins our pages.
+So a browser requests one file instead of forty. The source files stay as they are; they are joined when a server
+starts. Supported are `import { a, b as c } from "./x.js"`, and `export` before const, class and function. All else, a
+missing file and circular imports raise ValueError at the start; a test joins our pages.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _DIGITS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
 
 
 class JoinedScript(NamedTuple):
-    """A script, and its map for the tools of developers."""
+    """A script, and its source map for developer tools."""
 
     script: bytes
     source_map: bytes
@@ -35,7 +35,7 @@ class _Module(NamedTuple):
 
 
 def joined(entry: str, files: Mapping[str, str], map_name: str) -> JoinedScript:
-    """`entry` with all that it imports, by name in `files`. Only `entry` may wait (`await`) outside of functions."""
+    """Join `entry` with all modules that it imports, by name in `files`. Only `entry` may use top-level `await`."""
     modules = {name: _module(name, files[name]) for name in _needed(entry, files)}
     order = list(TopologicalSorter({name: module.needs for name, module in modules.items()}).static_order())
     lines, places = ["const $modules = {};"], list[tuple[int, int] | None]([None])
@@ -80,7 +80,7 @@ def _resolved(name: str, target: str) -> str:
 
 
 def _mappings(places: list[tuple[int, int] | None]) -> str:
-    """For each line the file and the line that it comes from, as source maps (ECMA-426) have it: as differences."""
+    """Encode the origin (file, line) of each line as a source map does (ECMA-426): as differences."""
     lines, before = [], (0, 0)
     for place in places:
         if place is None:
@@ -92,7 +92,7 @@ def _mappings(places: list[tuple[int, int] | None]) -> str:
 
 
 def _number(value: int) -> str:
-    """A number in base 64, the sign in its lowest bit, five bits a digit, the lowest first."""
+    """A number in the base 64 VLQ of source maps: sign in the lowest bit, five bits a digit, lowest digit first."""
     rest, text = (-value << 1) | 1 if value < 0 else value << 1, ""
     while True:
         digit, rest = rest & 31, rest >> 5

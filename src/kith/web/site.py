@@ -1,9 +1,9 @@
-"""The files of a page: modules, styles, one document. Read once, compressed once, sent under strict headers.
+"""Serves the files of a page: modules, styles, one document. Each is read and compressed once, and has strict headers.
 
-The script of the document, `main.js`, is sent with all that it imports in it (`joining`), so modules of their own are
-not sent. The browser asks each time whether a file changed (ETag), so a new version of Kith is shown at once. The files
-hold nothing personal: what people may see comes from the API alone, and needs a token. Limits: modules lie in the
-folder itself or one below, other files in the folder itself.
+The document's script, `main.js`, is sent joined with all modules that it imports (`joining`); modules are not sent
+alone. The browser revalidates a file on each use (ETag), so a new version of Kith shows at once. The files hold nothing
+personal: personal data comes from the API only, and needs a token. Limits: modules must be in the folder itself or one
+level below, other files in the folder itself.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ APP, CONSOLE = _PACKAGE / "web" / "app", _PACKAGE / "web" / "console"
 
 
 def client_folder() -> Path:
-    """The modules of the JavaScript client: in a wheel they lie beside the page, in a checkout where they are made."""
+    """Folder of the JavaScript client's modules: beside the page in a wheel, `clients/js/src` in a checkout."""
     packed = _PACKAGE / "web" / "client"
     return packed if packed.is_dir() else _PACKAGE.parents[1] / "clients" / "js" / "src"
 
@@ -48,8 +48,8 @@ class Site:
     """The files of one page, by name (`main.js`)."""
 
     def __init__(self, folder: Path, beside: Mapping[str, Path], images: tuple[str, ...] = ()) -> None:
-        """`beside`: further folders of modules, by the name under which they are imported. `images`: other origins that
-        pictures and videos may come from.
+        """`beside`: further folders of modules, by the name under which they are imported. `images`: other allowed
+        origins of pictures and videos.
         """
         modules = {path.relative_to(folder).as_posix(): path for path in _modules(folder)}
         for name, other in beside.items():
@@ -62,16 +62,16 @@ class Site:
 
     @property
     def names(self) -> list[str]:
-        """Every file."""
+        """Names of all files."""
         return list(self._files)
 
     def find(self, name: str) -> PageFile | None:
-        """A file by its name."""
+        """A file by its name; None if there is none."""
         return self._files.get(name)
 
     def headers(self, name: str, base: str) -> list[tuple[str, str]]:
-        """The headers of a file of the page at `base`. With the document goes the name of its script, so that it is
-        fetched before the document is read.
+        """The headers of a file of the page at `base`. The document's headers link its script, so that the browser
+        fetches the script before it has parsed the document.
         """
         file = self._files[name]
         headers = [*self._safe, ("content-type", file.content_type), ("etag", file.tag)]

@@ -1,14 +1,14 @@
-/** What the reader does is on the screen at once, and taken back where the server refuses it. */
+/** Optimistic updates: an action shows on the screen at once, and is undone if the server refuses it. */
 
 import { heed } from "./session.js";
 import { explained, say } from "./telling.js";
 
-/** The last thing under way for each key: what follows waits, so that a like and its undoing arrive in order. */
+/** The last action in flight for each key. The next one waits for it, so that a like and its undo arrive in order. */
 const underWay = new Map();
 
 /**
- * Show it with `apply`, send it, and take it back with `undo` where that fails. What is done meanwhile to the same `key`
- * stands: only the last one is taken back. Resolves to whether it holds.
+ * Show an action with `apply`, send it, and call `undo` if that fails. If a newer action on the same `key` has started
+ * meanwhile, the failed one is not undone. Resolves to whether the server took the action.
  */
 export async function attempt({ key, apply, send, undo, what }) {
   apply();
@@ -30,7 +30,7 @@ export async function attempt({ key, apply, send, undo, what }) {
   }
 }
 
-/** Tell of a failure; where the token is out, ask for another one. */
+/** Show a failure; if the token is no longer valid, ask for another one. */
 export function failed(error, what) {
   heed(error);
   if (error.code === undefined) console.error(error);

@@ -1,4 +1,4 @@
-/** The bar above the page: where one can go. On a phone it is below. */
+/** The navigation bar above the page; on a phone it is below. */
 
 import { button, h, icon } from "./dom.js";
 import { compose } from "./compose.js";
@@ -7,7 +7,7 @@ import { go } from "./router.js";
 import { session, signOut } from "./session.js";
 import { unreadBadge } from "./unread.js";
 
-/** Its parts. */
+/** The parts of the bar. */
 export function bar() {
   const links = [
     ["home", "Home", "#/"],

@@ -25,7 +25,7 @@ export function commentThread(comment, post) {
   return h("article", { class: "thread", "aria-label": comment.author ? `Comment of ${nameOf(comment.author)}` : "Deleted comment" }, commentBox(comment, post, answer), replies, place);
 }
 
-/** `isFresh(reply)`: it is not on the screen yet, and will be from now on. */
+/** A button that loads more replies. `isFresh(reply)`: whether it is not shown yet; marks it as shown. */
 function moreReplies(comment, post, left, isFresh) {
   let cursor;
   const more = button(`${left} more ${left === 1 ? "reply" : "replies"}`, load, { class: "plain link" });
@@ -42,7 +42,7 @@ function moreReplies(comment, post, left, isFresh) {
   return more;
 }
 
-/** One comment. `answer`: opens the field for a reply. */
+/** One comment. `answer`: opens the field for a reply; undefined: no reply button. */
 function commentBox(comment, post, answer) {
   const box = h("div", { class: "comment" });
   const draw = () => box.replaceChildren(...(comment.deleted ? [h("p", { class: "quiet" }, "This comment was deleted.")] : parts()));
@@ -100,8 +100,8 @@ function likeButton(comment) {
 }
 
 /**
- * The field for a comment. What is sent is on the screen at once: `show(element)` places it. `made(comment)` is told once
- * it is stored; what was refused is taken back, and its words return into the field.
+ * The field for a comment. A sent comment shows at once: `show(element)` places it. `made(comment)` is called once it is
+ * stored. A refused comment is removed, and its text returns to the field.
  */
 export function writeComment(post, replyTo, { show, made }) {
   const draft = `comment ${post} ${replyTo ?? ""}`;
@@ -121,17 +121,17 @@ export function writeComment(post, replyTo, { show, made }) {
     count(post, 1);
     try {
       const comment = await session.kith.createComment(post, said, { ...(replyTo && { replyTo }), key: keyFor(said) });
-      keyFor = sendKey(); // the same words again are another comment
+      keyFor = sendKey(); // the same text sent again is another comment
       if (!text.value) dropDraft(draft);
       made(comment);
-      requestAnimationFrame(() => shown.remove()); // with the frame that draws the other
+      requestAnimationFrame(() => shown.remove()); // in the frame that draws the stored comment
     } catch (error) {
       shown.remove();
       count(post, -1);
       heed(error);
       failure.textContent = `Not sent. ${explained(error)}`;
       text.value = [said, text.value].filter(Boolean).join("\n");
-      text.dispatchEvent(new Event("input")); // it is kept
+      text.dispatchEvent(new Event("input")); // saves the draft
     } finally {
       submit.disabled = false;
     }
@@ -141,7 +141,7 @@ export function writeComment(post, replyTo, { show, made }) {
   return box;
 }
 
-/** A comment of the reader's before the server has it. */
+/** The user's own comment while it is being sent. */
 function onItsWay(said) {
   const reader = { id: session.user, displayName: "You" };
   const what = h("div", { class: "grow" }, h("div", { class: "row" }, nameLink(reader), h("span", { class: "time" }, "on its way")), words(said));

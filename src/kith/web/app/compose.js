@@ -1,4 +1,4 @@
-/** Write a post or a story, or change a post. Nothing typed is lost: it is kept until it is sent. */
+/** Forms to write a post or a story, and to edit a post. Typed text is kept as a draft until it is sent. */
 
 import { button, dialog, h, icon } from "./dom.js";
 import { dropDraft, keepDraft, sendKey } from "./drafts.js";
@@ -10,7 +10,7 @@ import { Uploads } from "./upload.js";
 const TEXT_MAX = 10_000;
 const NAMES_SAY = "Their names, such as bob, carol";
 const AUDIENCES = { public: "Everybody", friends: "Friends", custom: "Some people", private: "Only me" };
-/** Told of `posted` (the post as `detail`) and `told` (a story). */
+/** Dispatches `posted` (the post as `detail`) and `told` (stories changed). */
 export const composeEvents = new EventTarget();
 
 /** Write a post. */
@@ -26,7 +26,7 @@ export function compose() {
   });
 }
 
-/** Tell a story. */
+/** Write a story. */
 export function tellStory() {
   return form("New story", {
     draft: "story",
@@ -39,7 +39,7 @@ export function tellStory() {
   });
 }
 
-/** Change a post of the reader's. */
+/** Edit one of the user's own posts. */
 export function edit(post) {
   return form("Edit post", {
     draft: `edit ${post.id}`,
@@ -92,7 +92,7 @@ function fieldsFor(draft, post, without) {
   return { text, uploads, audience, names, failure, submit, all, audienceWas };
 }
 
-/** Fill in who may see a post until now. Resolves to the words and the ids that they stand for. */
+/** Fill in the current audience of a post. Resolves to the text and the ids that it stands for. */
 async function showNames(field, ids) {
   field.placeholder = "…";
   try {
@@ -119,7 +119,7 @@ async function bodyOf({ text, uploads, audience, names, audienceWas }, post) {
   return body;
 }
 
-/** The ids of people by their names; who has no name is known by their number. */
+/** The ids of users by their usernames; a number is taken as an id, for users without a name. */
 async function idsOf(list) {
   const names = list.split(/[\s,@]+/).filter(Boolean);
   if (names.length === 0) throw new Missing("Name those who may see it.");

@@ -1,9 +1,9 @@
-/** Elements. What people wrote becomes text and nothing else: no part of this page parses HTML. */
+/** Builds elements. Users' text becomes text nodes only: no part of this page parses HTML. */
 
 /**
  * An element: `h("a", { href, class: "name", onclick }, "text", another)`.
  *
- * Properties are set as such; `class`, `data-*`, `aria-*`, `role` and others that are no properties become attributes.
+ * Names of properties are set as properties; `class`, `data-*`, `aria-*`, `role` and other names become attributes.
  * Children that are null, undefined or false are left out.
  */
 export function h(tag, says = {}, ...children) {
@@ -22,7 +22,7 @@ export function button(label, onclick, says = {}) {
   return h("button", { type: "button", onclick, ...says }, label);
 }
 
-/** What somebody wrote: in its own direction, with `@names` and links to the outside left as words. */
+/** A user's text, in its own writing direction; `@names` and external links stay plain text. */
 export function words(text, says = {}) {
   return h("p", { dir: "auto", class: "words", ...says }, text);
 }
@@ -48,7 +48,7 @@ const ICONS = {
   board: "M4 4h7v9H4zm9 0h7v5h-7zm0 7h7v9h-7zm-9 4h7v5H4z",
 };
 
-/** A drawing for a button that has a name of its own. */
+/** A decorative icon, hidden from screen readers, for a button that has its own name. */
 export function icon(name) {
   const svg = document.createElementNS("http://www.w3.org/2000/svg", "svg");
   const path = document.createElementNS("http://www.w3.org/2000/svg", "path");
@@ -59,7 +59,7 @@ export function icon(name) {
   return svg;
 }
 
-/** A dialog over the page, open; it goes when it is closed. `fill(close)` makes what is in it. */
+/** Open a modal dialog; closing removes it. `fill(close)` makes its content. */
 export function dialog(title, fill, says = {}) {
   const close = () => box.close();
   const heading = h("h2", {}, title);
@@ -74,7 +74,7 @@ export function dialog(title, fill, says = {}) {
   return box;
 }
 
-/** Ask before what cannot be undone. */
+/** Ask for confirmation of something that cannot be undone. Resolves to whether the user confirmed. */
 export function confirmed(question, yes) {
   return new Promise((resolve) => {
     const box = dialog(question, (close) =>

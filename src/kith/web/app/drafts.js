@@ -1,8 +1,8 @@
-/** What is typed is kept in this tab until it is sent, whatever happens to the page meanwhile. */
+/** Drafts: typed text is kept in this tab's sessionStorage until it is sent, even if the page reloads. */
 
 const PREFIX = "kith.draft.";
 
-/** Keep what is typed into a field under this name, and begin with what was kept. */
+/** Save what is typed into a field under this name, and restore a saved draft into it. */
 export function keepDraft(field, name) {
   field.value = sessionStorage.getItem(PREFIX + name) ?? field.value;
   field.addEventListener("input", () => {
@@ -12,12 +12,12 @@ export function keepDraft(field, name) {
   return field;
 }
 
-/** It was sent. */
+/** Delete a draft, once it was sent. */
 export function dropDraft(name) {
   sessionStorage.removeItem(PREFIX + name);
 }
 
-/** Keys for what one form sends: the same body has the same key, so what is sent again after a failure is made once. */
+/** Idempotency keys for one form: the same body gets the same key, so that a retry after a failure creates it once. */
 export function sendKey() {
   let [sent, key] = [null, null];
   return (body) => {

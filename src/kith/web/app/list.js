@@ -1,9 +1,9 @@
 /**
- * A list without end that keeps at most NODES_MAX of its items in the page, however far one scrolls.
+ * An endless, virtualized list: it keeps at most NODES_MAX of its items in the page, however far one scrolls.
  *
- * Items near the window are drawn, so few a frame that scrolling stays smooth: two of those that are in it, else one of
- * those around it. Items far from it are taken out, and a blank of their height stands for them. The next page is fetched
- * before it is needed.
+ * Items near the window are drawn, few per frame so that scrolling stays smooth: two that are visible, else one near the
+ * window. Items far from the window are removed; a blank element keeps their height. The next page is fetched before it is
+ * needed.
  */
 
 import { heed, sessionEvents } from "./session.js";
@@ -11,14 +11,14 @@ import { explained } from "./telling.js";
 import { button, counted, h } from "./dom.js";
 
 const NODES_MAX = 200;
-/** Of the items in the window that are not drawn, as after a jump, so many are drawn a frame. */
+/** Most visible items that are drawn in one frame, for example after a jump. */
 const SEEN_A_FRAME = 2;
 const DRAW_PX = 900;
 const KEEP_PX = 1_500;
 const GUESS_PX = 200;
-/** Pages in a row that may be empty, as the server allows, before the reader is asked to go on. */
+/** Consecutive empty pages, which the server may send, before the user must ask for more. */
 const EMPTY_MAX = 10;
-/** A page that takes longer than this is said to be on its way. */
+/** After this many ms of loading, a note says that more is on its way. */
 const SLOW_MS = 1_500;
 
 export class EndlessList extends HTMLElement {
@@ -39,9 +39,9 @@ export class EndlessList extends HTMLElement {
   #look = () => (this.#frame ||= requestAnimationFrame(() => this.#show()));
 
   /**
-   * `load(cursor)`: a page, { items, pagination }; `draw(item)`: its element; `ahead(items)`: told of what was fetched;
-   * `empty`: what to say, or show, where there is nothing. Items have an `id`, and each id stands there once, though the
-   * list changes between two pages.
+   * `load(cursor)`: gives a page, { items, pagination }. `draw(item)`: gives its element. `ahead(items)`: called with
+   * fetched items before they are drawn. `empty`: text or element for an empty list. Items have an `id`; each id is shown
+   * once, even if the list changes between two pages.
    */
   constructor({ load, draw, ahead, empty = "Nothing here yet." }) {
     super();
@@ -53,7 +53,7 @@ export class EndlessList extends HTMLElement {
 
   connectedCallback() {
     if (!this.#end.isConnected) this.append(this.#above, this.#below, this.#end);
-    addEventListener("scroll", this.#look, { passive: true, capture: true }); // also of a dialog that it is in
+    addEventListener("scroll", this.#look, { passive: true, capture: true }); // capture: also sees a dialog around it scroll
     addEventListener("resize", this.#look, { passive: true });
     if (this.#places.length === 0) this.#fetch();
     else this.#look();
@@ -66,7 +66,7 @@ export class EndlessList extends HTMLElement {
     this.#frame = 0;
   }
 
-  /** Begin anew. */
+  /** Reload the list from its first page. */
   reload() {
     for (const place of this.#places) place.node?.remove();
     this.#places = [];
@@ -79,7 +79,7 @@ export class EndlessList extends HTMLElement {
     return this.#fetch();
   }
 
-  /** Put items in front. */
+  /** Insert items at the front. */
   prepend(items) {
     const fresh = this.#fresh(items);
     if (fresh.length === 0) return;
@@ -88,7 +88,7 @@ export class EndlessList extends HTMLElement {
     this.#look();
   }
 
-  /** How many items are in the page. */
+  /** Number of items that are in the page. */
   get drawn() {
     return this.#places.reduce((sum, place) => sum + (place.node !== null), 0);
   }
@@ -136,10 +136,10 @@ export class EndlessList extends HTMLElement {
     else this.#end.replaceChildren(quiet(this.#more ? "" : "That is all."));
   }
 
-  /** A page that cannot be had: what is there stays, and one may go on from there. */
+  /** Show why a page could not be loaded. Loaded items stay, and the user can retry from there. */
   #sayFailure(error) {
     heed(error);
-    if (error.code === "CURSOR_INVALID") this.#cursor = undefined; // of before the server was restored: begin again, without repeats
+    if (error.code === "CURSOR_INVALID") this.#cursor = undefined; // from before a restore of the server: start again, skipping known ids
     this.#more = true;
     const again = button("Try again", () => (this.#end.replaceChildren(), this.#fetch()));
     const waits = error.code === "RATE_LIMITED" && error.retryAfter;
@@ -151,7 +151,7 @@ export class EndlessList extends HTMLElement {
     if (error.code === "UNAUTHORIZED") sessionEvents.addEventListener("renewed", goOn, { once: true });
   }
 
-  /** Draw what is near, take out what is far, fetch what comes. */
+  /** Draw items near the window, remove distant ones, and fetch the next page if it is needed soon. */
   #show() {
     this.#frame = 0;
     if (!this.isConnected) return;
@@ -178,7 +178,7 @@ export class EndlessList extends HTMLElement {
     else if (this.#more && !this.#loading && !this.#end.querySelector("[role=alert]") && y < innerHeight * 3 + DRAW_PX) this.#fetch();
   }
 
-  /** Items in their order, with blanks for those that are not drawn. */
+  /** Put drawn items in order, and set the height of the blanks for the others. */
   #place() {
     const first = this.#places.findIndex((place) => place.node);
     const last = this.#places.findLastIndex((place) => place.node);

@@ -1,15 +1,16 @@
 /**
- * What happens, as it happens: one stream for all tabs of a browser.
+ * Live events: one stream for all tabs of a browser.
  *
- * The tab that holds a lock reads the stream and tells the others over a channel: events, and how far the stream is,
- * which moves without events too. When it goes, the next one holds the lock and goes on from there. Where a browser has
- * no locks (a page over plain HTTP from another machine), each tab reads its own.
+ * The tab that holds a lock reads the stream, and sends the other tabs its events over a channel. It also sends the
+ * position of the stream, which advances without events too. When that tab closes, the next one gets the lock and resumes
+ * from the position. Where the browser has no locks (a page over plain HTTP from another machine), each tab reads its own
+ * stream.
  */
 
 import { heed, session, sessionEvents } from "./session.js";
 
 const PAUSE_MS = 10_000;
-/** How often the other tabs are told how far the stream is, where it moved. */
+/** Ms between two messages to the other tabs with the position of the stream, if it advanced. */
 const SHARED_MS = 1_000;
 /** Events of the stream, by their type; `connection` with true or false. */
 export const live = new EventTarget();

@@ -1,8 +1,8 @@
 /**
- * The reader: a page on the JavaScript client. This file wires it: who reads, the bar, the views, what comes live.
+ * The reader: a page on the JavaScript client. This file wires the session, the bar, the views and live events.
  *
- * `views/` has a file a view; `list.js` is the list without end, `acting.js` how a like is shown at once and taken back,
- * `live.js` the stream that all tabs share, `session.js` who is signed in, `posts.js` the posts that are on the screen.
+ * `views/` has one file per view; `list.js` is the endless list, `acting.js` has optimistic updates, `live.js` is the
+ * stream that all tabs share, `session.js` knows who is signed in, `posts.js` holds the posts on the screen.
  */
 
 import { bar } from "./bar.js";

@@ -1,9 +1,9 @@
-/** Pictures and videos of a post. Their size is known before they come, so nothing jumps. */
+/** Pictures and videos of a post. Their size is known before they load, so the layout does not jump. */
 
 import { button, dialog, h } from "./dom.js";
 import { session } from "./session.js";
 
-/** All of a post. `sensitive`: covered until the reader wants to see them. */
+/** All media of a post. `sensitive`: covered until the user wants to see them. */
 export function gallery(media, sensitive) {
   if (media.length === 0) return null;
   const box = h("div", { class: `gallery n${Math.min(media.length, 4)}` }, media.map(one));
@@ -26,7 +26,7 @@ function one(item) {
   return opener;
 }
 
-/** Fetch the small pictures of posts that come next. */
+/** Prefetch the small pictures of the next posts. */
 export function fetchAhead(posts) {
   for (const post of posts)
     for (const { thumbnailUrl } of post.content.media) if (thumbnailUrl) new Image().src = session.kith.fileUrl(thumbnailUrl);

@@ -1,10 +1,10 @@
-/** People: their picture, their name, a row of a list, the button to follow. */
+/** Parts that show a user: picture, name, a row of a list, the follow button. */
 
 import { attempt } from "./acting.js";
 import { button, h } from "./dom.js";
 import { session } from "./session.js";
 
-/** Their picture, or the first letter of their name in a colour of theirs. */
+/** A user's picture, or the first letter of their name on a colour that their id gives. */
 export function avatar(person, size = "") {
   const classes = `avatar ${size}`;
   if (person.avatarUrl) {
@@ -15,23 +15,23 @@ export function avatar(person, size = "") {
   return h("span", { class: `${classes} hue${Number(BigInt(person.id) % 6n)}`, "aria-hidden": "true" }, letter);
 }
 
-/** What they are called; an account without a name is called by its number. */
+/** A user's name; an account without a name is shown by its id. */
 export function nameOf(person) {
   return person.displayName || person.username || `User ${person.id}`;
 }
 
-/** Their name, which leads to them. */
+/** A user's name as a link to their profile. */
 export function nameLink(person) {
   const verified = person.isVerified && h("span", { class: "verified", title: "Verified", role: "img", "aria-label": "Verified" }, "✓");
   return h("a", { href: `#/user/${person.id}`, class: "name" }, h("bdi", {}, nameOf(person)), verified);
 }
 
-/** `@name`, where they have one. */
+/** `@name`, if the user has a username. */
 export function handle(person) {
   return person.username ? h("span", { class: "handle" }, `@${person.username}`) : null;
 }
 
-/** A row of a list of people. `how`: how the reader stands to them; `beside`: what stands at the end. */
+/** A row of a list of users. `how`: the signed-in user's relation to them; `beside`: element at the end of the row. */
 export function personRow(person, how, ...beside) {
   const follow = how && person.id !== session.user && !how.blocking ? followButton(person, how) : null;
   return h(
@@ -44,7 +44,7 @@ export function personRow(person, how, ...beside) {
   );
 }
 
-/** Follow, taken back with the same button. A private account is asked. */
+/** A button that follows and unfollows; a private account gets a follow request. */
 export function followButton(person, how) {
   const name = nameOf(person);
   let state = how.following ? "following" : how.requested ? "requested" : "none";
@@ -74,7 +74,7 @@ export function followButton(person, how) {
   return one;
 }
 
-/** A page of a list of ids as a page of rows: who they are, and how the reader stands to them. */
+/** Turn a page of ids into a page of rows: profiles, and the signed-in user's relations to them. */
 export async function withPeople(page) {
   const ids = page.items.map(({ id }) => id);
   if (ids.length === 0) return page;

@@ -1,4 +1,4 @@
-/** Making a board, and putting a post on one. */
+/** Creating a board, and pinning a post to one. */
 
 import { attempt } from "./acting.js";
 import { button, dialog, h } from "./dom.js";
@@ -6,7 +6,7 @@ import { EndlessList } from "./list.js";
 import { heed, session } from "./session.js";
 import { explained, say } from "./telling.js";
 
-/** A form for a board; `made(board)` gets it. */
+/** A form for a new board; `made(board)` is called once it is created. */
 export function newBoard(made) {
   const name = h("input", { required: true, maxLength: 100, "aria-label": "Name", placeholder: "Name of the board", dir: "auto" });
   const secret = h("input", { type: "checkbox" });
@@ -30,7 +30,7 @@ export function newBoard(made) {
   });
 }
 
-/** Choose a board for a post: one's own, then those of others that one was invited to. */
+/** Choose a board for a post: the user's own boards, then boards of others that they were invited to. */
 export function pin(post) {
   dialog("Pin to a board", (close) => {
     const put = (to) => {

@@ -1,4 +1,4 @@
-/** What the menu of a post offers. */
+/** The menu of a post. */
 
 import { attempt } from "./acting.js";
 import { edit } from "./compose.js";
@@ -10,7 +10,7 @@ import { session } from "./session.js";
 import { say } from "./telling.js";
 import { showWhy } from "./why.js";
 
-/** [label, function] rows. */
+/** The rows of the menu: [label, function]. */
 export function postActions(post) {
   const why = ["Why am I seeing this?", () => showWhy(post.id)];
   const toBoard = ["Pin to a board", () => pin(post)];
@@ -61,12 +61,12 @@ async function fewer(author, name) {
   return held;
 }
 
-/** Mute somebody; their posts go at once. Resolves to whether it holds. */
+/** Mute a user; their posts disappear at once. Resolves to whether the server took it. */
 export function mute(author, name) {
   return away(author, () => session.kith.mute(author.id), `${name} is muted: they are not told.`, `${name} is not muted.`);
 }
 
-/** Block somebody, after a second look. Resolves to whether it holds. */
+/** Block a user, after confirmation. Resolves to whether the server took it. */
 export async function block(author, name) {
   if (!(await confirmed(`Block ${name}? Neither of you will see the other, and follows end.`, "Block"))) return false;
   return away(author, () => session.kith.block(author.id), `${name} is blocked.`, `${name} is not blocked.`);

@@ -1,4 +1,4 @@
-/** One post: what it says, its numbers, and what the reader may do with it. It changes as the post does. */
+/** The card of one post: content, counts and actions. It updates itself when the post changes. */
 
 import { attempt } from "./acting.js";
 import { postActions } from "./post-actions.js";
@@ -20,7 +20,7 @@ export class PostCard extends HTMLElement {
   #counts;
   #listen = ({ detail }) => detail === this.#id && this.#refresh();
 
-  /** `whole`: on a page of its own, so all of its text is shown. */
+  /** `whole`: the post has its own page, so all of its text is shown. */
   constructor(post, { whole = false } = {}) {
     super();
     this.#id = post.id;
@@ -38,7 +38,7 @@ export class PostCard extends HTMLElement {
     postEvents.removeEventListener("change", this.#listen);
   }
 
-  /** Draw it; where only numbers changed, these alone, so that who is on a button stays there. */
+  /** Draw the card; if only counts changed, redraw only these, so that a focused button keeps the focus. */
   #refresh() {
     const post = postOf(this.#id);
     const said = post && JSON.stringify([post.content, post.author, post.labels, post.visibility, post.editedAt, post.note]);
@@ -122,7 +122,7 @@ function set(one, count, pressed = false) {
   one.ariaLabel = count ? `${one.dataset.label}, ${count}` : one.dataset.label;
 }
 
-/** Like, save, share: at once on the screen. */
+/** A button for like, save or share, with an optimistic update. */
 function toggle(id, flag, count, on, off) {
   const { engagement } = postOf(id);
   const next = !engagement[flag];

@@ -1,10 +1,10 @@
-/** The posts on the screen, each once, however many lists and windows show it: a change is told to all of them. */
+/** A store of the posts on the screen. A post is held once, however many lists and dialogs show it; all see its changes. */
 
 const posts = new Map();
-/** `change` with the post's id as `detail`; the post is null where it is gone for the reader. */
+/** Dispatches `change` with the post's id as `detail`; `postOf` is null if the user may no longer see the post. */
 export const postEvents = new EventTarget();
 
-/** Take what the server answered. */
+/** Store a post as the server sent it. */
 export function keep(post) {
   const known = posts.has(post.id);
   posts.set(post.id, post);
@@ -12,12 +12,12 @@ export function keep(post) {
   return post;
 }
 
-/** The post as it is now; null where it is gone, undefined where it was never seen. */
+/** The current post; null if it is gone, undefined if it was never loaded. */
 export function postOf(id) {
   return posts.get(id);
 }
 
-/** Change some fields of a post; those of `engagement` are merged. */
+/** Change some fields of a post; fields of `engagement` are merged. */
 export function change(id, { engagement, ...fields }) {
   const post = posts.get(id);
   if (!post) return;
@@ -25,7 +25,7 @@ export function change(id, { engagement, ...fields }) {
   tell(id);
 }
 
-/** It is gone for the reader: deleted, hidden, or its author may not be seen. `back` brings it back. */
+/** Mark a post as gone for the user: deleted, hidden, or its author may not be seen. `back` brings it back. */
 export function drop(id) {
   const post = posts.get(id);
   if (!post) return () => {};
@@ -34,7 +34,7 @@ export function drop(id) {
   return () => keep(post);
 }
 
-/** Posts of this author that are shown. */
+/** Ids of this author's posts that are shown. */
 export function idsOf(author) {
   return [...posts.values()].filter((post) => post?.author.id === author).map((post) => post.id);
 }

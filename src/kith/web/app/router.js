@@ -1,5 +1,6 @@
 /**
- * Which view is shown: `#/post/7` and the like. Back and forward find a view as it was left, scrolled as it was.
+ * Chooses the view by the URL's fragment, such as `#/post/7`. Back and forward restore a view as it was left, with its
+ * scroll position.
  */
 
 const KEPT_MAX = 8;
@@ -9,7 +10,7 @@ const kept = new Map();
 let routes = [];
 let current = null;
 
-/** Begin. `table`: [pattern, make] rows; `make(...parts)` gives a view: an element with a `title`. */
+/** Start routing. `table`: [pattern, make] rows; `make(...parts)` gives a view: an element with a `title`. */
 export function start(table) {
   routes = table.map(([pattern, make]) => [new RegExp(`^#${pattern.replaceAll(":id", "([\\w.]+)")}$`), make]);
   history.scrollRestoration = "manual";
@@ -22,7 +23,7 @@ export function go(hash) {
   location.hash = hash;
 }
 
-/** A view is let go; `end`, where it has one, stops what it listens to. */
+/** Discard a view; its `end`, if it has one, removes its listeners. */
 function forget(key) {
   kept.get(key).view.end?.();
   kept.delete(key);

@@ -1,31 +1,31 @@
 /**
- * Who reads, by the token of their app, and the client that asks for them.
+ * The session: the signed-in user, by the token of their app, and the API client that acts for them.
  *
- * The token comes in the fragment of a link, which no server sees, and is taken out of the address at once. It is kept in
- * sessionStorage, so it ends with the tab; a further tab of the same browser asks those that are open. Whoever signs
- * out in one tab is signed out in all. Whoever is signed in is asked before a link signs them in as another user: anybody
- * can send a link with a token of their own, and would read what is written there.
+ * The token comes in the fragment of a link, which no server sees, and is removed from the address at once. It is kept in
+ * sessionStorage, so it ends with the tab. A new tab of the same browser asks open tabs for it. Signing out in one tab
+ * signs out in all. Before a link signs a user in as somebody else, the page asks for confirmation: an attacker could send
+ * a link with their own token, and read what the user then writes.
  */
 
 import { Kith } from "./client/kith.js";
 import { confirmed } from "./dom.js";
 
 const STORED = "kith.token";
-/** How long nothing is shown while other tabs are asked. A tab that is busy answers later. */
+/** Ms to wait for other tabs' answers before the page shows. A busy tab may answer later. */
 const BORROW_MS = 250;
-/** What the server says where it was restored from a backup, and does not know a write that we have seen. */
+/** Error codes of a server that was restored from a backup, and lost a write that we have seen. */
 const BEFORE_RESTORE = new Set(["TOKEN_INVALID", "TOKEN_TOO_OLD", "CONFLICT"]);
 const TOKEN_HEADER = "Kith-Token";
 const tabs = new BroadcastChannel("kith-tabs");
-/** Told of `ended` (the token is no longer taken), `renewed` and `out`. */
+/** Dispatches `ended` (the token is no longer accepted), `renewed` and `out`. */
 export const sessionEvents = new EventTarget();
 
 /** `user`: their id; `kith`: the client that acts for them. Set by `begin`. */
 export const session = { user: null, kith: null, token: null };
 
 /**
- * Begin with a token of the address, of this tab or of another one. False: there is none, so ask for it; `late()` is
- * called where another tab gives one after all.
+ * Start with a token from the address, from this tab or from another one. False: there is none, so the user must give
+ * one; `late()` is called if another tab sends one later.
  */
 export async function begin(late) {
   const linked = fromAddress();
@@ -35,7 +35,7 @@ export async function begin(late) {
   return token !== null && use(token);
 }
 
-/** Whether the reader, signed in with the token `own`, if any, goes on with that of a link; if so, they leave nothing. */
+/** Whether a user signed in with the token `own` (or null) switches to the token of a link; if so, their data is cleared. */
 async function mayReplace(own, linked) {
   const [from, to] = [own, linked].map((token) => token && subjectOf(token));
   if (!from || from === to) return true;
@@ -45,12 +45,12 @@ async function mayReplace(own, linked) {
   return true;
 }
 
-/** Whether another tab may be open in which somebody reads. */
+/** Whether another tab with a session may be open. */
 async function othersRead() {
   return !navigator.locks || (await navigator.locks.query()).held.length > 0;
 }
 
-/** Sign in with a token. False where it is none; whether it is a good one, the server says. */
+/** Sign in with a token. False if it is malformed; only the server checks whether it is valid. */
 export function use(token) {
   const user = subjectOf(token);
   if (user === null) return false;
@@ -71,15 +71,15 @@ export function use(token) {
 }
 
 /**
- * What a refusal says of the session. Where the token is taken no longer, somebody must sign in again, and what is on the
- * page stays. Where the server was restored, what it lost is waited for no longer, so the next request is answered.
+ * Update the session after a refused request. If the token is no longer accepted, the user must sign in again; the page
+ * stays as it is. If the server was restored, drop the token of a lost write, so that the next request is answered.
  */
 export function heed({ code }) {
   if (code === "UNAUTHORIZED") sessionEvents.dispatchEvent(new Event("ended"));
   if (BEFORE_RESTORE.has(code)) session.kith.token = null;
 }
 
-/** Sign out, here and in the other tabs, and leave nothing for the next person. */
+/** Sign out, here and in the other tabs, and clear all stored data. */
 export function signOut() {
   tabs.postMessage({ out: true });
   leave();
@@ -90,7 +90,7 @@ function leave() {
   location.replace("/app/signed-out");
 }
 
-/** All that this tab kept: the token, and what was typed and not sent. */
+/** Clear what this tab stores: the token and the drafts. */
 function forget() {
   sessionStorage.clear();
   session.token = null;
@@ -125,10 +125,10 @@ addEventListener("hashchange", async () => {
   const token = fromAddress();
   if (token !== null && (await mayReplace(session.token, token)) && use(token)) location.replace("/app");
 });
-// Back to a page of before the sign-out, which the browser kept whole: it must not show.
+// A page from before the sign-out that comes back from the browser's back-forward cache must not show: reload it.
 addEventListener("pageshow", (event) => event.persisted && location.reload());
 
-/** The user that a token speaks for; null where it is no token. */
+/** The user id in a token; null if the token is malformed. */
 function subjectOf(token) {
   try {
     const claims = JSON.parse(atob(token.split(".")[1].replaceAll("-", "+").replaceAll("_", "/")));
@@ -139,10 +139,10 @@ function subjectOf(token) {
 }
 
 /**
- * Nothing of what the API answers is left in the browser's cache, and no cookie is sent.
+ * A `fetch` that keeps no API answer in the browser's cache, and sends no cookies.
  *
- * A server that was restored refuses what waits for a write that it lost, before it does anything: so that is sent once
- * more, and waits for nothing.
+ * A restored server refuses a request with the write token of a lost write, before it does anything. Such a request is
+ * sent once more, without the token.
  */
 async function uncached(url, options) {
   const ask = (headers) => fetch(url, { ...options, headers, cache: "no-store", credentials: "omit", referrerPolicy: "no-referrer" });

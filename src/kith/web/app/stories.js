@@ -1,4 +1,4 @@
-/** The strip of stories above home, and what shows them one after the other. */
+/** The strip of stories above home, and the dialog that shows stories one after the other. */
 
 import { failed } from "./acting.js";
 import { button, confirmed, dialog, h, icon, words } from "./dom.js";
@@ -10,7 +10,7 @@ import { session } from "./session.js";
 import { explained, say, sayError } from "./telling.js";
 import { ago } from "./time.js";
 
-/** The strip. `until`: { signal } that ends it. */
+/** The strip. `until`: { signal } that removes its listeners. */
 export function storyStrip(until) {
   const strip = h("section", { class: "strip", "aria-label": "Stories" });
   const mine = button([h("span", { class: "avatar big add", "aria-hidden": "true" }, icon("write")), h("span", {}, "Your story")], tellStory);
@@ -46,7 +46,7 @@ function teller({ author, unseenCount, storyCount }) {
   return one;
 }
 
-/** Show stories, the first unseen first; `seen()` is told after each. */
+/** Show stories, starting with the first unseen one; `seen()` is called for each newly seen story. */
 function showStories(items, seen) {
   let at = Math.max(0, items.findIndex((story) => !story.seen));
   const place = h("div", { class: "story", "aria-live": "polite" });
@@ -66,10 +66,10 @@ function showStories(items, seen) {
     if (story.seen || own) return;
     story.seen = true;
     seen();
-    session.kith.viewStory(story.id).catch(() => (story.seen = false)); // it counts as unseen the next time
+    session.kith.viewStory(story.id).catch(() => (story.seen = false)); // retried the next time it is shown
   }
 
-  /** The one that is shown was deleted. */
+  /** Remove the current story, which was deleted. */
   function gone() {
     items.splice(at, 1);
     marks.splice(at, 1)[0].remove();
@@ -82,7 +82,7 @@ function showStories(items, seen) {
   show();
 }
 
-/** What the author of a story may do with it. */
+/** Buttons for the story's own author. */
 function ownButtons(story, gone) {
   const remove = async () => {
     if (!(await confirmed("Delete this story for good?", "Delete"))) return;
@@ -98,7 +98,7 @@ function ownButtons(story, gone) {
   return h("div", { class: "row" }, seen, button("Delete", remove, { class: "danger" }));
 }
 
-/** Who has seen a story, latest first. */
+/** Show who has seen a story, latest first. */
 function showViewers(id) {
   const load = async (cursor) => {
     const { items, pagination } = await session.kith.storyViewersPage(id, { limit: 50, cursor });

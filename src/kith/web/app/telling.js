@@ -1,12 +1,12 @@
-/** What the reader is told beside what they asked for: short notes, and the line that says that we are offline. */
+/** Messages to the user: short notes, error texts, and the line that says that we are offline. */
 
 import { h } from "./dom.js";
 
 const SHOWN_MS = 7_000;
-/** Whoever may act on it needs time to get there, by keyboard too. */
+/** A note with a button stays longer, so that keyboard users can reach it too. */
 const ACT_MS = 20_000;
 
-/** Say something for some seconds; screen readers read it out. `act`: [label, function] of a button beside it. */
+/** Show a note for some seconds; screen readers announce it. `act`: [label, function] of a button beside it. */
 export function say(text, act) {
   const toasts = document.getElementById("toasts");
   const note = h("p", { class: "toast" }, text);
@@ -16,7 +16,7 @@ export function say(text, act) {
   setTimeout(() => note.remove(), act ? ACT_MS : SHOWN_MS);
 }
 
-/** A line below the bar that stays until it is taken back with null. */
+/** Set the line below the bar; null removes it. */
 export function notice(text) {
   const line = document.getElementById("notice");
   line.hidden = text === null;
@@ -25,7 +25,7 @@ export function notice(text) {
 
 const PICTURE_GONE = "A picture is no longer there: take it out, or add it again.";
 
-/** What a failure means to who reads, and what to do. */
+/** A failure in words for the user, with what to do. */
 export function explained(error) {
   switch (error.code) {
     case "UNREACHABLE":
@@ -58,7 +58,7 @@ function sentence(words) {
   return `${words[0].toUpperCase()}${words.slice(1).replace(/\.$/, "")}.`;
 }
 
-/** Tell of an error that has no better place. */
+/** Show an error that has no better place on the page. */
 export function sayError(error, what) {
   if (error.name === "AbortError") return;
   if (typeof error.code !== "string") console.error(error);

@@ -1,4 +1,4 @@
-/** Times as people say them. The server's clock counts: where this device's is a day off, "in 23 hours" would be shown. */
+/** Times in words. They use the server's clock: if this device's clock is a day off, "in 23 hours" would show. */
 
 const WHOLE = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "short" });
 const DAY = new Intl.DateTimeFormat(undefined, { day: "numeric", month: "short", year: "numeric" });
@@ -10,7 +10,7 @@ const STEPS = [
 ];
 let aheadMs = 0;
 
-/** Learn the server's time from an answer that was made just now. */
+/** Learn the server's time from a fresh answer. */
 export function learnTime(generatedAt) {
   aheadMs = Date.parse(generatedAt) - Date.now();
 }

@@ -1,4 +1,4 @@
-/** How many notifications are unread, as the badge in the bar shows it. */
+/** The number of unread notifications, for the badge in the bar. */
 
 import { h } from "./dom.js";
 import { live } from "./live.js";
@@ -10,16 +10,16 @@ let count = 0;
 
 live.addEventListener("unread", ({ detail }) => setUnread(detail.count));
 
-/** The badge; it counts from now on. */
+/** The badge; it updates itself from now on. */
 export function unreadBadge() {
   session.kith.unreadNotifications().then(
     (unread) => setUnread(unread.count),
-    () => {}, // the stream tells it with the next change
+    () => {}, // the stream sends the number with the next change
   );
   return badge;
 }
 
-/** As the server counted it just now. */
+/** Set the number that the server just counted. */
 export function setUnread(number) {
   count = number;
   badge.hidden = count === 0;

@@ -1,4 +1,4 @@
-/** Pictures and videos that are being added to a post: each with its progress, its description, and a way to take it out. */
+/** Pictures and videos that are being added to a post: each with progress, a description, and a remove button. */
 
 import { button, h, icon } from "./dom.js";
 import { session } from "./session.js";
@@ -7,13 +7,13 @@ import { explained } from "./telling.js";
 export const FILES_MAX = 20;
 
 /**
- * A row of what is being added. `ready()` resolves to the ids once all are stored with their descriptions, and throws
- * where one of them is not; `busy` while there is something to lose.
+ * The row of uploads. `ready()` resolves to the media ids once all are stored with their descriptions, and throws if one
+ * is not. `busy`: whether something would be lost.
  */
 export class Uploads extends HTMLElement {
   #rows = new Set();
 
-  /** Add files of a picker, a drop or the clipboard. */
+  /** Add files from a picker, a drop or the clipboard. */
   add(files) {
     for (const file of files) {
       if (this.#rows.size >= FILES_MAX) break;
@@ -21,7 +21,7 @@ export class Uploads extends HTMLElement {
     }
   }
 
-  /** Show what a post has already. */
+  /** Show the media that a post already has. */
   addStored(media) {
     for (const item of media) this.#row({ stored: item, altText: item.altText, src: session.kith.fileUrl(item.thumbnailUrl ?? item.url), type: item.type });
   }

@@ -1,4 +1,4 @@
-/** Why a post is where it is in the ranked home: what each part adds to its score, as bars. */
+/** Explains the rank of a post in home: what each part adds to its score, as bars. */
 
 import { failed } from "./acting.js";
 import { dialog, h } from "./dom.js";
@@ -7,7 +7,7 @@ import { session } from "./session.js";
 const NAMES = { recency: "It is new", affinity: "You and its author", velocity: "Many like it", type: "A kind you like" };
 const EXCLUDED = { not_followed: "you do not follow its author", muted: "you muted its author", hidden: "you hid it", seen: "you saw it" };
 
-/** Show it. */
+/** Show the explanation. */
 export async function showWhy(id) {
   try {
     const why = await session.kith.whyPost(id);

@@ -1,4 +1,4 @@
-// A curve of the last hour, or of as much of it as is known: SVG of our own. A gap is a gap.
+// A curve of the last hour, or of the known part of it, drawn as SVG. Missing samples leave a gap.
 
 import { el } from "./dom.js";
 import { clock } from "./words.js";
@@ -16,7 +16,7 @@ function svg(tag, attributes, ...children) {
   return made;
 }
 
-/** `lines`: [label, values]; `shown`: a value as words. */
+/** Draw curves. `lines`: [label, values] rows; `shown`: formats a value. */
 export function curve(title, times, lines, shown, now = Date.now()) {
   const last = lines.map(([label, values]) => `${label ? label + " " : ""}${shown(values.at(-1) ?? null)}`).join(" · ");
   const known = lines.flatMap(([, values]) => values.filter((value) => value !== null && value !== undefined));
@@ -61,7 +61,7 @@ function path(times, values, x, y) {
       return;
     }
     drawn += `${pen ? "L" : "M"}${x(at).toFixed(1)} ${y(value).toFixed(1)}`;
-    if (!pen) drawn += "h0.01"; // so that one sample alone is a dot
+    if (!pen) drawn += "h0.01"; // a single sample shows as a dot
     pen = true;
   });
   return drawn;

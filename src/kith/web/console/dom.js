@@ -1,4 +1,4 @@
-// Elements from words: text is set as text, never as markup, whatever it says.
+// Builds elements. Text is always set as text, never as markup.
 
 export function el(tag, attributes = {}, ...children) {
   const made = document.createElement(tag);
@@ -12,7 +12,7 @@ export function el(tag, attributes = {}, ...children) {
   return made;
 }
 
-/** A table; `columns`: [heading, whether it is a number]. Cells are words or elements. */
+/** A table. `columns`: [heading, whether it is a number]. Cells are text or elements. */
 export function table(label, columns, rows, none = "None.") {
   if (!rows.length) return el("p", { class: "none" }, none);
   const classOf = (at) => (columns[at][1] ? "number" : "");
@@ -32,7 +32,7 @@ export function section(title, ...children) {
   return el("section", {}, el("h2", {}, title), ...children);
 }
 
-/** A form of one line; `fields`: [name, label, attributes]; `done` is called with the values by name. */
+/** A form on one line. `fields`: [name, label, attributes]; `done` is called with the values by name. */
 export function form(fields, button, done) {
   const inputs = fields.map(([name, label, attributes = {}]) =>
     el("label", {}, label, attributes.options ? select(name, attributes.options) : el("input", { name, autocomplete: "off", ...attributes })),
@@ -55,7 +55,7 @@ function select(name, options) {
   return el("select", { name }, ...options.map((option) => el("option", {}, option)));
 }
 
-/** Ask a second time: true once the word was typed. */
+/** Ask for confirmation: true once the user has typed the word. */
 export function confirmTyping(what, word) {
   return new Promise((answer) => {
     const typed = el("input", { autocomplete: "off", "aria-label": `Type ${word}` });

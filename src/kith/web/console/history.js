@@ -1,4 +1,4 @@
-// The samples of the last hour, asked for once and then only what is new. Any process of the server may answer.
+// The samples of the last hour: loaded once, then only new ones. Any process of the server may answer.
 
 import { get } from "./server.js";
 
@@ -10,7 +10,7 @@ export class History {
     this.latest = null;
   }
 
-  /** Begin anew, with the curves of an operation too (null: without). */
+  /** Reload all samples, with the curves of an operation too (null: without). */
   clear(operation) {
     this.operation = operation;
     this.rows = new Map(); // time -> value by name
@@ -21,7 +21,7 @@ export class History {
     const of = this.operation;
     const query = `since=${since}` + (of ? `&operation=${encodeURIComponent(of)}` : "");
     const latest = await get(`/console/numbers?${query}`);
-    if (of !== this.operation) return; // chosen anew meanwhile
+    if (of !== this.operation) return; // another operation was chosen meanwhile
     this.latest = latest;
     latest.times.forEach((at, index) => {
       this.rows.set(at, Object.fromEntries(Object.entries(latest.series).map(([name, values]) => [name, values[index]])));

@@ -1,4 +1,4 @@
-// Who reads the log and how far they are; events that were given up, to replay or to drop.
+// The readers of the log with their lag, and dead events to replay or drop.
 
 import { confirmTyping, el, section, table } from "./dom.js";
 import { get, send } from "./server.js";

@@ -1,4 +1,4 @@
-// Anything by its id: as it is stored, as a viewer sees it, and its labels.
+// Looks up anything by its id: as it is stored, as a viewer sees it, and its labels.
 
 import { confirmTyping, el, form, section, table } from "./dom.js";
 import { get, send } from "./server.js";
@@ -59,7 +59,7 @@ async function edge({ graph, source, destination }) {
   return [section(`${graph}, as stored`, table("The edge", [["", false], ["edge"], ["state"], ["position", true], ["version"], ["lists"]], rows))];
 }
 
-/** Through the log, to timelines, and its mentions tier by tier. */
+/** How a post spread: through the log, to timelines, and its mentions tier by tier. */
 async function spread(which) {
   const found = await get(`/console/spread/${which}`);
   const withheld = found.withheldRate ? " Some timelines leave its author out: those homes read the author's posts when they are asked for." : "";

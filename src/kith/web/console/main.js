@@ -1,4 +1,4 @@
-// The console: the key, the views, and the look every ten seconds while somebody can see it.
+// The console: the key, the views, and a poll every ten seconds while the page is visible.
 
 import { el, form } from "./dom.js";
 import { History } from "./history.js";
@@ -10,7 +10,7 @@ import { forget, keep, key } from "./server.js";
 import { settings } from "./settings.js";
 import { tasks } from "./tasks.js";
 
-// name: [title, view, whether it is drawn again with each look]
+// name: [title, view, whether each poll redraws it]
 const VIEWS = {
   overview: ["Overview", overview, true],
   operations: ["Operations", operations, true],
@@ -20,13 +20,13 @@ const VIEWS = {
   settings: ["Settings", settings, false],
 };
 const EVERY = 10_000;
-const SOON = 1_000; // after the sample of a look was written
+const SOON = 1_000; // ms after a sample was written
 const main = document.getElementById("main");
 const trouble = document.getElementById("trouble");
 const header = document.querySelector("header");
 let history = new History();
 let timer = 0;
-let looks = 0; // only the newest draws
+let looks = 0; // number of polls; only the newest one draws
 
 const current = () => (location.hash.slice(1) in VIEWS ? location.hash.slice(1) : "overview");
 
@@ -56,7 +56,7 @@ async function look({ opened = false } = {}) {
   if (mine === looks && !document.hidden) timer = setTimeout(look, EVERY - ((Date.now() - SOON) % EVERY));
 }
 
-/** What views call after they changed something. */
+/** Views call this after they changed something. */
 const guarded = () => look({ opened: true });
 
 const busy = () => document.querySelector("dialog[open]") !== null || (document.activeElement !== null && main.contains(document.activeElement) && document.activeElement.matches("input, select"));

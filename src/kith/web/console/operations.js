@@ -1,4 +1,4 @@
-// What is slow: every operation of the last hour, and the curves of the one that is chosen.
+// Latencies: every operation of the last hour, and the curves of the selected one.
 
 import { curve } from "./curve.js";
 import { el, section, table } from "./dom.js";

@@ -1,4 +1,4 @@
-// Is it well, what waits, what is lost: findings first, then the curves.
+// Overview of the server's health: findings first, then the curves.
 
 import { curve } from "./curve.js";
 import { el, section, table } from "./dom.js";
@@ -30,12 +30,12 @@ const KNOWN = [
 ];
 const HIDDEN = new Set(["commits_rate", "log_sequence", "rival_primary", "operation_rate", "operation_p50_ms", "operation_p99_ms"]);
 
-/** What is wrong, worst first, as [severity, words]. Pure: from the last sample and the processes. */
+/** Problems, worst first, as [severity, text] rows. Pure: from the last sample and the processes. */
 export function findings(history, now = history.latest.now) {
   const found = [];
   const value = (name) => history.last(name) ?? 0;
   const groups = history.names().filter((name) => name.endsWith("_dead_events")).map((name) => name.slice(0, -"_dead_events".length));
-  const standby = history.names().includes("standby_behind_seconds"); // follows another machine, and runs no workers
+  const standby = history.names().includes("standby_behind_seconds"); // a standby runs no workers
   const running = new Set(history.latest.processes.filter((one) => one.running).flatMap((one) => one.kind.split("+"))); // one process may follow the log for several
   for (const group of groups) {
     if (!running.has(group) && !standby) found.push(["bad", `No worker of ${group} runs. What it does waits until one is back.`]);
@@ -54,7 +54,7 @@ export function findings(history, now = history.latest.now) {
   if (value("backup_age_seconds") > BACKUP_AGE_S) found.push(["bad", `The last backup was ${ago(now - value("backup_age_seconds") * 1000, now)}.`]);
   if (value("backup_drill_failed")) found.push(["bad", "The last drill of the backup failed: it is not good."]);
   if (history.names().includes("backup_drill_age_seconds") && !standby) {
-    const drilled = history.last("backup_drill_age_seconds"); // null: there was none
+    const drilled = history.last("backup_drill_age_seconds"); // null: there was no drill
     if (drilled === null) found.push(["warn", "The backup was never tried: kith restore PLACE --drill, on another machine."]);
     else if (drilled > DRILL_AGE_S) found.push(["warn", `The backup was last tried ${ago(now - drilled * 1000, now)}: kith restore PLACE --drill.`]);
   }

@@ -1,4 +1,4 @@
-// Requests with the key that was typed in. It stays in this tab (sessionStorage), and goes nowhere but into the header.
+// Sends requests with the key that was typed in. The key stays in this tab (sessionStorage), and is sent only as a header.
 
 const KEY = "kith-console-key";
 
@@ -14,7 +14,7 @@ export const key = () => sessionStorage.getItem(KEY);
 export const keep = (value) => sessionStorage.setItem(KEY, value);
 export const forget = () => sessionStorage.removeItem(KEY);
 
-/** `viewer`: the id of whose view it is; "system" for the back office. */
+/** Send a request. `viewer`: id of the user for whom the answer is; "system" for the back office. */
 export async function send(method, path, { body, viewer } = {}) {
   const headers = { Authorization: `Bearer ${key()}` };
   if (viewer) headers["X-Kith-User"] = viewer;

@@ -1,4 +1,4 @@
-// The settings in force, those that somebody set first.
+// The settings in force; those that were set come first.
 
 import { el, table } from "./dom.js";
 import { get } from "./server.js";

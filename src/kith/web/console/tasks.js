@@ -1,4 +1,4 @@
-// Work beside requests: bulk jobs, audits.
+// Background work: bulk jobs, audits.
 
 import { el, section, table } from "./dom.js";
 import { get, send } from "./server.js";

@@ -1,4 +1,4 @@
-/** Boards: what somebody gathered, and one board. */
+/** The views of a user's boards, and of one board. */
 
 import { attempt, failed } from "../acting.js";
 import { button, confirmed, counted, h } from "../dom.js";
@@ -12,7 +12,7 @@ import { go } from "../router.js";
 import { heed, session } from "../session.js";
 import { explained } from "../telling.js";
 
-/** The boards of somebody. */
+/** The boards of a user. */
 export function boards(user) {
   const list = new EndlessList({
     load: (cursor) => session.kith.userBoardsPage(user, { limit: 50, cursor }),
@@ -45,7 +45,7 @@ export function board(id) {
   function draw(found, follows, pins) {
     view.title = found.name;
     const own = found.owner.id === session.user;
-    const act = own ? button("Delete", remove, { class: "danger" }) : !found.secret && followBoard(id, follows); // a secret one has no followers
+    const act = own ? button("Delete", remove, { class: "danger" }) : !found.secret && followBoard(id, follows); // a secret board has no followers
     head.replaceChildren(h("div", { class: "row" }, h("h1", { class: "grow", dir: "auto" }, found.name), act), h("p", { class: "note" }, "By ", nameLink(found.owner)), about(found));
     view.append(
       new EndlessList({
@@ -72,7 +72,7 @@ export function board(id) {
   return view;
 }
 
-/** Whether the reader may pin and unpin: they alone are told who else may. */
+/** Whether the user may pin and unpin; the server sends the list of collaborators only to them. */
 async function mayPin(id) {
   try {
     await session.kith.boardCollaboratorsPage(id, { limit: 1 });

@@ -1,4 +1,4 @@
-/** The reader's own profile: name, picture, who may follow. */
+/** The form for the user's own profile: name, picture, who may follow. */
 
 import { h } from "../dom.js";
 import { dropDraft, keepDraft } from "../drafts.js";

@@ -1,4 +1,4 @@
-/** Home: what those whom one follows posted, ranked or latest. */
+/** Home: posts of followed users, ranked or latest. */
 
 import { composeEvents } from "../compose.js";
 import { button, h } from "../dom.js";
@@ -53,7 +53,7 @@ export function home(type) {
     pill.hidden = fresh.size === 0;
     pill.textContent = fresh.size === 1 ? "1 new post" : `${fresh.size} new posts`;
   }
-  // A view that is kept while another is shown goes on counting.
+  // A view that is kept while another one shows continues to count.
   live.addEventListener("new_post", ({ detail }) => postOf(detail.postId) === undefined && count(fresh.add(detail.postId)), until);
   live.addEventListener("post_removed", ({ detail }) => fresh.delete(detail.postId) && count(fresh), until);
   live.addEventListener("reset", () => view.isConnected && show(), until);

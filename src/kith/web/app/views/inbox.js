@@ -1,4 +1,4 @@
-/** The inbox: what others did that concerns the reader. What is shown counts as seen, what is opened as read. */
+/** The inbox of notifications. A shown notification counts as seen, an opened one as read. */
 
 import { attempt } from "../acting.js";
 import { button, h } from "../dom.js";
@@ -38,7 +38,7 @@ export function inbox() {
     setUnread(page.unread);
     if (cursor === undefined && page.items.length > 0) {
       newest = page.items[0].id;
-      session.kith.markSeen({ upTo: newest }).catch(() => {}); // it is said again the next time
+      session.kith.markSeen({ upTo: newest }).catch(() => {}); // retried the next time
     }
     return page;
   }
@@ -90,7 +90,7 @@ function mark(item, row, is) {
   row.classList.toggle("unread", !is);
 }
 
-/** Where it leads. */
+/** The link of a notification. */
 function target({ type, post, board, actors }) {
   if (post) return h("a", { href: `#/post/${post.id}`, class: "button" }, "Open");
   if (board) return h("a", { href: `#/board/${board.id}`, class: "button" }, "Open");

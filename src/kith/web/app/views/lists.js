@@ -1,4 +1,4 @@
-/** Lists of posts and of people. */
+/** Views that are lists of posts or of users. */
 
 import { attempt } from "../acting.js";
 import { button, h } from "../dom.js";
@@ -9,7 +9,7 @@ import { PostCard } from "../post-card.js";
 import { keep } from "../posts.js";
 import { session } from "../session.js";
 
-/** A view of posts. `load(options)`: a page. */
+/** A view of posts. `load(options)`: gives a page. */
 function postsView(title, load, empty) {
   const list = new EndlessList({
     load: async (cursor) => {
@@ -23,7 +23,7 @@ function postsView(title, load, empty) {
   return titled(title, list);
 }
 
-/** A view of people. `load(options)`: a page of ids; `beside(item, row)`: what stands at the end of a row. */
+/** A view of users. `load(options)`: gives a page of ids; `beside(item, row)`: the element at the end of a row. */
 function peopleView(title, load, empty, beside = () => []) {
   const list = new EndlessList({
     load: async (cursor) => withPeople(await load({ limit: 50, cursor })),
@@ -49,7 +49,7 @@ export const likes = (id) => peopleView("Liked by", (options) => session.kith.po
 export const followers = (id) => peopleView("Followers", (options) => session.kith.followersPage(id, options), "No followers that you may see.");
 export const following = (id) => peopleView("Following", (options) => session.kith.followingPage(id, options), "They follow nobody that you may see.");
 
-/** Who asks to follow. */
+/** Follow requests to the user. */
 export function requests() {
   const load = (options) => session.kith.followRequestsPage(options);
   return peopleView("Requests to follow you", load, "Nobody asks just now.", (item, row) => {
@@ -59,7 +59,7 @@ export function requests() {
   });
 }
 
-/** Whom the reader blocks or mutes. */
+/** Users whom the signed-in user blocks or mutes. */
 export const blocked = () => shutOut("Blocked", "blockedPage", "Unblock", "unblock", "You block nobody.");
 export const muted = () => shutOut("Muted", "mutedPage", "Unmute", "unmute", "You mute nobody.");
 
@@ -68,7 +68,7 @@ function shutOut(title, list, label, method, empty) {
   return peopleView(title, load, empty, (item, row) => [button(label, () => leave(row, `${method} ${item.id}`, () => session.kith[method](item.id)), { "aria-label": `${label}: ${nameOf(item.person)}` })]);
 }
 
-/** People the reader may know. */
+/** Users whom the signed-in user may know. */
 export function people() {
   const load = async (options) => {
     const page = await session.kith.suggestionsPage(session.user, options);
@@ -79,7 +79,7 @@ export function people() {
   ]);
 }
 
-/** A row goes at once, and comes back where the server refuses. */
+/** Remove a row at once, and bring it back if the server refuses. */
 function leave(row, key, send) {
   return attempt({ key, apply: () => (row.hidden = true), send, undo: () => (row.hidden = false), what: "Nothing was changed." });
 }

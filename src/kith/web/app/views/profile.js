@@ -1,4 +1,4 @@
-/** Somebody's profile, with what they posted. */
+/** The profile of a user, with their posts. */
 
 import { attempt, failed } from "../acting.js";
 import { button, counted, h } from "../dom.js";

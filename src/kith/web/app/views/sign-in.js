@@ -3,7 +3,7 @@
 import { h } from "../dom.js";
 import { use } from "../session.js";
 
-/** The form; `done()` is called when somebody is signed in. */
+/** The form; `done()` is called once the user is signed in. */
 export function signInForm(done, why = "") {
   const token = h("input", { type: "password", autocomplete: "off", spellcheck: false, required: true });
   const failure = h("p", { class: "failure", role: "alert" }, why);
