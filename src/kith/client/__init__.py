@@ -1,11 +1,16 @@
 """The Python client, for app code: `Kith` (sync) and `AsyncKith` (async) with the same methods.
 
-Rooms of calls: `graphs` (the graph and relations), `users`, `discovery` (people to follow), `posts`, `comments`,
-`home` (the feed), `notifications`, `devices`, `stories`, `boards`, `uploads` (media), `moderation`, `webhooks`,
-`operations`; `asking` has what they are built from and `programs` the set programs. `routes` makes methods of them,
-`clients` does the I/O, `wire` the rest: requests, retries, tokens. `streams` is the feed as it happens, `watching` all
-that changes, `reconnecting` what both do with a connection. Records: `answers` and `objects` for what people make;
-`errors`. It needs `kith.core`, httpx and msgspec only; `docs/client.md` shows it in use.
+Modules, by what they hold:
+
+- calls, one module a subject: `graphs` (the graph and relations), `users`, `discovery` (people to follow), `posts`,
+  `comments`, `home` (the feed), `notifications`, `devices`, `stories`, `boards`, `uploads` (media), `moderation`,
+  `webhooks`, `operations`. `asking` has their building blocks, `programs` the set programs.
+- the clients: `routes` turns calls into methods, `clients` does the I/O, `wire` builds requests, retries and keeps
+  tokens.
+- streams: `streams` (the feed, live), `watching` (every change), `reconnecting` (what both do with a connection).
+- records: `answers` (graph and users), `objects` (what people make), `errors`.
+
+The client depends on `kith.core`, httpx and msgspec only. `docs/client.md` shows how to use it.
 """
 
 from msgspec import UNSET

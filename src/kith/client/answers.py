@@ -1,6 +1,7 @@
-"""What calls about the graph and users take and answer: frozen records, 64-bit values as int.
+"""The records that calls about the graph and users take and return. They are frozen; 64-bit values are int.
 
-Fields that a newer server adds are ignored, so an older client keeps working. What people make is in `objects`.
+Fields that a newer server adds are ignored, so an older client keeps working. `objects` has the records of what people
+make.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from typing import Any, Generic, Literal, TypeAlias, TypeVar
 
 import msgspec
 
-Id: TypeAlias = int | str  # 0 to 2**63-1; a string of digits serves as well
+Id: TypeAlias = int | str  # 0 to 2**63-1; a string of digits works too
 State: TypeAlias = Literal["normal", "negative", "archived", "removed"]
 Direction: TypeAlias = Literal["out", "in"]
 Sort: TypeAlias = Literal["name"]
@@ -20,18 +21,18 @@ Item = TypeVar("Item")
 
 
 class EdgeWrite(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """One edge to write. Of two writes to one edge the newer `updated_at` wins, so resending is harmless."""
+    """A write of one edge. Of two writes to the same edge the newer `updated_at` wins, so resending is safe."""
 
     op: Op
     source: Id
     destination: Id
-    position: int | None = None  # orders lists, newest first; the service's time in ms if left out
-    updated_at: int | None = None  # hybrid logical clock: ms << 16 | counter; the service's if left out
-    expires_at: datetime | None = None  # with a time zone: when an edge that is added ends by itself
+    position: int | None = None  # orders lists, greatest first; default: the service's time in ms
+    updated_at: int | None = None  # hybrid logical clock: ms << 16 | counter; default: the service's
+    expires_at: datetime | None = None  # with a time zone; when an added edge expires
 
 
 class Record(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """Base of the answers."""
+    """Base class of answers."""
 
 
 class Edge(Record, frozen=True, kw_only=True):
@@ -42,18 +43,18 @@ class Edge(Record, frozen=True, kw_only=True):
     state: State
     position: int
     updated_at: int
-    expires_at: datetime | None = None  # when it ends by itself
+    expires_at: datetime | None = None  # None: it never expires
 
 
 class ListedEdge(Record, frozen=True, kw_only=True):
-    """A row of a list of edges: the other end, and its place in the list."""
+    """A row of a list of edges. `id`: the node at the other end; `position`: its place in the list."""
 
     id: int
     position: int
 
 
 class ListedNode(Record, frozen=True, kw_only=True):
-    """A row of a computed list (a set program, friends, mutuals); `position` where the service gives one."""
+    """A row of a computed list (a set program, friends, mutuals). `position`: None if the service gives none."""
 
     id: int
     position: int | None = None
@@ -66,20 +67,20 @@ class Pagination(Record, frozen=True, kw_only=True):
 
 
 class Page(Record, Generic[Item], frozen=True, kw_only=True):
-    """Part of a list, newest first, with the cursors of the pages around it."""
+    """A page of a list, newest first, with the cursors of the pages before and after it."""
 
     items: list[Item]
     pagination: Pagination
-    partial: bool = False  # the service left something out of the whole list, and says so
+    partial: bool = False  # the service left items out of the list
 
     @property
     def next_cursor(self) -> str | None:
-        """Asks for the older items that follow; None at the end."""
+        """The cursor of the next page, with older items; None at the end."""
         return self.pagination.next_cursor
 
     @property
     def prev_cursor(self) -> str | None:
-        """Asks for the newer items before these; None at the start."""
+        """The cursor of the previous page, with newer items; None at the start."""
         return self.pagination.prev_cursor
 
     @property
@@ -89,22 +90,27 @@ class Page(Record, Generic[Item], frozen=True, kw_only=True):
 
 
 class Written(Record, frozen=True, kw_only=True):
-    """`applied`: how many writes changed something. After a lost answer, the retry counts only its own."""
+    """The answer to `write_edges`. `applied`: how many writes changed something.
+
+    If an answer was lost and the request retried, only the changes of the retry are counted.
+    """
 
     applied: int
     token: str | None = None
 
 
 class Changed(Record, frozen=True, kw_only=True):
-    """`changed`: false if it was so already."""
+    """The answer to a change. `changed`: false if nothing had to change."""
 
     changed: bool
     token: str | None = None
 
 
 class Follow(Changed, frozen=True, kw_only=True):
-    """`requested`: the account is private, so it was asked. `following` is false until it accepts, unless a follow
-    that ends by itself was asked to last longer.
+    """The answer to a follow or unfollow.
+
+    `requested`: the account is private, so a follow request was sent. `following` is then false until the account
+    accepts. It is true if the acting user already follows and requests another expiry.
     """
 
     following: bool
@@ -124,7 +130,7 @@ class HiddenSuggestion(Changed, frozen=True, kw_only=True):
 
 
 class Suggestion(Record, frozen=True, kw_only=True):
-    """Someone to follow. `mutual_count`: how many of the user's followees follow them; `mutuals`: up to 3 of these."""
+    """A user to follow. `mutual_count`: how many of the user's followees follow them; `mutuals`: up to 3 of these."""
 
     id: int
     mutual_count: int
@@ -132,7 +138,7 @@ class Suggestion(Record, frozen=True, kw_only=True):
 
 
 class Relationship(Record, frozen=True, kw_only=True):
-    """What holds between the acting user and user `id`."""
+    """How the acting user and user `id` are related."""
 
     id: int
     following: bool
@@ -144,26 +150,26 @@ class Relationship(Record, frozen=True, kw_only=True):
 
 
 class Profile(Record, frozen=True, kw_only=True):
-    """A user. `private`: a follow needs their consent; the counts are exact; `attributes` are your own."""
+    """A user. `private`: follows need their consent. Counts are exact. `attributes`: your app's own data."""
 
     id: int
     state: State
     private: bool
     following_count: int
     followers_count: int
-    post_count: int = 0  # of all their posts, whoever may see them
+    post_count: int = 0  # all their posts, also those that the acting user must not see
     username: str | None = None
     display_name: str = ""
     bio: str = ""
-    avatar: int | None = None  # id of a picture of theirs
+    avatar: int | None = None  # media id of their picture
     avatar_url: str | None = None
     is_verified: bool = False
     attributes: dict[str, Any] = {}
-    labels: list[str] = []  # of the app's moderation
+    labels: list[str] = []  # set by your moderation
 
 
 class Job(Record, frozen=True, kw_only=True):
-    """Work on all edges of `user` that goes on after the answer; `edges` counts those done so far."""
+    """A background job over all edges of `user`. `edges`: how many are done so far."""
 
     id: str
     operation: str

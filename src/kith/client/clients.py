@@ -1,6 +1,6 @@
-"""The two clients: `Kith` blocks, `AsyncKith` is awaited. Only what does I/O is here; the methods are in `routes`.
+"""The two clients: `Kith` (blocking) and `AsyncKith` (asyncio). Only the I/O is here; `routes` has the methods.
 
-One client keeps one pool of connections; `as_user` makes views of it. A `Kith` may be shared by threads: they
+One client has one pool of connections; `as_user` makes views that share it. Threads may share a `Kith`. They then
 share its token too, so each sees the others' writes.
 """
 
@@ -28,21 +28,24 @@ from kith.core.trust import trusted
 
 TIMEOUT_S = 5.0
 UPLOAD_ANSWER_S = 130.0
-"""How long to wait for the answer to an upload, which is decoded first; the service gives it up after 120 s."""
+"""Time to wait for the answer to an upload. The service decodes the file first and gives up after 120 s."""
 _RETRY = Retry()
 
 T = TypeVar("T")
 
 
 class _Client(Routes):
-    """What the two have in common: whom they act for, the token, the views."""
+    """The common part of both clients: the acting user, the token, and views."""
 
     _session: Session
     _is_view = False
 
     @property
     def token(self) -> str | None:
-        """The newest read-your-writes token seen; sent with every call. Set it to hand one over."""
+        """The newest read-your-writes token that the service returned. It is sent with every call.
+
+        Set it to continue from a token of another client or process.
+        """
         return self._session.token
 
     @token.setter
@@ -50,16 +53,17 @@ class _Client(Routes):
         self._session.token = None if token is None else _header_value(token, "token")
 
     def as_user(self, user: Id, *, token: str | None = None) -> Self:
-        """A view that acts for `user`: the same connections, its own token (from here, unless one is given).
+        """A view of this client that acts for `user`. It shares the connections and has a token of its own.
 
-        Views cost nothing to make. Closing one closes nothing.
+        `token`: the token to start with; by default the client's current one. A view costs nothing to make. Closing it
+        closes nothing.
         """
         return self._view(parse_id(user, "user"), token)
 
     def as_system(self, *, token: str | None = None) -> Self:
-        """A view that acts for the back office of the app, as `as_user` does for a user: it sees all there is.
+        """A view of this client that acts for the app's back office, which sees everything. `token` as in `as_user`.
 
-        Without either a server key sees what a visitor may.
+        A server key without `as_user` or `as_system` sees only what a visitor may see.
         """
         return self._view(SYSTEM, token)
 
@@ -87,10 +91,11 @@ class Kith(_Client, Blocking):
     with Kith("http://127.0.0.1:8000", key="...") as kith:
         kith.as_user(1).follow(2)
 
-    `key` is a server key or a user's token; `user` is whom a server key acts for: without one it sees what a visitor
-    may (see `as_system`). `timeout_s` bounds each
-    connect, read, write and wait for a free connection of one try. `transport`, `sleep` and `random` are for
-    tests and special networks. Errors: ApiError, Unreachable (see `errors`); ValueError for bad settings.
+    `key`: a server key or a user's token. `user`: the user that a server key acts for; without one it sees only what a
+    visitor may see (but see `as_system`). `timeout_s` bounds each connect, read, write and wait for a free connection,
+    in every try. `transport`, `sleep` and `random` are for tests and special networks.
+
+    Errors: ApiError and Unreachable from calls (see `errors`); ValueError for bad arguments here.
     """
 
     def __init__(
@@ -114,7 +119,7 @@ class Kith(_Client, Blocking):
         )  # fmt: skip
 
     def close(self) -> None:
-        """Close the connections. On a view: nothing."""
+        """Close the connections. On a view this does nothing."""
         if not self._is_view:
             self._http.close()
 
@@ -149,16 +154,17 @@ class Kith(_Client, Blocking):
 
     def _walk(self, call: Call[Page[T]]) -> Iterator[T]:
         following: Call[Page[T]] | None = call
-        while following is not None:  # ends with the list: `next_call` wants each page to move the cursor
+        while following is not None:  # terminates: `next_call` raises if a page does not advance the cursor
             page = self._run(following)
             yield from page.items
             following = next_call(following, page)
 
     def feed_stream(self, *, posts: Iterable[Id] | None = None, after: str | None = None) -> Iterator[FeedEvent]:
-        """What changes in the acting user's feed, as it happens, without end: leave the loop to stop.
+        """Iterate over changes of the acting user's feed as they happen. It never ends: break out of the loop to stop.
 
-        A lost connection is taken up where it was. `posts`: those on the screen, whose numbers and removal are told;
-        `after`: the `event_id` of an earlier event, to go on from there. Errors: ApiError, Unreachable.
+        After a lost connection the stream reconnects and resumes. `posts`: the posts on the screen; the stream reports
+        their new numbers and their removal. `after`: the `event_id` of an earlier event, to resume after it. Errors:
+        ApiError, Unreachable.
         """
         stream: Stream[FeedEvent] = FeedStream(self._session, posts, after)
         yield from self._follow(stream)
@@ -171,12 +177,12 @@ class Kith(_Client, Blocking):
         nodes: Iterable[Id] | None = None,
         after: str | None = None,
     ) -> Iterator[Change]:
-        """Every change, in order, each once, without end: leave the loop to stop. A user token
-        watches what that user may see: edges of theirs, and what those in `nodes` make.
+        """Iterate over every change, in order, each once. It never ends: break out of the loop to stop.
 
-        `kinds`, `graphs`, `nodes`: only of these; graphs and no kinds: edges. `after`: the `token` of an earlier
-        change, to go on from there; keep the last one. Errors: ApiError (TOKEN_TOO_OLD: export, and watch from its
-        token), Unreachable.
+        With a user token: the user's own edges, and what the users in `nodes` make, as far as the user may see it.
+        `kinds`, `graphs`, `nodes`: only changes of these; `graphs` without `kinds`: only edges. `after`: the `token` of
+        an earlier change, to resume after it; store the last one. Errors: ApiError (TOKEN_TOO_OLD: the log no longer
+        reaches back so far; export, then watch from the token of the export), Unreachable.
         """
         yield from self._follow(WatchStream(self._session, kinds, graphs, nodes, after))
 
@@ -200,7 +206,7 @@ class Kith(_Client, Blocking):
 
 
 class AsyncKith(_Client, Awaiting):
-    """`Kith` for asyncio: the same methods, awaited; lists with `async for`.
+    """`Kith` for asyncio: the same methods, awaited. Iterate over lists with `async for`.
 
     async with AsyncKith("http://127.0.0.1:8000", key="...") as kith:
         await kith.as_user(1).follow(2)
@@ -227,7 +233,7 @@ class AsyncKith(_Client, Awaiting):
         )  # fmt: skip
 
     async def aclose(self) -> None:
-        """Close the connections. On a view: nothing."""
+        """Close the connections. On a view this does nothing."""
         if not self._is_view:
             await self._http.aclose()
 
@@ -264,7 +270,7 @@ class AsyncKith(_Client, Awaiting):
 
     async def _walk(self, call: Call[Page[T]]) -> AsyncGenerator[T, None]:
         following: Call[Page[T]] | None = call
-        while following is not None:  # ends with the list: `next_call` wants each page to move the cursor
+        while following is not None:  # terminates: `next_call` raises if a page does not advance the cursor
             page = await self._run(following)
             for item in page.items:
                 yield item
@@ -312,7 +318,7 @@ class AsyncKith(_Client, Awaiting):
 
 @contextmanager
 def _body(request: Request, timeout_s: float) -> Iterator[dict[str, Any]]:
-    """The body of a request as httpx takes it. A file is open while it is sent, from its start in each try."""
+    """The body of a request, as arguments for httpx. A file is opened anew for each try, so each sends all of it."""
     if request.form is None:
         yield {"content": request.content}
         return
@@ -326,10 +332,10 @@ def _body(request: Request, timeout_s: float) -> Iterator[dict[str, Any]]:
 
 
 def _checked_url(url: str) -> str:
-    # The message does not echo the URL, because a wrong one may hold a password.
+    # The message does not quote the URL, because a wrong one may hold a password.
     try:
         parsed = httpx.URL(url)
-        parsed.host.encode("idna")  # as whoever looks the name up does
+        parsed.host.encode("idna")  # as the name lookup does; it fails for impossible names
     except (httpx.InvalidURL, UnicodeError):
         parsed = httpx.URL("")
     if parsed.scheme not in ("http", "https") or not parsed.host or parsed.userinfo or parsed.query:
@@ -338,14 +344,14 @@ def _checked_url(url: str) -> str:
 
 
 def _header_value(value: str, name: str) -> str:
-    """`value` if a header can carry it, so that no HTTP error quotes it; otherwise a ValueError, which does not."""
+    """`value` if a header can carry it; otherwise ValueError. An error of the HTTP library would quote the secret."""
     if not value or not value.isascii() or not value.isprintable() or " " in value:
         raise ValueError(f"{name} must be printable ASCII without spaces, and not empty")
     return value
 
 
 def _may_need_proxy(url: str) -> bool:
-    """Whether the proxy that the environment names may be on the way; this machine itself is reached without."""
+    """Whether to use the proxy that the environment names, if any. This machine itself is reached directly."""
     return httpx.URL(url).host not in ("localhost", "127.0.0.1", "::1")
 
 

@@ -1,4 +1,4 @@
-"""Calls about comments. As in `graphs`, nothing is sent."""
+"""Calls about comments. As in `graphs`, nothing is sent here."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _liked = reader(Liked)
 
 
 def create_comment(post: Id, text: str, *, reply_to: Id | None = None, key: str | None = None) -> Call[Comment]:
-    """Comment on a post, or answer the comment `reply_to` on it. `key` as for posts."""
+    """Comment on a post, or reply to its comment `reply_to`. `key`: the idempotency key, as in `create_post`."""
     body = {"text": text} if reply_to is None else {"text": text, "replyTo": checked_id(reply_to, "reply_to")}
     return Call("POST", f"{post_path(post)}/comments", _comment, body=body, headers=once(key))
 
@@ -22,19 +22,19 @@ def create_comment(post: Id, text: str, *, reply_to: Id | None = None, key: str 
 def post_comments(
     post: Id, *, sort: Sort = "newest", page_size: int = PAGE_SIZE, cursor: str | None = None
 ) -> Call[CommentPage]:
-    """The comments on a post, each with the oldest replies to it. `sort`: newest, oldest, or top: most liked first."""
+    """The comments on a post, each with its oldest replies. `sort`: `newest`, `oldest`, or `top` (most liked) first."""
     return listed(f"{post_path(post)}/comments", _page, page_size, cursor).asking(sort=sort)
 
 
 def comment_replies(
     comment: Id, *, sort: Sort = "oldest", page_size: int = PAGE_SIZE, cursor: str | None = None
 ) -> Call[CommentPage]:
-    """The replies to a comment; `sort` as of comments."""
+    """The replies to a comment; `sort` as in `post_comments`."""
     return listed(f"{_path(comment)}/replies", _page, page_size, cursor).asking(sort=sort)
 
 
 def delete_comment(comment: Id) -> Call[None]:
-    """Delete a comment, for good. Its author, and the author of the post."""
+    """Delete a comment, for good. Only its author and the author of the post may."""
     return Call("DELETE", _path(comment), nothing, deletes=True)
 
 
@@ -44,7 +44,7 @@ def like_comment(comment: Id) -> Call[Liked]:
 
 
 def unlike_comment(comment: Id) -> Call[Liked]:
-    """Take a like back; repeating it changes nothing."""
+    """Undo `like_comment`; repeating it changes nothing."""
     return Call("DELETE", f"{_path(comment)}/like", _liked)
 
 

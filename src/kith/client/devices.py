@@ -1,4 +1,4 @@
-"""Calls about the devices on which a user's notifications ring. As in `graphs`, nothing is sent."""
+"""Calls about the devices that get a user's push notifications. As in `graphs`, nothing is sent here."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ DeviceKind: TypeAlias = Literal["webpush", "apns", "fcm"]
 
 
 class Device(Record, frozen=True, kw_only=True):
-    """A device; where it is reached is not told. `kind`: a `DeviceKind`, or what a newer service calls it."""
+    """A device. Its address is never returned. `kind`: a `DeviceKind`, or one that only a newer service knows."""
 
     id: int
     kind: str
@@ -21,7 +21,10 @@ class Device(Record, frozen=True, kw_only=True):
 
 
 class DeviceList(Record, frozen=True, kw_only=True):
-    """Those of a user. `kinds`: what the server sends by; `application_server_key`: for a browser to subscribe."""
+    """The devices of a user. `kinds`: the kinds that the server can send to.
+
+    `application_server_key`: what a browser needs for `pushManager.subscribe`.
+    """
 
     devices: list[Device]
     kinds: list[str]
@@ -42,10 +45,10 @@ def add_device(
     token: str | None = None,
     sandbox: bool = False,
 ) -> Call[Device]:
-    """Have the acting user's notifications ring on a device; call it each time the app starts.
+    """Register a device for the acting user's push notifications. Call it each time the app starts.
 
-    `webpush`: `endpoint` and the two `keys` of the browser's subscription. `apns`, `fcm`: `token`; `sandbox` for an app
-    that was built for Apple's development environment.
+    Kind `webpush` takes `endpoint`, `p256dh` and `auth` of the browser's subscription. Kinds `apns` and `fcm` take
+    `token`; `sandbox`: the app was built for Apple's development environment.
     """
     body: dict[str, Any] = {"kind": kind}
     if endpoint is not None:
@@ -58,7 +61,7 @@ def add_device(
 
 
 def devices() -> Call[DeviceList]:
-    """Where the acting user's notifications ring, and what the server sends by."""
+    """The acting user's devices, and the kinds that the server can send to."""
     return Call("GET", _PATH, _devices)
 
 
@@ -68,5 +71,5 @@ def device(id: Id) -> Call[Device]:
 
 
 def delete_device(id: Id) -> Call[None]:
-    """Have nothing ring on a device any more, as when its user logs out."""
+    """Remove a device, so that it gets no more push notifications. Call it when the user logs out."""
     return Call("DELETE", f"{_PATH}/{checked_id(id, 'device')}", nothing, deletes=True)

@@ -1,4 +1,4 @@
-"""Calls about people to follow. As in `graphs`, nothing is sent."""
+"""Calls about suggested people to follow. As in `graphs`, nothing is sent here."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ _hidden = reader(HiddenSuggestion)
 
 
 def suggestions(user: Id, *, page_size: int = PAGE_SIZE, cursor: str | None = None) -> Call[Page[Suggestion]]:
-    """People whom `user` may know, most mutual followees first. Their own, or with a server key."""
+    """People whom `user` may know, most mutual followees first. For `user`, or with a server key."""
     return listed(f"{user_path(user)}/suggestions", _suggestions, page_size, cursor)
 
 
 def hide_suggestion(user: Id) -> Call[HiddenSuggestion]:
-    """No longer suggest `user` to the acting user."""
+    """Stop suggesting `user` to the acting user."""
     return Call("POST", f"{user_path(user)}/hide-suggestion", _hidden)
 
 

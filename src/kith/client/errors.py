@@ -1,10 +1,10 @@
-"""What a call can raise, beside `kith.core.errors.BadRequest` for an argument that is no id, graph or program.
+"""The errors of calls. Calls also raise `kith.core.errors.BadRequest` for an argument that is no id, graph or program.
 
     ClientError
-    ├── ApiError       the service answered, and the answer is no (or is not Kith's)
-    └── Unreachable    no answer came, in all tries
+    ├── ApiError       the service answered with an error, or something that is no answer of Kith
+    └── Unreachable    no try was answered
 
-None of them holds the key. All can be pickled, so they cross process borders.
+No error contains the key. All can be pickled, so they can be passed between processes.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ INVALID_ANSWER = "INVALID_ANSWER"
 
 
 class ClientError(Exception):
-    """Base of both."""
+    """Base class of both errors."""
 
 
 class ApiError(ClientError):
-    """An answer that is no success, after the retries that its status allows.
+    """The service answered with an error, after the retries that its status allows.
 
-    `code` is what to switch on: one of `kith.core.errors`, `HTTP_<status>` if the answer came from something
-    in front of the service, or `INVALID_ANSWER` if a success could not be read. `retry_after_s` is what the
-    service asked for, where it did.
+    Switch on `code`: one of `kith.core.errors`; `HTTP_<status>` if the answer came from something in front of the
+    service, such as a proxy; `INVALID_ANSWER` if a successful answer could not be read. `retry_after_s`: what the
+    service's `Retry-After` says; None if it sent none.
     """
 
     def __init__(
@@ -47,8 +47,10 @@ class ApiError(ClientError):
 
 
 class Unreachable(ClientError):
-    """No answer from `url` in `tries` tries. A write may still have happened; repeating it is safe, but for an upload,
-    and for what takes a `key` where none was given: look first.
+    """No answer from `url` in `tries` tries. A write may still have happened.
+
+    Repeating the call is safe, with two exceptions: uploads, and calls that take an idempotency `key` and got none.
+    Before you repeat these, check whether they took effect.
     """
 
     def __init__(self, url: str, tries: int, reason: str) -> None:

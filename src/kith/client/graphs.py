@@ -1,8 +1,8 @@
-"""The calls about the graph and the relations of users: arguments in, a `Call` or a plan of calls out.
+"""Calls about the graph and the relations of users. Each function turns its arguments into a `Call` or a plan of calls.
 
 Nothing is sent here. Ids and graph names are checked before they become part of a path. Lists take `page_size` (1 to
 1,000 items a request) and the `cursor` of an earlier page. Input longer than a batch is sent in several requests, in
-order; if one fails those before it stay applied, and sending all again is safe.
+order. If one fails, the earlier ones stay applied, and sending all again is safe.
 """
 
 from __future__ import annotations
@@ -72,13 +72,13 @@ _mute = reader(Mute)
 
 
 def exists(graph: str, source: Id, destination: Id) -> Call[bool]:
-    """Whether the edge exists, in state normal."""
+    """Whether the edge exists in state normal."""
     path = f"{_graph(graph)}/{checked_id(source, 'source')}/{checked_id(destination, 'destination')}"
     return Call("GET", path, lambda content: _exists(content).exists)
 
 
 def exists_many(graph: str, pairs: Iterable[tuple[Id, Id]]) -> Generator[Call[Any], Any, list[bool]]:
-    """For each (source, destination), in order: whether the edge exists. Any number of pairs."""
+    """Whether each edge (source, destination) exists, in the order of `pairs`. Any number of pairs."""
     found: list[bool] = []
     path = f"{_graph(graph)}/check"
     for batch in batches(pairs, "pairs"):
@@ -90,7 +90,7 @@ def exists_many(graph: str, pairs: Iterable[tuple[Id, Id]]) -> Generator[Call[An
 
 
 def write_edges(graph: str, edges: Iterable[EdgeWrite]) -> Generator[Call[Any], Any, Written]:
-    """Write edges, durably, in batches; the iterable is read as it is sent, so any length will do."""
+    """Write edges durably, in batches. The iterable is read while sending, so it may have any length."""
     path = f"{_graph(graph)}/edges"
     applied, token = 0, None
     for batch in batches(edges, "edges"):
@@ -100,7 +100,7 @@ def write_edges(graph: str, edges: Iterable[EdgeWrite]) -> Generator[Call[Any], 
 
 
 def edge(graph: str, source: Id, destination: Id) -> Call[Edge]:
-    """The stored edge, in any state; ApiError 404 if there never was one."""
+    """The stored edge in any state; ApiError 404 if there never was one."""
     path = f"{_graph(graph)}/{checked_id(source, 'source')}/{checked_id(destination, 'destination')}/edge"
     return Call("GET", path, _edge)
 
@@ -115,7 +115,7 @@ def edges_out(
     page_size: int = PAGE_SIZE,
     cursor: str | None = None,
 ) -> Call[Page[ListedEdge]]:
-    """Whom `node` points to, newest first. `since` (inclusive) and `until` (exclusive): only positions between them."""
+    """The edges from `node`, newest first. `since` (inclusive) and `until` (exclusive) bound their positions."""
     call = listed(f"{_graph(graph)}/{checked_id(node, 'node')}/out", _edges, page_size, cursor)
     return call.asking(state=state, since=since, until=until)
 
@@ -130,29 +130,29 @@ def edges_in(
     page_size: int = PAGE_SIZE,
     cursor: str | None = None,
 ) -> Call[Page[ListedEdge]]:
-    """Who points to `node`, newest first. `since` (inclusive) and `until` (exclusive): only positions between them."""
+    """The edges to `node`, newest first. `since` (inclusive) and `until` (exclusive) bound their positions."""
     call = listed(f"{_graph(graph)}/{checked_id(node, 'node')}/in", _edges, page_size, cursor)
     return call.asking(state=state, since=since, until=until)
 
 
 def count_out(graph: str, node: Id, *, state: State = "normal") -> Call[int]:
-    """How many `node` points to; exact."""
+    """The exact number of edges from `node`."""
     return Call("GET", f"{_graph(graph)}/{checked_id(node, 'node')}/out/count", _counted, {"state": state})
 
 
 def count_in(graph: str, node: Id, *, state: State = "normal") -> Call[int]:
-    """How many point to `node`; exact."""
+    """The exact number of edges to `node`."""
     return Call("GET", f"{_graph(graph)}/{checked_id(node, 'node')}/in/count", _counted, {"state": state})
 
 
 def select(program: Program, *, page_size: int = PAGE_SIZE, cursor: str | None = None) -> Call[Page[ListedNode]]:
-    """The nodes that a set program yields (see `out` and `in_`)."""
+    """The nodes in the result of a set program (see `out` and `in_`)."""
     call = Call("POST", f"{BASE}/graph/select", _nodes, body={"program": program.wire()})
     return call.asking(limit=page_size, cursor=cursor)
 
 
 def select_count(program: Program) -> Call[int]:
-    """How many nodes a set program yields."""
+    """The number of nodes in the result of a set program."""
     return Call("POST", f"{BASE}/graph/select/count", _counted, body={"program": program.wire()})
 
 
@@ -160,33 +160,36 @@ def select_count(program: Program) -> Call[int]:
 
 
 def follow(user: Id, *, expires_at: datetime | None = None) -> Call[Follow]:
-    """Follow `user`; a private account is asked instead (`requested`). `expires_at`: until when, with a time zone."""
+    """Follow `user`, or send a follow request if the account is private (`requested`).
+
+    `expires_at`: when the follow ends, with a time zone; None: it does not end.
+    """
     body = None if expires_at is None else {"expiresAt": expires_at}
     return Call("POST", f"{user_path(user)}/follow", _follow, body=body)
 
 
 def unfollow(user: Id) -> Call[Follow]:
-    """No longer follow `user`."""
+    """Unfollow `user`, or withdraw the follow request."""
     return Call("DELETE", f"{user_path(user)}/follow", _follow)
 
 
 def block(user: Id) -> Call[Block]:
-    """Block `user`: follows both ways end, and none can begin."""
+    """Block `user`: follows between the two end, in both directions, and neither can follow the other."""
     return Call("POST", f"{user_path(user)}/block", _block)
 
 
 def unblock(user: Id) -> Call[Block]:
-    """Let `user` follow again; follows that the block ended stay ended."""
+    """Undo `block`. The follows that it ended stay ended."""
     return Call("DELETE", f"{user_path(user)}/block", _block)
 
 
 def mute(user: Id) -> Call[Mute]:
-    """Mute `user`, who does not learn of it."""
+    """Mute `user`, who is not notified."""
     return Call("POST", f"{user_path(user)}/mute", _mute)
 
 
 def unmute(user: Id) -> Call[Mute]:
-    """No longer mute `user`."""
+    """Undo `mute`."""
     return Call("DELETE", f"{user_path(user)}/mute", _mute)
 
 
@@ -196,22 +199,22 @@ def remove_follower(user: Id) -> Call[Changed]:
 
 
 def follow_requests(*, page_size: int = PAGE_SIZE, cursor: str | None = None) -> Call[Page[ListedEdge]]:
-    """Who asks to follow the acting user, newest first."""
+    """The users with a pending request to follow the acting user, newest request first."""
     return listed(f"{BASE}/follow-requests", _edges, page_size, cursor)
 
 
 def accept_follow_request(user: Id) -> Call[Changed]:
-    """Let `user`, who asked, follow the acting user."""
+    """Accept the follow request of `user`, who then follows the acting user."""
     return Call("POST", f"{BASE}/follow-requests/{checked_id(user, 'user')}/accept", _changed)
 
 
 def decline_follow_request(user: Id) -> Call[Changed]:
-    """Turn down `user`'s request."""
+    """Decline the follow request of `user`, who may ask again."""
     return Call("POST", f"{BASE}/follow-requests/{checked_id(user, 'user')}/decline", _changed)
 
 
 def relationships(targets: Iterable[Id]) -> Generator[Call[Any], Any, list[Relationship]]:
-    """What holds between the acting user and each target. Any number of targets."""
+    """How the acting user and each target are related, in the order of `targets`. Any number of targets."""
     found: list[Relationship] = []
     for batch in batches(targets, "targets"):
         call = Call("POST", f"{BASE}/relationships", _relationships, body={"targets": batch})
@@ -220,7 +223,7 @@ def relationships(targets: Iterable[Id]) -> Generator[Call[Any], Any, list[Relat
 
 
 def followers_you_know(user: Id, *, page_size: int = PAGE_SIZE, cursor: str | None = None) -> Call[Page[ListedNode]]:
-    """Whom the acting user follows and who follow `user`."""
+    """The followers of `user` whom the acting user follows."""
     return listed(f"{user_path(user)}/followers-you-know", _nodes, page_size, cursor)
 
 
@@ -235,7 +238,10 @@ def following(
     page_size: int = PAGE_SIZE,
     cursor: str | None = None,
 ) -> Call[Page[ListedEdge]]:
-    """Whom `user` follows, newest first; by name with `sort`, or with `q`: only those whose name begins so."""
+    """The users whom `user` follows, newest follow first.
+
+    `sort="name"`: in the order of names. `q`: only users whose name begins with it, in the order of names.
+    """
     return listed_by_name(f"{user_path(user)}/following", _edges, page_size, cursor, sort, q)
 
 
@@ -247,7 +253,7 @@ def followers(
     page_size: int = PAGE_SIZE,
     cursor: str | None = None,
 ) -> Call[Page[ListedEdge]]:
-    """Who follows `user`, newest first; by name with `sort`, or with `q`: only those whose name begins so."""
+    """The followers of `user`, newest follow first; `sort` and `q` as in `following`."""
     return listed_by_name(f"{user_path(user)}/followers", _edges, page_size, cursor, sort, q)
 
 
@@ -259,12 +265,12 @@ def friends(
     page_size: int = PAGE_SIZE,
     cursor: str | None = None,
 ) -> Call[Page[ListedNode]]:
-    """Whom `user` follows and who follow back; by name with `sort`, or with `q`: only those whose name begins so."""
+    """The users whom `user` follows and who follow back; `sort` and `q` as in `following`."""
     return listed_by_name(f"{user_path(user)}/friends", _nodes, page_size, cursor, sort, q)
 
 
 def mutuals(user: Id, other: Id, *, page_size: int = PAGE_SIZE, cursor: str | None = None) -> Call[Page[ListedNode]]:
-    """Whom both `user` and `other` follow."""
+    """The users whom both `user` and `other` follow."""
     return listed(f"{user_path(user)}/mutuals/{checked_id(other, 'other')}", _nodes, page_size, cursor)
 
 

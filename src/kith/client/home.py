@@ -1,4 +1,4 @@
-"""Calls about the home feed, and what the acting user says of it. As in `graphs`, nothing is sent."""
+"""Calls about the home feed and its ranking. As in `graphs`, nothing is sent here."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kith.client.objects import FeedMeta, FeedPage, Fewer, Post, Why
 from kith.client.posts import post_path
 from kith.client.wire import Call
 
-FEED_PAGE_SIZE = 20  # the service gives 50 at most
+FEED_PAGE_SIZE = 20  # the service's maximum is 50
 
 
 class _Feed(msgspec.Struct):
@@ -34,10 +34,11 @@ def feed(
     page_size: int = FEED_PAGE_SIZE,
     cursor: str | None = None,
 ) -> Call[FeedPage]:
-    """The acting user's home: `ranked`, best first, or `latest`, newest first. Each post comes once.
+    """The acting user's home feed: `ranked` (best first) or `latest` (newest first). Each post comes once.
 
-    `page_size`: 1 to 50. `refresh`: read past the timeline, from the authors' own lists. `request_id`: your name for
-    the request, under which the service logs what it served. A page says in `meta.degraded` what was not available.
+    `page_size`: 1 to 50. `refresh`: bypass the cached timeline and read the authors' own lists. `request_id`: your id
+    of the request; the service logs the posts that it served under it. `meta.degraded` of a page names what was not
+    available.
     """
     headers = {} if request_id is None else {"X-Request-Id": header_value(request_id, "request_id")}
     call = Call("GET", f"{BASE}/feed", _page, headers=headers)
@@ -45,17 +46,17 @@ def feed(
 
 
 def why_post(post: Id) -> Call[Why]:
-    """What decides the place of a post in the acting user's ranked home."""
+    """Explain the place of a post in the acting user's ranked home: its score and what it consists of."""
     return Call("GET", f"{post_path(post)}/why", _why)
 
 
 def see_fewer(user: Id) -> Call[Fewer]:
-    """Rank the posts of `user` lower for the acting user, which fades over the months. Nobody else learns of it."""
+    """Rank the posts of `user` lower for the acting user. The effect fades over months. Nobody else is notified."""
     return Call("POST", f"{user_path(user)}/see-fewer", _fewer)
 
 
 def see_as_before(user: Id) -> Call[Fewer]:
-    """Rank the posts of `user` as before `see_fewer`."""
+    """Undo `see_fewer`."""
     return Call("DELETE", f"{user_path(user)}/see-fewer", _fewer)
 
 

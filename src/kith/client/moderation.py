@@ -1,6 +1,6 @@
-"""Calls about labels: what the app's moderation says of posts and users. They take a server key.
+"""Calls about labels, which the app's moderation puts on posts and users. All need a server key.
 
-As in `graphs`, nothing is sent.
+As in `graphs`, nothing is sent here.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _labels = reader(Labels)
 
 
 def labels(kind: Literal["post", "user"], id: Id) -> Call[Labels]:
-    """What moderation decided about a post or a user. Takes a server key, as do the next two."""
+    """The labels of a post or a user. This and the next two calls need a server key."""
     return Call("GET", _labelled(kind, id), _labels)
 
 
@@ -28,12 +28,12 @@ def put_labels(
     *,
     reason: str = "",
 ) -> Call[Labels]:
-    """Replace the labels of a post or a user; in effect when it answers. `reason`: no user is told."""
+    """Replace the labels of a post or a user. They apply when the call returns. `reason`: users never see it."""
     return Call("PUT", _labelled(kind, id), _labels, body={"labels": [*several(labels, "labels")], "reason": reason})
 
 
 def delete_labels(kind: Literal["post", "user"], id: Id) -> Call[Labels]:
-    """Take all labels off."""
+    """Remove all labels of a post or a user."""
     return Call("DELETE", _labelled(kind, id), _labels)
 
 

@@ -1,6 +1,6 @@
-"""Calls about notifications: what a user is told of, what they read, what they want; mentions of other systems.
+"""Calls about notifications: lists, unread counts, read marks, preferences, and mentions reported by other systems.
 
-As in `graphs`, nothing is sent.
+As in `graphs`, nothing is sent here.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ NotificationType: TypeAlias = Literal[
 
 
 class NotificationPost(Record, frozen=True, kw_only=True):
-    """The post that a notification is about; `preview`: how it begins."""
+    """The post that a notification is about. `preview`: the beginning of its text."""
 
     id: int
     author_id: int
@@ -40,7 +40,7 @@ class NotificationPost(Record, frozen=True, kw_only=True):
 
 
 class NotificationComment(Record, frozen=True, kw_only=True):
-    """The comment that a notification is about; `preview`: how it begins."""
+    """The comment that a notification is about. `preview`: the beginning of its text."""
 
     id: int
     author_id: int
@@ -56,9 +56,11 @@ class NotificationBoard(Record, frozen=True, kw_only=True):
 
 
 class Notification(Record, frozen=True, kw_only=True):
-    """Something that others did. `ids`: those that stand here as one; mark these as read. `type`: a `NotificationType`,
-    or what a newer service calls it. `actors`: up to 3 of `actor_count`. `partial`: older ones of it may be on a later
-    page. `mentioned`: who, if not the user.
+    """A notification, or a group of notifications of one kind about one thing.
+
+    `ids`: the ids of all in the group; mark these as read. `type`: a `NotificationType`, or one that only a newer
+    service knows. `actors`: up to 3 of the `actor_count` people. `partial`: older notifications of the group may be on
+    a later page. `mentioned`: whom a mention names, if not the acting user.
     """
 
     id: int
@@ -77,33 +79,36 @@ class Notification(Record, frozen=True, kw_only=True):
 
 
 class NotificationPage(Page[Notification], frozen=True, kw_only=True):
-    """`unread`: how many notifications are, one by one, on all pages; `partial`: of the newest 1,000."""
+    """A page of notifications. `unread`: the number of unread ones on all pages, not grouped.
+
+    `partial`: `unread` counts only the newest 1,000; there are more.
+    """
 
     unread: int
 
 
 class Unread(Record, frozen=True, kw_only=True):
-    """`partial`: there are more, beyond the newest 1,000."""
+    """The number of unread notifications. `partial`: it counts only the newest 1,000; there are more."""
 
     count: int
     partial: bool = False
 
 
 class Marked(Record, frozen=True, kw_only=True):
-    """How many are unread now."""
+    """The answer to `mark_read` and `mark_seen`. `unread`: how many notifications are unread now."""
 
     unread: int
 
 
 class Mentioned(Record, frozen=True, kw_only=True):
-    """`accepted`: whether the mentioned user is told."""
+    """The answer to `report_mention`. `accepted`: whether the mentioned user is notified."""
 
     event_id: str
     accepted: bool
 
 
 class QuietHours(Record, frozen=True, kw_only=True):
-    """From one time of day to another (`22:00`, `07:00`), in a time zone (`Europe/Berlin`)."""
+    """A span of the day, such as `22:00` to `07:00`, in a time zone such as `Europe/Berlin`."""
 
     from_: str = field(name="from")
     to: str
@@ -111,7 +116,7 @@ class QuietHours(Record, frozen=True, kw_only=True):
 
 
 class Preferences(Record, frozen=True, kw_only=True):
-    """What a user wants to be told of; see `put_preferences`."""
+    """A user's notification preferences; `put_preferences` describes the fields."""
 
     off: list[NotificationType]
     mentions: Literal["followed", "these", "me", "none"]
@@ -130,35 +135,36 @@ _preferences = reader(Preferences)
 def notifications(
     *, grouped: bool = True, page_size: int = PAGE_SIZE, cursor: str | None = None
 ) -> Call[NotificationPage]:
-    """What others did that concerns the acting user, newest first, of the last 90 days.
+    """The acting user's notifications of the last 90 days, newest first.
 
-    `grouped`: likes, shares and follows of one thing are one item.
+    `grouped`: likes, shares and follows of the same thing are one item.
     """
     call = listed(f"{BASE}/notifications", _notifications, page_size, cursor)
     return call.asking(grouped="true" if grouped else "false")
 
 
 def unread_notifications() -> Call[Unread]:
-    """How many notifications the acting user has not read: exactly those that the list shows as unread."""
+    """The number of the acting user's unread notifications: exactly those that the list shows as unread."""
     return Call("GET", f"{BASE}/notifications/unread", _unread)
 
 
 def mark_read(ids: Sequence[Id] | None = None, *, up_to: Id | None = None) -> Call[Marked]:
-    """Mark these notifications as read, or all up to one."""
+    """Mark notifications as read: those in `ids`, or the notification `up_to` and all older ones."""
     return _mark("read", ids, up_to)
 
 
 def mark_seen(ids: Sequence[Id] | None = None, *, up_to: Id | None = None) -> Call[Marked]:
-    """Mark notifications as seen: up to the newest of `ids`, or all up to one."""
+    """Mark notifications as seen: the newest of `ids`, or `up_to`, and all older ones."""
     return _mark("seen", ids, up_to)
 
 
 def report_mention(
     event_id: str, actor: Id, mentioned: Id, *, post: Id | None = None, at: datetime | None = None
 ) -> Call[Mentioned]:
-    """Report a mention from another system, under an id of yours; repeating it tells nothing more. Takes a server key.
+    """Report a mention that happened in another system. Needs a server key.
 
-    `at`: when it was, within the last 90 days.
+    `event_id`: your id of the mention; reporting it again within 24 h has no further effect. `at`: when it happened,
+    within the last 90 days.
     """
     body = {
         "eventId": event_id,
@@ -171,7 +177,7 @@ def report_mention(
 
 
 def preferences() -> Call[Preferences]:
-    """What the acting user wants to be told of."""
+    """The acting user's notification preferences."""
     return Call("GET", f"{BASE}/preferences", _preferences)
 
 
@@ -183,10 +189,12 @@ def put_preferences(
     accounts_off: Iterable[Id] = (),
     quiet_hours: QuietHours | None = None,
 ) -> Call[Preferences]:
-    """Set all preferences of the acting user; what is left out is as for a new user.
+    """Replace all notification preferences of the acting user. An argument left out gets the default of a new user.
 
-    `off`: types not told. `mentions`: besides the user's own, of all whom they follow, of `accounts` among these, of
-    nobody else, or none at all. `accounts_off`: whose doings are not told. In `quiet_hours` nothing rings.
+    `off`: types that are switched off. `mentions`: which mentions notify the user: of the user (`me`); of the user and
+    of all accounts that they follow (`followed`); of the user and of those `accounts` that they follow (`these`); none
+    (`none`). `accounts_off`: accounts whose actions do not notify the user. `quiet_hours`: no push notifications are
+    sent in them; the list stays complete.
     """
     body = {
         "off": [*several(off, "off")],

@@ -1,4 +1,4 @@
-"""What people make, as calls take and answer it: posts, comments, stories, media; and what the app says of it."""
+"""The records of what people make, as calls take and return them: posts, comments, stories, media, boards, labels."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Sort: TypeAlias = Literal["newest", "oldest", "top"]
 
 
 class Author(Record, frozen=True, kw_only=True):
-    """Who made something. `avatar_url`: of a small picture."""
+    """The author of something, or a user in a list. `avatar_url`: of a small picture."""
 
     id: int
     username: str | None = None
@@ -24,7 +24,7 @@ class Author(Record, frozen=True, kw_only=True):
 
 
 class ListedUser(Record, frozen=True, kw_only=True):
-    """A user in a list, and their place in it."""
+    """A user in a list. `position`: their place in it."""
 
     id: int
     position: int
@@ -32,7 +32,7 @@ class ListedUser(Record, frozen=True, kw_only=True):
 
 
 class Location(Record, frozen=True, kw_only=True):
-    """In degrees, with what people call the place."""
+    """A place, in degrees. `name`: what people call it."""
 
     latitude: float
     longitude: float
@@ -40,7 +40,7 @@ class Location(Record, frozen=True, kw_only=True):
 
 
 class Labels(Record, frozen=True, kw_only=True):
-    """What your moderation decided about a post or a user: some of hide, limit, sensitive."""
+    """The labels that your moderation put on a post or a user: some of `hide`, `limit`, `sensitive`."""
 
     id: int
     type: str
@@ -50,7 +50,7 @@ class Labels(Record, frozen=True, kw_only=True):
 
 
 class Media(Record, frozen=True, kw_only=True):
-    """A picture or video; sizes in pixels. The addresses may be paths of the server. Videos have no thumbnail."""
+    """A picture or video. Sizes are in pixels. URLs may be paths on the server. Videos have no thumbnail."""
 
     id: int
     type: str
@@ -62,7 +62,7 @@ class Media(Record, frozen=True, kw_only=True):
 
 
 class Content(Record, frozen=True, kw_only=True):
-    """What a post or story says."""
+    """The content of a post or story."""
 
     type: str
     text: str = ""
@@ -71,7 +71,7 @@ class Content(Record, frozen=True, kw_only=True):
 
 
 class Engagement(Record, frozen=True, kw_only=True):
-    """What a post has got, exactly; `comment_count`: with replies. `is_liked` and `is_saved` by the acting user."""
+    """Exact counts of a post; `comment_count` includes replies. `is_liked`, `is_saved`: by the acting user."""
 
     like_count: int = 0
     comment_count: int = 0
@@ -82,7 +82,7 @@ class Engagement(Record, frozen=True, kw_only=True):
 
 
 class Made(Record, frozen=True, kw_only=True):
-    """What posts and stories have in common. `audience` is there for the author only."""
+    """The common fields of posts and stories. `audience`: only the author gets it; None for others."""
 
     id: int
     author: Author
@@ -91,13 +91,13 @@ class Made(Record, frozen=True, kw_only=True):
     audience: list[int] | None = None
     mentions: list[int] = field(default_factory=list)
     attributes: dict[str, Any] = field(default_factory=dict)
-    labels: list[str] = field(default_factory=list)  # of the app's moderation
+    labels: list[str] = field(default_factory=list)  # set by your moderation
     created_at: datetime
 
 
 class Ranking(Record, frozen=True, kw_only=True):
-    """A post's score, 0 to 1, and what gave most of it: friend_interaction, recent, popular, content_type, own_post; or
-    followed_board, where a board brought it.
+    """A post's score, 0 to 1. `reason`: what added most to it: `friend_interaction`, `recent`, `popular`,
+    `content_type` or `own_post`; or `followed_board`, if the post is here because a followed board pins it.
     """
 
     score: float
@@ -105,8 +105,10 @@ class Ranking(Record, frozen=True, kw_only=True):
 
 
 class Post(Made, frozen=True, kw_only=True):
-    """In a ranked feed there is a `ranking`; `seen`: the acting user saw it before; `copies`: posts that are not shown
-    because they are copies of this one.
+    """A post. Three fields are set in a ranked feed only.
+
+    `ranking`: its score. `seen`: the acting user saw it before. `copies`: ids of posts that are not shown because they
+    are copies of this one.
     """
 
     engagement: Engagement
@@ -120,7 +122,7 @@ class Post(Made, frozen=True, kw_only=True):
 
 
 class PostCreated(Record, frozen=True, kw_only=True):
-    """A post that is stored; its way into the followers' feeds has begun (`fanout_status`)."""
+    """A post that was just stored. `fanout_status`: `pending` while it is delivered to the followers' feeds."""
 
     id: int
     author: Author
@@ -131,7 +133,7 @@ class PostCreated(Record, frozen=True, kw_only=True):
 
 
 class Engaged(Record, frozen=True, kw_only=True):
-    """`timestamp`: since when it is so."""
+    """Base of the answers to likes, saves and the like. `timestamp`: since when the state holds."""
 
     timestamp: datetime
 
@@ -161,9 +163,10 @@ class Hidden(Engaged, frozen=True, kw_only=True):
 
 
 class Comment(Record, frozen=True, kw_only=True):
-    """`reply_to`: the comment it answers. `replies`: the oldest of them, in a list; `reply_count` counts all.
+    """A comment. `reply_to`: the comment that it replies to. `replies`: in lists, its oldest; `reply_count` counts all.
 
-    `deleted`: it was deleted, or its author left: no text, no author, and there for its replies only.
+    `deleted`: it was deleted, or its author's account was. It then has no text and no author, and is listed only
+    because it has replies.
     """
 
     id: int
@@ -174,20 +177,23 @@ class Comment(Record, frozen=True, kw_only=True):
     like_count: int = 0
     reply_count: int = 0
     is_liked: bool = False
-    labels: list[str] = field(default_factory=list)  # of the app's moderation, on its author
+    labels: list[str] = field(default_factory=list)  # set by your moderation on its author
     created_at: datetime
     deleted: bool = False
     replies: list[Comment] = field(default_factory=list)
 
 
 class CommentPage(Page[Comment], frozen=True, kw_only=True):
-    """Comments. `total_count` counts all, whoever may see them; `partial`: `top` ranked the newest of very many."""
+    """A page of comments. `total_count` counts all, also those that the acting user must not see.
+
+    `partial`: there are so many that sort `top` ranked only the newest.
+    """
 
     total_count: int
 
 
 class FeedMeta(Record, frozen=True, kw_only=True):
-    """How a page of home was made. `request_id`: what it is logged under; `degraded`: what was not available."""
+    """How a page of home was made. `request_id`: the id that the service logs; `degraded`: what was not available."""
 
     feed_type: str
     generated_at: datetime
@@ -196,13 +202,13 @@ class FeedMeta(Record, frozen=True, kw_only=True):
 
 
 class FeedPage(Page[Post], frozen=True, kw_only=True):
-    """Part of home. It may be short, even empty, and still have more."""
+    """A page of the home feed. It may be short, even empty, although more pages follow."""
 
     meta: FeedMeta
 
 
 class WhyPart(Record, frozen=True, kw_only=True):
-    """One feature of a post: its value (0 to 1), its weight, and what it adds to the score."""
+    """One ranking feature of a post: its value (0 to 1), its weight, and how much it adds to the score."""
 
     name: str
     value: float
@@ -211,9 +217,11 @@ class WhyPart(Record, frozen=True, kw_only=True):
 
 
 class Why(Record, frozen=True, kw_only=True):
-    """Where a post stands: `score` is what the `parts` add, times `damping` (below 1 after `see_fewer`, and where
-    moderation limits your own). `excluded_by`: what keeps it out whatever its score (not_followed, muted, hidden,
-    copy), or behind what is unseen (seen). `copy_of`: the post that is shown in its place.
+    """The explanation of a post's place in home. `score` is the sum of what `parts` add, times `damping`.
+
+    `damping` is below 1 after `see_fewer`, and for the acting user's own post that moderation limits. `excluded_by`:
+    why the post is left out whatever its score (`not_followed`, `muted`, `hidden`, `copy`), or comes after all unseen
+    posts (`seen`). `copy_of`: the post that is shown instead.
     """
 
     id: int
@@ -226,13 +234,13 @@ class Why(Record, frozen=True, kw_only=True):
 
 
 class Fewer(Record, frozen=True, kw_only=True):
-    """`fewer`: whether the acting user sees fewer posts of someone."""
+    """`fewer`: whether the acting user sees fewer posts of the user."""
 
     fewer: bool
 
 
 class Story(Made, frozen=True, kw_only=True):
-    """`seen` by the acting user; `view_count` is there for the author only."""
+    """A story. `seen`: by the acting user. `view_count`: only the author gets it; None for others."""
 
     expires_at: datetime
     seen: bool = False
@@ -240,7 +248,7 @@ class Story(Made, frozen=True, kw_only=True):
 
 
 class StripEntry(Record, frozen=True, kw_only=True):
-    """One author's stories, as far as the acting user may see them; `more`: the counts stop at the newest 50."""
+    """One author's stories that the acting user may see. `more`: there are more; the counts stop at the newest 50."""
 
     id: int
     author: Author
@@ -257,7 +265,7 @@ class StoryViewer(Record, frozen=True, kw_only=True):
 
 
 class Board(Record, frozen=True, kw_only=True):
-    """A board. `follower_count` is of all who follow it, through its owner or by itself; `pin_count` of all pins."""
+    """A board. `follower_count`: followers through its owner and direct ones. `pin_count`: all pins, visible or not."""
 
     id: int
     owner: Author
@@ -284,7 +292,10 @@ class Collaborator(Record, frozen=True, kw_only=True):
 
 
 class FollowedKind(Record, frozen=True, kw_only=True):
-    """How the acting user follows a user or board: a user `implicit` by single boards, a board through its owner."""
+    """How the acting user follows a user or board.
+
+    `implicit`: of a user, they follow one or more boards directly; of a board, they follow its owner.
+    """
 
     id: int
     following: bool
@@ -292,14 +303,14 @@ class FollowedKind(Record, frozen=True, kw_only=True):
 
 
 class BoardsChecked(Record, frozen=True, kw_only=True):
-    """In the order asked."""
+    """The answer to `check_boards`, in the order of its arguments."""
 
     users: list[FollowedKind]
     boards: list[FollowedKind]
 
 
 class Interests(Record, frozen=True, kw_only=True):
-    """Exact counts of a user's lists. `boards_unfollowed`: None for all but the user."""
+    """Exact counts of a user's lists. `boards_unfollowed`: only the user gets it; None for others."""
 
     board_count: int
     boards_followed: int

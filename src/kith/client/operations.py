@@ -1,4 +1,4 @@
-"""Calls about the service itself: its jobs and its health. As in `graphs`, nothing is sent."""
+"""Calls about the service itself: its jobs and its health. As in `graphs`, nothing is sent here."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ _job = reader(Job)
 
 
 def job(job_id: str) -> Call[Job]:
-    """How far a job has come; ApiError 404 a day after it is done."""
+    """The progress of a job; ApiError 404 from a day after it is done."""
     if not _JOB_ID.fullmatch(job_id):
         raise BadRequest(f"{job_id!r} cannot be the id of a job", id=job_id)
     return Call("GET", f"{BASE}/jobs/{job_id}", _job)
 
 
 def is_alive() -> Call[bool]:
-    """Whether the process answers and calls itself healthy; Unreachable if none answers."""
+    """Whether the process reports that it is healthy; Unreachable if nothing answers."""
     return Call("GET", "/healthz", lambda _: True, on_503=False)
 
 
 def is_ready() -> Call[bool]:
-    """Whether the service can serve now. A no is an answer, so it is not retried."""
+    """Whether the service can serve requests now. "No" is a valid answer, so the call does not retry it."""
     return Call("GET", "/readyz", lambda _: True, on_503=False)

@@ -1,6 +1,6 @@
-"""Calls about posts and what people do with them. As in `graphs`, nothing is sent.
+"""Calls about posts and what people do with them. As in `graphs`, nothing is sent here.
 
-What a call changes of a post is given by name: what is left out (`UNSET`) stays, and None takes it away.
+Fields to change are passed by name. A field left out (`UNSET`) stays as it is; None removes it.
 """
 
 from __future__ import annotations
@@ -77,10 +77,11 @@ def create_post(
     location: Location | None = None,
     key: str | None = None,
 ) -> Call[PostCreated]:
-    """Post as the acting user. The same `key` posts once within 24 h, however often it is sent; one is made if not
-    given, so that what this client sends again after a lost answer is not posted twice.
+    """Create a post of the acting user.
 
-    `media`: what the acting user uploaded. `audience`: who may see it, where `visibility` is custom.
+    `media`: ids of uploads of the acting user. `audience`: who may see the post if `visibility` is `custom`. `key`: the
+    idempotency key; random by default, so that a retry of this client posts nothing twice. Within 24 h the same key
+    creates one post, however often it is sent.
     """
     body = {
         "content": content_of(text, link, media),
@@ -96,12 +97,12 @@ def create_post(
 
 
 def post(post: Id) -> Call[Post]:
-    """A post; ApiError 404 where there is none for the acting user."""
+    """A post; ApiError 404 if there is none that the acting user may see."""
     return Call("GET", post_path(post), _post)
 
 
 def lookup_posts(ids: Iterable[Id]) -> Generator[Call[Any], Any, list[Post | None]]:
-    """For each id the post, or None where there is none for the acting user. Any number of ids."""
+    """The post of each id, or None if the acting user may not see it. Any number of ids."""
     found: list[Post | None] = []
     for batch in batches(ids, "ids", LOOKUP_MAX):
         answer = yield from Call("POST", f"{BASE}/posts/lookup", _posts, body={"ids": batch})
@@ -123,7 +124,7 @@ def edit_post(
     allow_sharing: bool | UnsetType = UNSET,
     location: Location | UnsetType | None = UNSET,
 ) -> Call[Post]:
-    """Change what is given of a post of the acting user, and nothing else. None takes link, media or location away."""
+    """Change the given fields of a post of the acting user, and no others. None removes link, media or location."""
     content = given(text=text, link=link, mediaIds=media if not media else checked_ids(media, "media"))
     changes = given(
         content=content or UNSET,
@@ -151,28 +152,29 @@ def user_posts(
     page_size: int = PAGE_SIZE,
     cursor: str | None = None,
 ) -> Call[Page[Post]]:
-    """What `user` posted and the acting user may see, newest first. `since` (inclusive) and `until` (exclusive): only
-    what was made between these times, in ms since the epoch.
+    """The posts of `user` that the acting user may see, newest first.
+
+    `since` (inclusive) and `until` (exclusive): only posts created between these times, in ms since the epoch.
     """
     return listed(f"{user_path(user)}/posts", _page, page_size, cursor).asking(since=since, until=until)
 
 
 def mentions(user: Id, *, page_size: int = PAGE_SIZE, cursor: str | None = None) -> Call[Page[Post]]:
-    """The posts that mention `user`, newest first; the user's own."""
+    """The posts that mention `user`, newest first. Only `user` may read them."""
     return listed(f"{user_path(user)}/mentions", _page, page_size, cursor)
 
 
 def saved_posts(user: Id, *, page_size: int = PAGE_SIZE, cursor: str | None = None) -> Call[Page[Post]]:
-    """What `user` saved, the newest save first; the user's own."""
+    """The posts that `user` saved, newest save first. Only `user` may read them."""
     return listed(f"{user_path(user)}/saved", _page, page_size, cursor)
 
 
 def post_likes(post: Id, *, page_size: int = PAGE_SIZE, cursor: str | None = None) -> Call[Page[ListedUser]]:
-    """Who likes a post, the newest like first."""
+    """The users who like a post, newest like first."""
     return listed(f"{post_path(post)}/likes", _likes, page_size, cursor)
 
 
-# --- what people do with posts; repeating any of it changes nothing
+# --- what people do with posts; every call here is idempotent
 
 
 def like_post(post: Id) -> Call[Liked]:
@@ -181,7 +183,7 @@ def like_post(post: Id) -> Call[Liked]:
 
 
 def unlike_post(post: Id) -> Call[Liked]:
-    """Take a like back."""
+    """Undo `like_post`."""
     return Call("DELETE", f"{post_path(post)}/like", _liked)
 
 
@@ -191,7 +193,7 @@ def save_post(post: Id) -> Call[Saved]:
 
 
 def unsave_post(post: Id) -> Call[Saved]:
-    """No longer keep a post saved."""
+    """Undo `save_post`."""
     return Call("DELETE", f"{post_path(post)}/save", _saved)
 
 
@@ -201,17 +203,17 @@ def share_post(post: Id) -> Call[Shared]:
 
 
 def unshare_post(post: Id) -> Call[Shared]:
-    """Take a share back."""
+    """Undo `share_post`."""
     return Call("DELETE", f"{post_path(post)}/share", _shared)
 
 
 def view_post(post: Id) -> Call[Viewed]:
-    """Tell that the acting user has seen a post; they count once."""
+    """Record that the acting user has seen a post. Each user counts once."""
     return Call("POST", f"{post_path(post)}/view", _viewed)
 
 
 def view_posts(ids: Iterable[Id]) -> Generator[Call[Any], Any, list[Viewed | None]]:
-    """The same of many, one write a hundred: for each id the answer, or None where the acting user may not see it."""
+    """`view_post` for many posts, 100 in a request and a write. None for each post that the acting user may not see."""
     found: list[Viewed | None] = []
     for batch in batches(ids, "ids", LOOKUP_MAX):
         answer = yield from Call("POST", f"{BASE}/posts/view", _all_viewed, body={"ids": batch})
@@ -220,21 +222,21 @@ def view_posts(ids: Iterable[Id]) -> Generator[Call[Any], Any, list[Viewed | Non
 
 
 def hide_post(post: Id) -> Call[Hidden]:
-    """Hide a post from the acting user's feed; nobody else learns of it."""
+    """Hide a post from the acting user's feed. Nobody else is notified."""
     return Call("POST", f"{post_path(post)}/hide", _hidden)
 
 
 def unhide_post(post: Id) -> Call[Hidden]:
-    """Show a post in the acting user's feed again."""
+    """Undo `hide_post`."""
     return Call("DELETE", f"{post_path(post)}/hide", _hidden)
 
 
 def post_path(post: Id) -> str:
-    """Where a post is."""
+    """The path of a post."""
     return f"{BASE}/posts/{checked_id(post, 'post')}"
 
 
 def content_of(text: str, link: str | None, media: Iterable[Id]) -> dict[str, Any]:
-    """What a new post or story says, as requests have it."""
+    """The content of a new post or story, as requests carry it."""
     content = {"text": text, "mediaIds": checked_ids(media, "media")}
     return content if link is None else {**content, "link": link}

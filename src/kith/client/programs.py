@@ -1,9 +1,9 @@
-"""Set programs over lists of edges: `&` intersects, `|` unites, `-` takes away.
+"""Set programs over lists of edges: `&` is the intersection, `|` the union, `-` the difference.
 
-    out("follows", 1) & in_("follows", 2)      # whom 1 follows and who follows 2
+    out("follows", 1) & in_("follows", 2)      # users whom 1 follows and who follow 2
 
-They are built here and computed by the service; how deep and wide they may be is its limit
-(`PROGRAM_TOO_COMPLEX`). Chains of one operator are sent as one flat list, so they stay shallow.
+They are built here and computed by the service, which limits their depth and width (`PROGRAM_TOO_COMPLEX`). A chain of
+one operator is sent as one flat list, so it adds no depth.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Operator: TypeAlias = Literal["intersect", "union", "difference"]
 
 
 class Program(msgspec.Struct, frozen=True):
-    """A list of nodes to compute. Python's precedence holds: `-` before `&` before `|`."""
+    """A list of nodes to compute. Python's operator precedence applies: `-` before `&` before `|`."""
 
     def __and__(self, other: Program) -> Program:
         return Combined("intersect", (*_parts("intersect", self), *_parts("intersect", other)))
@@ -29,11 +29,11 @@ class Program(msgspec.Struct, frozen=True):
         return Combined("union", (*_parts("union", self), *_parts("union", other)))
 
     def __sub__(self, other: Program) -> Program:
-        # The right side stays whole: a - (b - c) is not a - b - c.
+        # The right side is not flattened: a - (b - c) is not a - b - c.
         return Combined("difference", (*_parts("difference", self), _checked(other)))
 
     def wire(self) -> dict[str, Any]:
-        """The program as the contract writes it."""
+        """The program as requests carry it."""
         raise NotImplementedError
 
 
@@ -51,7 +51,7 @@ class Listing(Program, frozen=True):
 
 
 class Combined(Program, frozen=True):
-    """Two or more programs under one operator; a difference takes all later parts from the first."""
+    """Two or more programs under one operator. A difference removes all later parts from the first."""
 
     operator: Operator
     parts: tuple[Program, ...]
@@ -61,12 +61,12 @@ class Combined(Program, frozen=True):
 
 
 def out(graph: str, node: Id, *states: State) -> Listing:
-    """Whom `node` points to, in these states (normal if none is named)."""
+    """The list of nodes that `node` has edges to, in these states (default: normal)."""
     return Listing(graph, parse_id(node, "node"), "out", states)
 
 
 def in_(graph: str, node: Id, *states: State) -> Listing:
-    """Who points to `node`, in these states (normal if none is named)."""
+    """The list of nodes that have edges to `node`, in these states (default: normal)."""
     return Listing(graph, parse_id(node, "node"), "in", states)
 
 

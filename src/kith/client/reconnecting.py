@@ -1,4 +1,4 @@
-"""What all streams do with a connection: read it line by line, and come back when it ended. Without I/O."""
+"""What all streams do with a connection: split it into lines, and decide when to reconnect. No I/O."""
 
 from __future__ import annotations
 
@@ -10,40 +10,39 @@ import msgspec
 from kith.client.wire import RETRIED, Session
 
 TRIES_MAX = 60
-"""Tries to take up a stream that was open, some minutes with the pauses of a `Retry`; one that never opened is given up
-as any other call.
+"""Tries to reconnect a stream that was open. With the pauses of a `Retry` they take some minutes. A stream that never
+opened has as many tries as any other call.
 """
-_RETRIED_ONCE_OPEN = RETRIED | {502, 504}  # the last two: what a proxy says while the service behind it starts again
+_RETRIED_ONCE_OPEN = RETRIED | {502, 504}  # a proxy answers 502 or 504 while the service behind it restarts
 
 
 class Lines:
-    """The lines of one connection. They end with LF alone: texts hold other characters that `splitlines` cuts at."""
+    """The lines of one connection. Only LF ends a line; `splitlines` would also split at other characters in texts."""
 
     def __init__(self) -> None:
         self._rest = b""
 
     def read(self, chunk: bytes) -> Iterator[str]:
-        """Take what came; the lines that it completes."""
+        """Add a chunk; returns the lines that it completes."""
         *lines, self._rest = (self._rest + chunk).split(b"\n")
         return (line.decode(errors="replace") for line in lines)
 
 
 class Reconnecting:
-    """When one stream comes back."""
+    """Decides when one stream reconnects, and when it gives up."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
         self._failures, self._was_open = 0, False
 
     def heard(self) -> None:
-        """The service said something."""
+        """Note that the service sent something. This resets the count of failures."""
         self._failures, self._was_open = 0, True
 
     def pause_or_raise(self, outcome: httpx.Response | httpx.RequestError | None, rest_s: float) -> float:
-        """How long to wait before coming back; raises ApiError or Unreachable where that is of no use.
+        """The seconds to wait before reconnecting; raises ApiError or Unreachable if there should be no other try.
 
-        `outcome`: a refusal, a lost connection, or None: the service ended the stream, and is asked again after
-        `rest_s`.
+        `outcome`: a refusal, a lost connection, or None if the service ended the stream; then the wait is `rest_s`.
         """
         if outcome is None:
             return rest_s

@@ -1,8 +1,8 @@
-"""The methods of both clients, written once: each name is a call of another room, run the client's own way.
+"""The methods of both clients, written once. Each method runs a call that another module builds.
 
-`Route` runs a plan: it returns the answer on `Kith` and an awaitable of it on `AsyncKith`. `Walk` iterates
-over a list, page after page: with `for` on `Kith`, with `async for` on `AsyncKith`. Both keep the signature
-and docstring of the call, and type checkers see the right kind for each client.
+`Route` runs a plan: it returns the answer on `Kith`, and an awaitable of it on `AsyncKith`. `Walk` iterates over a
+list, page by page: with `for` on `Kith`, with `async for` on `AsyncKith`. Both keep the call's signature and
+docstring, and type checkers see the right type for each client.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ T = TypeVar("T")
 
 
 class Blocking(ABC):
-    """A client whose methods return when the answer is there."""
+    """A client whose methods block until the answer arrives."""
 
     @abstractmethod
     def _run(self, plan: CallPlan[T]) -> T: ...
@@ -56,7 +56,7 @@ class Awaiting(ABC):
 
 
 class Route(Generic[P, T]):
-    """A method that runs the plan which `build` makes of its arguments."""
+    """A method that runs the plan that `build` makes from its arguments."""
 
     def __init__(self, build: Callable[P, CallPlan[T]]) -> None:
         self._build = build
@@ -81,7 +81,7 @@ class Route(Generic[P, T]):
 
 
 class Walk(Generic[P, T]):
-    """A method that iterates over all items of a list, fetching the next page when one is used up."""
+    """A method that iterates over all items of a list and fetches each next page when it is needed."""
 
     def __init__(self, build: Callable[P, Call[Page[T]]]) -> None:
         self._build = build
@@ -106,7 +106,7 @@ class Walk(Generic[P, T]):
 
 
 class Routes:
-    """The contract as methods. A list `x` comes as `x(...)`, all its items, and `x_page(...)`, one page."""
+    """All calls as methods. A list `x` has two: `x(...)` iterates over all items, `x_page(...)` returns one page."""
 
     exists = Route(graphs.exists)
     exists_many = Route(graphs.exists_many)

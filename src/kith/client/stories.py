@@ -1,4 +1,4 @@
-"""Calls about stories. As in `graphs`, nothing is sent."""
+"""Calls about stories. As in `graphs`, nothing is sent here."""
 
 from __future__ import annotations
 
@@ -28,8 +28,9 @@ def create_story(
     attributes: dict[str, Any] | None = None,
     key: str | None = None,
 ) -> Call[Story]:
-    """Tell a story of the acting user. The same `key` tells it once, however often it is sent; one is made if not
-    given, so that what this client sends again after a lost answer is not told twice.
+    """Create a story of the acting user. It disappears after the service's `story_hours`.
+
+    `media`, `audience` and `key` as in `create_post`.
     """
     body = {
         "content": content_of(text, link, media),
@@ -42,7 +43,7 @@ def create_story(
 
 
 def story(story: Id) -> Call[Story]:
-    """A story; ApiError 404 when it is over, or not there for the acting user."""
+    """A story; ApiError 404 if it is over, or if the acting user may not see it."""
     return Call("GET", _path(story), _story)
 
 
@@ -52,17 +53,20 @@ def delete_story(story: Id) -> Call[None]:
 
 
 def view_story(story: Id) -> Call[None]:
-    """Tell that the acting user has seen a story; repeating it changes nothing."""
+    """Record that the acting user has seen a story; repeating it changes nothing."""
     return Call("POST", f"{_path(story)}/view", nothing)
 
 
 def story_viewers(story: Id, *, page_size: int = PAGE_SIZE, cursor: str | None = None) -> Call[Page[StoryViewer]]:
-    """Who has seen a story of the acting user, latest first."""
+    """The users who have seen a story of the acting user, latest first."""
     return listed(f"{_path(story)}/viewers", _viewers, page_size, cursor)
 
 
 def story_strip(*, page_size: int = PAGE_SIZE, cursor: str | None = None) -> Call[Page[StripEntry]]:
-    """Whose stories there are for the acting user: one's own, then authors with unseen ones, the closest first."""
+    """The authors whose stories the acting user can watch, one entry each.
+
+    Order: the acting user, then authors with unseen stories, then the others; in each group the closest first.
+    """
     return listed(f"{BASE}/stories", _strip, page_size, cursor)
 
 

@@ -1,7 +1,7 @@
-"""The stream of a user's feed, without I/O: what to ask, how to read it, when to come back.
+"""The stream of a user's feed, without I/O: what to request, how to parse it, when to reconnect.
 
-The clients (`clients`) only send, read lines and wait. After a lost connection the stream goes on where it was, so the
-loop over it sees every event once; what could not be told comes as a `FeedReset`: load the feed anew.
+The clients (`clients`) only send, read lines and wait. After a lost connection the stream resumes, so a loop over it
+sees every event once. If the service cannot replay what was missed, a `FeedReset` comes instead: reload the feed.
 """
 
 from __future__ import annotations
@@ -19,35 +19,35 @@ from kith.client.reconnecting import Reconnecting
 from kith.client.wire import Call, Request, Session, unreadable
 
 SILENCE_S = 60.0
-"""Without a word for so long (the service says something every 15 s) the connection counts as lost."""
+"""Silence after which the connection counts as lost. The service sends something every 15 s."""
 NOTICES_MAX = 1_000
-"""Notifications that a stream remembers, so that it tells each once."""
+"""Notification ids that a stream remembers to drop repetitions."""
 _PATH = "/api/v1/feed/stream"
 _RETRY_MS = 2_000.0
 
 
 class NewPost(Record, frozen=True, kw_only=True):
-    """Somebody whom the user follows, or the user, made a post. `event_id`: where to resume after it."""
+    """The user, or somebody whom the user follows, created a post. `event_id`: pass it as `after` to resume here."""
 
     event_id: str = ""
     post_id: int
     author_id: int
     preview: str
-    labels: list[str] = field(default_factory=list)  # of the app's moderation: blur what is sensitive
+    labels: list[str] = field(default_factory=list)  # set by your moderation; blur the post if it is `sensitive`
 
 
 class PostUpdated(Record, frozen=True, kw_only=True):
-    """A post was edited or labelled: what it says, and its labels, as they are now. Pass over one you do not show."""
+    """A post was edited or labelled; the fields have its state now. Ignore it if you do not show the post."""
 
     event_id: str = ""
     post_id: int
     author_id: int
     preview: str
-    labels: list[str] = field(default_factory=list)  # as of `NewPost`
+    labels: list[str] = field(default_factory=list)  # as in `NewPost`
 
 
 class EngagementUpdate(Record, frozen=True, kw_only=True):
-    """What a post has got by now."""
+    """The counts of a post changed; the fields have the counts now."""
 
     event_id: str = ""
     post_id: int
@@ -58,7 +58,7 @@ class EngagementUpdate(Record, frozen=True, kw_only=True):
 
 
 class PostRemoved(Record, frozen=True, kw_only=True):
-    """A post is gone for the user. `reason`: author_deleted, hidden, blocked, muted or unavailable."""
+    """The user may no longer see a post. `reason`: `author_deleted`, `hidden`, `blocked`, `muted` or `unavailable`."""
 
     event_id: str = ""
     post_id: int
@@ -66,8 +66,9 @@ class PostRemoved(Record, frozen=True, kw_only=True):
 
 
 class NotificationMade(Record, frozen=True, kw_only=True):
-    """Others did something that concerns the user; `notifications` shows it. `kind`: the `type` that it has there;
-    `mentioned_id`: whom a mention names, where it is somebody else.
+    """The user has a new notification; the list `notifications` shows it.
+
+    `kind`: its `type` in that list. `mentioned_id`: whom a mention names, if not the user.
     """
 
     event_id: str = ""
@@ -81,7 +82,7 @@ class NotificationMade(Record, frozen=True, kw_only=True):
 
 
 class UnreadChanged(Record, frozen=True, kw_only=True):
-    """How many notifications the user has not read."""
+    """The number of unread notifications changed. `count` and `partial` as in `Unread`."""
 
     event_id: str = ""
     count: int
@@ -89,7 +90,7 @@ class UnreadChanged(Record, frozen=True, kw_only=True):
 
 
 class FeedReset(Record, frozen=True, kw_only=True):
-    """What was missed cannot be told one by one; load the feed anew. What happens after it is told as ever."""
+    """Events were missed that the service cannot replay: reload the feed. Later events follow as usual."""
 
     event_id: str = ""
     reason: str
@@ -113,27 +114,27 @@ Event_co = TypeVar("Event_co", covariant=True)
 
 
 class Stream(Protocol[Event_co]):
-    """What a client does to follow a stream over any number of connections."""
+    """What a client needs to follow a stream over any number of connections."""
 
     def request(self) -> Request:
-        """What to send to begin, or to go on."""
+        """The request that starts or resumes the stream."""
         ...
 
     def timeout(self, timeout_s: float) -> httpx.Timeout:
-        """How long to wait for what."""
+        """The timeouts of a connection. `timeout_s`: that of ordinary calls."""
         ...
 
     def read(self, line: str) -> Event_co | None:
-        """Take one line; the event that it completes, if any."""
+        """Parse one line; returns the event that it completes, if any."""
         ...
 
     def pause_or_raise(self, outcome: httpx.Response | httpx.RequestError | None) -> float:
-        """How long to wait before coming back; raises ApiError or Unreachable where that is of no use."""
+        """The seconds to wait before reconnecting; raises ApiError or Unreachable if there should be no other try."""
         ...
 
 
 class FeedStream:
-    """One stream over any number of connections. `posts`: those on the screen; `after`: an event's id to resume at."""
+    """A feed stream over any number of connections. `posts`: those on the screen; `after`: an event id to resume at."""
 
     def __init__(self, session: Session, posts: Iterable[Id] | None, after: str | None) -> None:
         self._session = session
@@ -145,7 +146,7 @@ class FeedStream:
         self._noticed: dict[int, None] = {}
 
     def request(self) -> Request:
-        """What to send to begin, or to go on."""
+        """The request that starts or resumes the stream."""
         self._name, self._data, self._next_id = "", [], self._last_id
         params = {} if self._posts is None else {"posts": self._posts}
         place = {} if self._last_id is None else {"Last-Event-ID": self._last_id}
@@ -154,7 +155,7 @@ class FeedStream:
         )
 
     def timeout(self, timeout_s: float) -> httpx.Timeout:
-        """How long to wait for what."""
+        """See `Stream`."""
         return httpx.Timeout(timeout_s, read=SILENCE_S)
 
     def pause_or_raise(self, outcome: httpx.Response | httpx.RequestError | None) -> float:
@@ -162,12 +163,12 @@ class FeedStream:
         return self._back.pause_or_raise(outcome, self._retry_ms / 1000)
 
     def read(self, line: str) -> FeedEvent | None:
-        """Take one line; the event that it completes, if any. Events of a newer service are passed over."""
+        """Parse one line; returns the event that it completes, if any. Skips unknown events of a newer service."""
         self._back.heard()
         if line:
             self._field(*_split(line))
             return None
-        self._last_id = self._next_id  # not before: an event that was cut in the middle comes again
+        self._last_id = self._next_id  # only now: after a cut in the middle of an event, that event must be resent
         kind, data = _EVENTS.get(self._name), "\n".join(self._data)
         self._name, self._data = "", []
         if kind is None or not data:
@@ -176,7 +177,7 @@ class FeedStream:
         return None if isinstance(event, NotificationMade) and not self._is_new(event.notification_id) else event
 
     def _is_new(self, notification: int) -> bool:
-        """Whether a notification was not told yet. Mentions are told to followers in parts, which repeat some."""
+        """Whether a notification is new in this stream. Mentions reach followers in parts, which may repeat some."""
         if notification in self._noticed:
             return False
         self._noticed[notification] = None

@@ -1,4 +1,4 @@
-"""Calls about users: their profiles, and their accounts as a whole. As in `graphs`, nothing is sent."""
+"""Calls about users: their profiles, search, and whole accounts. As in `graphs`, nothing is sent here."""
 
 from __future__ import annotations
 
@@ -42,22 +42,25 @@ _job_started = reader(_JobStarted)
 
 
 def user(user: Id) -> Call[Profile]:
-    """The profile of `user`; ApiError 404 if there is none for the acting user."""
+    """The profile of `user`; ApiError 404 if there is none that the acting user may see."""
     return Call("GET", user_path(user), _profile)
 
 
 def search_users(q: str, *, page_size: int = PAGE_SIZE, cursor: str | None = None) -> Call[Page[ListedUser]]:
-    """People whose username, display name or its second or third word begins with `q`, in the order of names."""
+    """People whose username begins with `q`, or whose display name does from its first, second or third word on.
+
+    They come in the order of names.
+    """
     return listed_by_name(f"{BASE}/search/users", _listed, page_size, cursor, None, q)
 
 
 def user_by_username(username: str) -> Call[Profile]:
-    """The profile of the user of this name, in any spelling; ApiError 404 if there is none."""
+    """The profile of the user with this name, in any spelling (such as upper case); ApiError 404 if there is none."""
     return Call("GET", f"{BASE}/users/by-username/{checked_word(username, 'username')}", _profile)
 
 
 def lookup_users(ids: Iterable[Id]) -> Generator[Call[Any], Any, list[Profile | None]]:
-    """For each id the user, or None where there is none for the acting user. Any number of ids."""
+    """The profile of each id, or None if the acting user may not see it. Any number of ids."""
     found: list[Profile | None] = []
     for batch in batches(ids, "ids", LOOKUP_MAX):
         answer = yield from Call("POST", f"{BASE}/users/lookup", _users, body={"ids": batch})
@@ -76,10 +79,10 @@ def put_user(
     attributes: dict[str, Any] | UnsetType | None = UNSET,
     is_verified: bool | UnsetType = UNSET,
 ) -> Call[Profile]:
-    """Create `user`, or set what is given of the profile: what is left out stays, None clears.
+    """Create `user`, or change the given fields of the profile. A field left out stays as it is; None clears it.
 
-    `username`: ApiError 409 `USERNAME_TAKEN` if another user has it. `avatar`: a picture that `user` uploaded.
-    `attributes`: your own, JSON of 4 KB.
+    `username`: ApiError 409 `USERNAME_TAKEN` if another user has it. `avatar`: media id of a picture that `user`
+    uploaded. `attributes`: your app's own data, at most 4 KB of JSON.
     """
     changes = given(
         private=private,
@@ -104,7 +107,7 @@ def patch_user(
     attributes: dict[str, Any] | UnsetType | None = UNSET,
     is_verified: bool | UnsetType = UNSET,
 ) -> Call[Profile]:
-    """Change what is given of the profile, as `put_user` does."""
+    """Change the given fields of the profile, as `put_user` does."""
     call = put_user(
         user, private=private, username=username, display_name=display_name, bio=bio, avatar=avatar,
         attributes=attributes, is_verified=is_verified,
@@ -113,27 +116,27 @@ def patch_user(
 
 
 def blocked(user: Id, *, page_size: int = PAGE_SIZE, cursor: str | None = None) -> Call[Page[ListedUser]]:
-    """Whom `user` blocks, the newest block first; the user's own."""
+    """The users whom `user` blocks, newest block first. Only `user` may read them."""
     return listed(f"{user_path(user)}/blocked", _listed, page_size, cursor)
 
 
 def muted(user: Id, *, page_size: int = PAGE_SIZE, cursor: str | None = None) -> Call[Page[ListedUser]]:
-    """Whom `user` mutes, the newest mute first; the user's own."""
+    """The users whom `user` mutes, newest mute first. Only `user` may read them."""
     return listed(f"{user_path(user)}/muted", _listed, page_size, cursor)
 
 
 def deactivate_user(user: Id) -> Call[Job]:
-    """Archive all edges of `user`."""
+    """Deactivate `user`: a background job archives all their edges."""
     return Call("POST", f"{user_path(user)}/deactivate", _started)
 
 
 def reactivate_user(user: Id) -> Call[Job]:
-    """Restore all edges of `user`; one whose other end is still deactivated stays archived."""
+    """Reactivate `user`: a background job restores their edges, except those to users who are still deactivated."""
     return Call("POST", f"{user_path(user)}/reactivate", _started)
 
 
 def delete_user(user: Id) -> Call[Job]:
-    """Remove all edges of `user`, for good."""
+    """Delete `user`, for good: a background job removes all their edges."""
     return Call("DELETE", user_path(user), _started)
 
 

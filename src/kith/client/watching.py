@@ -1,7 +1,7 @@
-"""What changes, without I/O: what to ask of `/watch`, how to read it, when to come back.
+"""The stream of all changes (`/watch`), without I/O: what to request, how to parse it, when to reconnect.
 
-As with the feed (`streams`), a lost connection is taken up where it was, so a loop over it sees every change once. What
-it cannot go on from (TOKEN_TOO_OLD: the log was forgotten that far back) is raised as an ApiError.
+As with the feed (`streams`), the stream resumes after a lost connection, so a loop over it sees every change once. If
+it cannot resume, it raises an ApiError (TOKEN_TOO_OLD: the log no longer reaches back so far).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _PAUSE_S = 1.0
 
 
 class Change(Record, frozen=True, kw_only=True):
-    """A change. `token`: watch from it on, and what follows comes. `fields`: all that is told of it, as it came."""
+    """A change. `token`: pass it as `after` to resume behind it. `fields`: all fields as the service sent them."""
 
     token: str
     kind: str
@@ -33,7 +33,7 @@ class Change(Record, frozen=True, kw_only=True):
 
 
 class EdgeChange(Change, frozen=True, kw_only=True):
-    """An edge, as it is now. `before`: its state until then; None: there was no edge."""
+    """A change of an edge, with the edge's new values. `before`: its previous state; None: there was no edge."""
 
     graph: str
     source: int
@@ -45,7 +45,7 @@ class EdgeChange(Change, frozen=True, kw_only=True):
 
 
 class WatchStream:
-    """Changes over any number of connections."""
+    """A stream of changes over any number of connections."""
 
     def __init__(
         self,
@@ -62,12 +62,12 @@ class WatchStream:
         self._back = Reconnecting(session)
 
     def request(self) -> Request:
-        """What to send to begin, or to go on."""
+        """The request that starts or resumes the stream."""
         params = self._params if self._after is None else {**self._params, "after": self._after}
         return self._session.request(Call("GET", _PATH, bytes, params, headers={"Accept": "application/x-ndjson"}))
 
     def timeout(self, timeout_s: float) -> httpx.Timeout:
-        """How long to wait for what."""
+        """See `streams.Stream`."""
         return httpx.Timeout(timeout_s, read=SILENCE_S)
 
     def pause_or_raise(self, outcome: httpx.Response | httpx.RequestError | None) -> float:
@@ -75,7 +75,7 @@ class WatchStream:
         return self._back.pause_or_raise(outcome, _PAUSE_S)
 
     def read(self, line: str) -> Change | None:
-        """Take one line; the change that it tells, if any."""
+        """Parse one line; returns its change, or None for a line that only advances the token."""
         self._back.heard()
         try:
             fields = msgspec.json.decode(line, type=dict[str, Any])

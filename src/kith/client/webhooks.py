@@ -1,6 +1,6 @@
-"""Calls about webhooks: URLs of your app that are told what changes. They take a server key.
+"""Calls about webhooks: URLs of your app to which the service sends changes. All need a server key.
 
-As in `graphs`, nothing is sent.
+As in `graphs`, nothing is sent here.
 """
 
 from __future__ import annotations
@@ -15,10 +15,12 @@ from kith.client.wire import Call
 
 
 class WebhookState(Record, frozen=True, kw_only=True):
-    """How its deliveries stand. `place`: up to where it is told, a token of `watch`; None: lost, and a gap is told.
+    """The state of a webhook's deliveries.
 
-    `events_behind`: events of the log that follow, wanted or not. `failures`: tries in a row that failed; `last_status`
-    and `last_error`: of the last try. `resting`: its host failed so often that it is not tried until `next_try_at`.
+    `place`: the `watch` token up to which changes were delivered; None: it was lost, and the webhook is sent a `gap`.
+    `events_behind`: later events of the log, wanted or not. `gap`: a gap is still to be delivered. `failures`: failed
+    tries in a row; `last_status` and `last_error` are of the last try. `resting`: the host failed so often that it is
+    not tried before `next_try_at`.
     """
 
     place: str | None = None
@@ -33,7 +35,7 @@ class WebhookState(Record, frozen=True, kw_only=True):
 
 
 class Webhook(Record, frozen=True, kw_only=True):
-    """A webhook. `graphs` and `kinds`: what it wants; empty: all."""
+    """A webhook. `graphs` and `kinds`: the changes that it gets; empty: all."""
 
     id: int
     url: str
@@ -44,13 +46,13 @@ class Webhook(Record, frozen=True, kw_only=True):
 
 
 class NewWebhook(Webhook, frozen=True, kw_only=True):
-    """A webhook that was made. `secret`: what its deliveries are signed with; it is told this once."""
+    """A new webhook. `secret`: signs its deliveries; it is returned only here."""
 
     secret: str
 
 
 class DeadLetter(Record, frozen=True, kw_only=True):
-    """A change that a webhook did not take; `change`: as `watch` tells it."""
+    """A change that could not be delivered to a webhook. `change`: as `watch` reports it."""
 
     change: dict[str, Any]
     tries: int
@@ -59,7 +61,7 @@ class DeadLetter(Record, frozen=True, kw_only=True):
 
 
 class DeadLetters(Record, frozen=True, kw_only=True):
-    """Some of them, oldest first; `count`: how many there are."""
+    """A webhook's oldest dead letters, oldest first. `count`: how many there are in all."""
 
     letters: list[DeadLetter]
     count: int
@@ -89,10 +91,10 @@ def create_webhook(
     secret: str | None = None,
     key: str | None = None,
 ) -> Call[NewWebhook]:
-    """Have what changes from now on sent to a public URL of your app. Takes a server key, as do the next five.
+    """Send changes from now on to a public URL of your app. This and the next five calls need a server key.
 
-    `graphs` and `kinds` as for `watch`. `secret`: to sign with; one is made if not given. The same `key` makes one
-    webhook, however often it is sent; one is made if not given.
+    `graphs` and `kinds` as in `watch`. `secret`: signs the deliveries; random by default. `key`: the idempotency key;
+    random by default. The same key creates one webhook, however often it is sent.
     """
     body: dict[str, Any] = {"url": url, "graphs": [*several(graphs, "graphs")], "kinds": [*several(kinds, "kinds")]}
     return Call("POST", _PATH, _made, body=body if secret is None else {**body, "secret": secret}, headers=once(key))
@@ -104,22 +106,22 @@ def webhooks() -> Call[list[Webhook]]:
 
 
 def webhook(id: Id) -> Call[Webhook]:
-    """A webhook, and how its deliveries stand."""
+    """A webhook and the state of its deliveries."""
     return Call("GET", _path(id), _webhook)
 
 
 def delete_webhook(id: Id) -> Call[None]:
-    """End a webhook; a delivery that is on its way may still arrive."""
+    """Delete a webhook. A delivery that is already on its way may still arrive."""
     return Call("DELETE", _path(id), nothing, deletes=True)
 
 
 def webhook_dead_letters(id: Id, *, limit: int | None = None) -> Call[DeadLetters]:
-    """What a webhook did not take for `webhook_retry_hours`, 100 changes at most."""
+    """The changes that could not be delivered to a webhook within `webhook_retry_hours`; at most 100 in a call."""
     return Call("GET", f"{_path(id)}/dead", _dead).asking(limit=limit)
 
 
 def replay_webhook(id: Id) -> Call[int]:
-    """Send all dead letters of a webhook once more; how many."""
+    """Send all dead letters of a webhook again; returns how many."""
     return Call("POST", f"{_path(id)}/replay", _counted)
 
 

@@ -1,8 +1,8 @@
-"""A call from its description to its answer, without I/O: requests, retries, tokens, errors.
+"""Runs a call from its description to its answer, without I/O: requests, retries, tokens, errors.
 
-A `Call` says what to ask and how to read the answer; a `CallPlan` is a sequence of them with one result.
-`Session.steps` turns a plan into steps for a driver, which only sends and waits (see `clients`), so nothing
-here differs between sync and async. A call is tried again only where repeating it makes nothing twice.
+A `Call` describes a request and how to decode its answer; a `CallPlan` is a sequence of calls with one result.
+`Session.steps` turns a plan into steps for a driver, which only sends and waits (see `clients`). So all of this is the
+same for sync and async. A call is retried only if a repetition cannot do anything twice.
 """
 
 from __future__ import annotations
@@ -24,29 +24,29 @@ from kith.core.ids import NodeId
 TOKEN_HEADER = "Kith-Token"  # noqa: S105 (a name, no secret)
 USER_HEADER = "X-Kith-User"
 SYSTEM: Final = "system"
-"""In place of a user: the back office of the app, which sees all."""
+"""Acting for the app's back office, which sees everything, instead of a user."""
 Acting: TypeAlias = NodeId | Literal["system"] | None
 """Whom a server key acts for; None: a visitor."""
 TOKENS_MAX = 8
-"""Tokens kept at a time, of writes that were sent at the same time; the service takes 16."""
+"""Tokens of concurrent writes that a session keeps. The service accepts 16."""
 RETRIED = frozenset({429, 503})
-_NOT_STARTED = Overloaded.code  # the one 503 that says that nothing was done
+_NOT_STARTED = Overloaded.code  # the only error with status 503 that guarantees that nothing was done
 _NOT_SENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
-_DOUBLINGS_MAX = 30  # keeps the backoff a float, however many tries are asked for
+_DOUBLINGS_MAX = 30  # keeps the backoff within a float for any number of tries
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 
 
 class Form(NamedTuple):
-    """A file to send, as its bytes or by its path, and the text fields beside it."""
+    """A file to send (its bytes or its path), and the text fields beside it."""
 
     file: bytes | str | os.PathLike[str]
     fields: Mapping[str, str]
 
 
 class Call(msgspec.Struct, Generic[T_co], frozen=True):
-    """One request, and how to read its answer. As a plan it is a sequence of one."""
+    """One request, and how to decode its answer. Used as a plan it is a sequence of one call."""
 
     method: str
     path: str
@@ -54,20 +54,20 @@ class Call(msgspec.Struct, Generic[T_co], frozen=True):
     params: Mapping[str, str | int] = {}
     body: Mapping[str, Any] | None = None
     headers: Mapping[str, str] = {}
-    form: Form | None = None  # sent in place of a body
-    on_503: T_co | None = None  # the answer that a 503 stands for, where it is no failure
-    repeatable: bool = True  # a repetition changes nothing; otherwise it is tried again only if it was not started
-    deletes: bool = False  # after a try that may have been the one, a 404 says that it was
+    form: Form | None = None  # sent instead of a body
+    on_503: T_co | None = None  # what the call returns on a 503, if that is an answer and not a failure
+    repeatable: bool = True  # the request is idempotent; otherwise it is retried only if it was not started
+    deletes: bool = False  # after a try with unknown result, a 404 counts as success
 
     def asking(self, **fields: str | int | None) -> Call[T_co]:
-        """The same call with these fields in its query (or body); None leaves one out."""
+        """The call with these fields added to its query, or to its body if it has one. A field of None is left out."""
         given = {name: value for name, value in fields.items() if value is not None}
         if self.body is None:
             return msgspec.structs.replace(self, params={**self.params, **given})
         return msgspec.structs.replace(self, body={**self.body, **given})
 
     def cursor(self) -> object:
-        """The cursor it asks with, if any."""
+        """The cursor that the call sends, if any."""
         return (self.params if self.body is None else self.body).get("cursor")
 
     def __iter__(self) -> Generator[Call[Any], Any, T_co]:
@@ -93,7 +93,7 @@ class Request(NamedTuple):
 
 
 class Wait(NamedTuple):
-    """A step for the driver: let this time pass."""
+    """A step for the driver: wait for this time."""
 
     seconds: float
 
@@ -106,8 +106,8 @@ Steps: TypeAlias = Generator[Step, Outcome, T]
 class Retry(msgspec.Struct, frozen=True):
     """Exponential backoff with full jitter, for 429, 503 and lost connections.
 
-    `Retry-After` is the least time waited. If it is longer than `cap_s` the error is raised at once, with
-    `retry_after_s`: so long a wait is the caller's decision.
+    A call waits at least as long as `Retry-After` says. If that is longer than `cap_s`, the error is raised at once,
+    with `retry_after_s`, so that the caller decides about so long a wait.
     """
 
     tries: int = 4
@@ -119,7 +119,7 @@ class Retry(msgspec.Struct, frozen=True):
             raise ValueError("a Retry needs tries >= 1, base_s >= 0 and cap_s >= 0")
 
     def wait_s(self, failures: int, retry_after_s: float | None, random: Callable[[], float]) -> float | None:
-        """How long to wait after this many failures; None: give up. `random` answers 0 to 1."""
+        """The seconds to wait after this many failures; None: give up. `random` returns 0 to 1."""
         asked_s = retry_after_s or 0.0
         if failures >= self.tries or asked_s > self.cap_s:
             return None
@@ -128,7 +128,7 @@ class Retry(msgspec.Struct, frozen=True):
 
 
 class Session:
-    """Whom a client acts for and the newest token it has seen. The key is kept by the HTTP client alone."""
+    """Whom a client acts for, and its read-your-writes token. Only the HTTP client holds the key."""
 
     def __init__(self, url: str, user: Acting, token: str | None, retry: Retry, random: Callable[[], float]) -> None:
         self.url = url
@@ -139,11 +139,11 @@ class Session:
         self._carrying = threading.Lock()
 
     def as_user(self, user: Acting, token: str | None) -> Session:
-        """A session for `user`, which starts from `token` or else from what this one has seen."""
+        """A session for `user` that starts with `token`, or with this session's token."""
         return Session(self.url, user, token or self.token, self.retry, self.random)
 
     def steps(self, plan: CallPlan[T]) -> Steps[T]:
-        """All steps of a plan; returns its result, raises ApiError or Unreachable."""
+        """Yield all steps of a plan; returns its result. Raises ApiError or Unreachable."""
         calls = iter(plan)
         answer = None
         while True:
@@ -181,9 +181,9 @@ class Session:
         retry: Retry | None = None,
         retried: Collection[int] = RETRIED,
     ) -> float:
-        """How long to wait after a refusal or a lost connection; raises it where there should be no other try.
+        """The seconds to wait after a refusal or a lost connection; raises ApiError or Unreachable to give up.
 
-        `retry`: if not that of the session.
+        `may_repeat`: false to give up at once. `retry`: the session's by default. `retried`: statuses to retry on.
         """
         retry = retry or self.retry
         if isinstance(outcome, httpx.Response):
@@ -199,7 +199,7 @@ class Session:
         return wait_s
 
     def request(self, call: Call[Any]) -> Request:
-        """The request of a call, by whom this session acts for."""
+        """The request of a call, with this session's user and token."""
         headers = dict(call.headers)
         if self.user is not None:
             headers[USER_HEADER] = str(self.user)
@@ -223,8 +223,9 @@ class Session:
         return answer
 
     def _carry(self, token: str | None, sent: str | None) -> None:
-        """Keep the token of an answer. It stands for what was `sent` with the request, too, but not for writes whose
-        answers came meanwhile: theirs are kept beside it.
+        """Keep the token of an answer in place of the tokens that its request `sent`, which it covers.
+
+        It does not cover concurrent writes, whose answers came meanwhile. Their tokens are kept beside it.
         """
         if not token:
             return
@@ -235,14 +236,14 @@ class Session:
 
 
 def _was_not_started(outcome: Outcome) -> bool:
-    """Whether a failure says that the service did nothing of what was asked."""
+    """Whether a failed try certainly had no effect."""
     if isinstance(outcome, httpx.Response):
         return outcome.status_code == 429 or _refusal(outcome).code == _NOT_STARTED
     return isinstance(outcome, _NOT_SENT)
 
 
 def next_call(call: Call[Page[T]], page: Page[T]) -> Call[Page[T]] | None:
-    """The call for the page after `page`, or None at the end; a list that stands still is an error."""
+    """The call for the page after `page`, or None at the end. ApiError if the cursor did not advance."""
     if page.next_cursor is None or not page.has_more:
         return None
     if page.next_cursor == call.cursor():
@@ -251,7 +252,7 @@ def next_call(call: Call[Page[T]], page: Page[T]) -> Call[Page[T]] | None:
 
 
 def unreadable(what: str, status: int = 200) -> ApiError:
-    """The error for a success that does not say what the contract promises."""
+    """The error for a successful answer that breaks the contract."""
     return ApiError(status, INVALID_ANSWER, f"{what}; is this the URL of a Kith server, and no older one?")
 
 
@@ -279,7 +280,7 @@ def _refusal(response: httpx.Response) -> ApiError:
 
 
 def _seconds(retry_after: str | None) -> float | None:
-    """Retry-After in seconds; its other form, a date, is left to the backoff."""
+    """Retry-After in seconds; None if it is missing or a date. The backoff alone then decides."""
     try:
         seconds = float(retry_after or "")
     except ValueError:
