@@ -1,12 +1,16 @@
 """What connected readers are sent while they look at their feed.
 
-A *reader* is a user with open *streams*. Each event of the log that matters is a *change*; a change is *told* to the
-streams that it concerns, and what is *sent* to a stream is a *message*. A *place* in the log says how far a stream was
-told. Streams *watch* the posts on the reader's screen; once a second a *round* looks again at those that changed.
+A *reader* is a user with open *streams*. An event of the log that matters to readers is a *change*. A change makes
+*messages*, which are sent to the streams that it concerns. Each message carries a *place*: the position in the log up
+to which the stream was sent everything. A stream *watches* the posts on its reader's screen. Once a second a *round*
+checks the watched posts that changed.
 
-Files: `changes` (every kind of change, and what it means live and on a resume: begin here), read from events by
-`interpreter` · `messages` · `stream` and `places` · live: `live` (streams come and go, the log is followed) with `tail`
-(what was read of the log), `telling` (a change to open streams), `rounds`, `unread_numbers` (another one because
-something was hidden) and `open_streams` (the way out) · on a resume: `missed` · `readers` (who follows, who may see:
-asked of the graph and of posts for connected users).
+- `changes`: every kind of change, and what it sends live and on a resume. Start here. `interpreter` reads changes from
+  events
+- `messages`, `stream`, `places`: what is sent, one connection, and how far a stream is
+- live: `live` (opens and ends streams, follows the log), `tail` (the changes read from the log), `telling` (sends a
+  change to open streams), `rounds`, `unread_numbers` (an unread number that changed without a notice), `open_streams`
+  (the only way out)
+- on a resume: `missed`
+- `readers`: which connected users follow an author or may see a post
 """

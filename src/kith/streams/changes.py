@@ -1,12 +1,12 @@
-"""Every kind of change that readers are told of: what each one means while they are connected, and when they resume.
+"""Every kind of change that readers are sent: what each one means for open streams, and for a reader who resumes.
 
-`interpreter` reads events of the log as changes. Each kind of change says whom it concerns and what they are sent:
-`live` tells the open streams, `missed` tells one reader who resumes. What a message says stands in `messages`.
+`interpreter` turns events of the log into changes. Each kind of change says whom it concerns and what they are sent:
+`live` sends it to open streams, `missed` notes it for one reader who resumes. `messages` says what a message contains.
 
-The two differ for one reason. An open stream knows which posts are on its reader's screen. Of a reader who resumes only
-the posts are known that their client names, and the past is kept nowhere: which posts they could see, whom they
-followed. So a change that may take many posts away is sent post by post to open streams, and as one `reset` on a
-resume; that costs a few batched questions, however much was missed.
+The two differ for one reason. An open stream knows which posts are on its reader's screen. Of a resuming reader only
+the posts that the client names are known. Which posts the reader could see before, and whom they followed, is stored
+nowhere. So a change that may remove many posts is sent post by post to open streams, but as one `reset` on a resume. A
+resume thus costs a few batched queries, however much was missed.
 """
 
 from __future__ import annotations
@@ -26,27 +26,27 @@ from kith.streams.telling import Telling
 class FeedChange(msgspec.Struct, frozen=True, gc=False):
     """One change, and where it is in the log.
 
-    `with_numbers`: it is told with the next round of numbers. A resume then compares it with `StreamPosition.counts`,
-    otherwise with `StreamPosition.posts`.
+    `with_numbers`: the change is sent with the next round of numbers. A resume compares such a change with
+    `StreamPosition.counts`, and any other with `StreamPosition.posts`.
     """
 
     step: Step
     with_numbers: ClassVar[bool] = False
 
     async def live(self, telling: Telling) -> None:
-        """Tell the open streams that it concerns. May be repeated after an error: no stream is told twice."""
+        """Send it to the open streams that it concerns. May be repeated after an error: no stream is sent it twice."""
         raise NotImplementedError
 
     def missed(self, reader: ResumingReader) -> None:
-        """Note what a reader who resumes must be told."""
+        """Note what a resuming reader must be sent."""
         raise NotImplementedError
 
 
 class PostMade(FeedChange, frozen=True, gc=False):
     """An author made a post: `new_post` for the author and their followers, who watch it from then on.
 
-    It goes to those who may see it and did not mute the author. A post that comes back with its author's account is
-    not new.
+    Only those who may see the post and did not mute the author get it. A post that comes back with its author's account
+    is not new.
     On a resume: also for a reader whose client names the post, whoever made it.
     """
 
@@ -63,8 +63,8 @@ class PostMade(FeedChange, frozen=True, gc=False):
 class PostDeleted(FeedChange, frozen=True, gc=False):
     """An author deleted a post: `post_removed` for readers who watch it, and for those who would have got `new_post`.
 
-    The reason is `author_deleted` for readers who could see the post until then. Others who watch it, because they lost
-    sight of it a moment ago, get `unavailable`, as for a post that was never there.
+    The reason is `author_deleted` for readers who could see the post until then. A reader who watches it but lost sight
+    of it a moment ago gets `unavailable`, as for a post that never existed.
     On a resume: nothing if the post was also made while the reader was away.
     """
 
@@ -79,13 +79,15 @@ class PostDeleted(FeedChange, frozen=True, gc=False):
 
 
 class PostEdited(FeedChange, frozen=True, gc=False):
-    """A post was edited or labelled, or put away with its author's account: perhaps fewer readers may see it.
+    """A post was edited or labelled, or archived with its author's account: perhaps fewer readers may see it.
 
-    Who may see the post is asked when it is told, not which edit it was. Who may see it only now is told on a resume.
-    Live: `post_updated` for those who watch the post; `post_removed` if they may not see it any more.
-    On a resume: `post_updated` if the reader follows the author, or watches the post; `reset` if they may not see it.
-    Whether they could see it before is kept nowhere, and `post_removed` would tell them of a post that was perhaps
-    never theirs to see. Nothing if its visibility leaves them out, and did so before they left: drafts tell nobody.
+    What the edit changed is not compared: visibility is checked when the message is sent. A reader who may see the post
+    only since the edit learns of it on a resume, not live.
+    Live: `post_updated` for readers who watch the post; `post_removed` if they may not see it any more.
+    On a resume: `post_updated` if the reader follows the author or watches the post; `reset` if they may not see it.
+    Whether they could see it before is stored nowhere, and `post_removed` would disclose a post that they perhaps never
+    could see. Nothing if the post's visibility excludes the reader and did so before they disconnected, so drafts
+    notify nobody.
     """
 
     author: int
@@ -103,9 +105,9 @@ class PostEdited(FeedChange, frozen=True, gc=False):
 class NumbersChanged(FeedChange, frozen=True, gc=False):
     """A post has more or fewer likes, shares or comments: `engagement_update` for those who watch it.
 
-    Many changes of one post are one message. A view alone sends nothing; the number of views comes with the others.
-    Live: those who may not see the post any more get `post_removed` instead. On a resume: only posts that the reader
-    may see are watched, which was asked before.
+    Many changes of one post make one message. A view alone sends nothing; the number of views comes with the others.
+    Live: readers who may not see the post any more get `post_removed` instead. On a resume: a reader watches only posts
+    that they may see, which was checked before.
     """
 
     post: int
@@ -121,8 +123,8 @@ class NumbersChanged(FeedChange, frozen=True, gc=False):
 class UserBlocked(FeedChange, frozen=True, gc=False):
     """One user blocked another: each loses the posts of the other.
 
-    Live: `post_removed` for those of these posts that they watch. The blocked one is told `unavailable`: a block is
-    not disclosed.
+    Live: `post_removed` for those of these posts that they watch. The blocked user gets the reason `unavailable`: a
+    block is not disclosed.
     On a resume: `reset` for both.
     """
 
@@ -159,8 +161,8 @@ class AuthorMuted(FeedChange, frozen=True, gc=False):
 class PostHidden(FeedChange, frozen=True, gc=False):
     """A reader hid a post: `post_removed` for the reader's streams.
 
-    Live: for those streams that watch it.
-    On a resume: in any case; the client may show it and not have named it.
+    Live: for streams that watch the post.
+    On a resume: always, because the client may show the post without having named it.
     """
 
     reader: int
@@ -175,11 +177,11 @@ class PostHidden(FeedChange, frozen=True, gc=False):
 
 
 class AuthorUnfollowed(FeedChange, frozen=True, gc=False):
-    """A reader does not follow an author any more, because one of the two ended it.
+    """A reader does not follow an author any more; either of the two ended it.
 
-    Live: with the next round of numbers `post_removed` for the author's posts that the reader watches and may not see
-    any more; public ones stay. The same for the author, of what the reader made for friends.
-    On a resume: `reset` for the reader. Not for the author, whom it would tell of the unfollow.
+    Live: with the next round of numbers, `post_removed` for the author's posts that the reader watches and may not see
+    any more; public ones stay. Likewise for the author, for the reader's posts to friends.
+    On a resume: `reset` for the reader. Nothing for the author, to whom it would disclose the unfollow.
     """
 
     reader: int
@@ -196,9 +198,9 @@ class AuthorUnfollowed(FeedChange, frozen=True, gc=False):
 
 
 class FollowReturned(FeedChange, frozen=True, gc=False):
-    """A reader follows an author again, because the account of one of the two came back: so do the author's posts.
+    """A reader follows an author again, because the account of one of the two was restored, and the posts with it.
 
-    Live and on a resume: `reset` for the reader. The posts are there by then (`people.removal`).
+    Live and on a resume: `reset` for the reader. The posts are restored before the follows (`people.removal`).
     """
 
     reader: int
@@ -213,9 +215,9 @@ class FollowReturned(FeedChange, frozen=True, gc=False):
 
 
 class RequestEnded(FeedChange, frozen=True, gc=False):
-    """A reader asks no more to follow an author. If the author accepted, their posts come to the reader's home.
+    """A reader's request to follow an author ended. If the author accepted it, their posts come to the reader's home.
 
-    Live and on a resume: `reset` for the reader, if they follow the author now. Nothing tells of a request declined.
+    Live and on a resume: `reset` for the reader, if they follow the author now. A declined request sends nothing.
     """
 
     reader: int
@@ -230,12 +232,12 @@ class RequestEnded(FeedChange, frozen=True, gc=False):
 
 
 class AccountChanged(FeedChange, frozen=True, gc=False):
-    """A user was labelled, made private or made public: other readers than before may see their posts. `shown`: the app
-    hides them no more.
+    """A user was labelled, made private or made public: other readers than before may see their posts.
 
-    Live: `post_updated` for the user's posts, on every stream that watches them, as labels of users are labels of their
-    posts; `post_removed` if the reader may not see them any more. Where they are `shown`, `reset` for followers.
-    On a resume: `reset` for the user, followers and others who watch one of the user's posts.
+    `shown`: the app hid the user until now.
+    Live: `post_updated` for the user's posts, on every stream that watches them, because labels of users are labels of
+    their posts; `post_removed` if the reader may not see them any more. If `shown`, `reset` for the followers.
+    On a resume: `reset` for the user, their followers, and readers who watch one of the user's posts.
     """
 
     user: int
@@ -252,7 +254,7 @@ class AccountChanged(FeedChange, frozen=True, gc=False):
 
 
 class NoticeMade(FeedChange, frozen=True, gc=False):
-    """A user is told what others did: `notification`, unless the rules hide it from them by now.
+    """A user got a notice of what others did: `notification`, unless the rules hide the notice by now.
 
     Live and on a resume: the same.
     """
@@ -269,7 +271,7 @@ class NoticeMade(FeedChange, frozen=True, gc=False):
 
 
 class UnreadChanged(FeedChange, frozen=True, gc=False):
-    """A user was told something, or read something: `unread`, with the next round of numbers.
+    """A user got or read a notice: `unread`, with the next round of numbers.
 
     On a resume: once, with the number as it is then.
     """
@@ -286,10 +288,10 @@ class UnreadChanged(FeedChange, frozen=True, gc=False):
 
 
 class FollowersTold(FeedChange, frozen=True, gc=False):
-    """Followers of an account, some or all who asked, were told of a mention of it: `notification`, as of any notice.
+    """Some or all followers who want mentions of an account got rows of one: `notification`, as for any notice.
 
-    Which of them is not in the log: it is asked whose inbox has it. Live: once a stream, however many such changes a
-    mention makes, and `unread` with the next round. On a resume: the same.
+    The log does not list these followers, so inboxes are queried for the row. Live: once per stream, however many such
+    changes a mention makes, and `unread` with the next round. On a resume: the same.
     """
 
     notice: int
@@ -302,23 +304,23 @@ class FollowersTold(FeedChange, frozen=True, gc=False):
 
 
 class FollowersCount(FeedChange, frozen=True, gc=False):
-    """`FollowersTold` on a resume, as far as it comes with the numbers: `unread`."""
+    """The part of `FollowersTold` that comes with the numbers on a resume: `unread`."""
 
     notice: int
     with_numbers: ClassVar[bool] = True
 
     async def live(self, telling: Telling) -> None:
-        """Nothing: `FollowersTold` sends the number to those who get the notification."""
+        """Do nothing: `FollowersTold` has the number sent to those who get the notification."""
 
     def missed(self, reader: ResumingReader) -> None:
         reader.counted[self.notice] = self.step
 
 
 class GraphLoaded(FeedChange, frozen=True, gc=False):
-    """All follows or all posts were loaded at once: everything may have changed. `reset` for everybody.
+    """Follows or posts were loaded in bulk, so everything may have changed: `reset` for everybody.
 
-    Live: its reason is `loaded`.
-    On a resume: its reason is `changed`, as for all that a resume does not tell post by post.
+    Live: with the reason `loaded`.
+    On a resume: with the reason `changed`, as for all that a resume does not send post by post.
     """
 
     async def live(self, telling: Telling) -> None:
@@ -334,8 +336,9 @@ def missed_since(
     user: NodeId,
     covers: Callable[[LogPosition, LogPosition], bool],
 ) -> ResumingReader:
-    """What to tell a reader who was told up to `place`. `changes`: all beyond `place.counts`; `covers`: that of the
-    log.
+    """What a reader who resumes at `place` must be sent.
+
+    `changes`: all that `place.counts` does not cover; `covers`: `LogStore.covers`.
     """
     reader = ResumingReader(user)
     for change in changes:

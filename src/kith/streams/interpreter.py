@@ -1,4 +1,4 @@
-"""Reads events of the log as changes that readers are told of: an event is one, or some, or none. Pure."""
+"""Turns events of the log into the changes that readers are sent. An event is one change, several, or none. Pure."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ from kith.streams.places import Step
 
 
 class Interpreter:
-    """Reads events of the log as changes."""
+    """Turns events of the log into changes."""
 
     def __init__(self, graphs: Graphs) -> None:
         number = graphs.number
@@ -83,12 +83,12 @@ class Interpreter:
             return _of_follow(event, step)
         if graph == self._requests:
             return RequestEnded(step, event.source, event.destination) if event.ended else None
-        kind = self._taking_away.get(graph) if event.began else None  # its end brings no post back
+        kind = self._taking_away.get(graph) if event.began else None  # an unblock brings no post back
         return None if kind is None else kind(step, event.source, event.destination)
 
 
 def _of_record(event: Event, step: Step) -> list[FeedChange]:
-    """What an event of a record means, where it is one of notifications."""
+    """The changes that an event of a record means; none unless the record is one of notifications."""
     if event.source == RecordKind.NOTICE:
         notice = read_notice(event.data)
         if notice is None:
@@ -100,14 +100,14 @@ def _of_record(event: Event, step: Step) -> list[FeedChange]:
 
 
 def _of_follow(event: Event, step: Step) -> FeedChange | None:
-    """What an event of a follow means. A new one is the reader's own doing, or was accepted: see `RequestEnded`."""
+    """The change that an event of a follow means. A new follow is none: the reader made it, or see `RequestEnded`."""
     if event.began and event.before == State.ARCHIVED:
         return FollowReturned(step, event.source, event.destination)
     return AuthorUnfollowed(step, event.source, event.destination) if event.ended else None
 
 
 def _of_post(event: Event, step: Step) -> FeedChange | None:
-    """What an event of an outbox means: an edge from an author to a post."""
+    """The change that an event of an outbox means: an edge from an author to a post."""
     author, post = event.source, event.destination
     match event.before, event.state:
         case None, State.NORMAL:
@@ -117,4 +117,4 @@ def _of_post(event: Event, step: Step) -> FeedChange | None:
         case State.NORMAL, _:
             return PostEdited(step, author, post, ms_of(event.updated_at))
         case _:
-            return None  # its author's account was away, or came back: then the follows tell it, which come later
+            return None  # the author's account was away or comes back: its follows have events, which come later

@@ -1,7 +1,7 @@
-"""Tells connected readers what changes: one task a process follows the log, however many streams there are.
+"""Sends connected readers what changes: one task per process follows the log, however many streams are open.
 
-While there is a stream, the log is followed; each change is told to the streams that it concerns, in the order of the
-log. A stream that comes back with a place is first told what it missed. Without a stream nothing is read.
+Each change is sent to the streams that it concerns, in the order of the log. A stream that resumes at a place is first
+sent what it missed. While no stream is open, the log is not read.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ from kith.streams.telling import Telling
 from kith.streams.unread_numbers import UnreadNumbers
 
 _READ_GAP_S = 0.005
-"""Shortest pause between two reads, so that events close together are read together."""
+"""Shortest pause between two reads, so that events close together are read in one batch."""
 _READ_EVERY_S = 0.25
 """Longest pause between two reads, in case the bell does not ring."""
-_HEARTBEATS_EVERY_S = 1.0  # how often streams that need one are looked for
+_HEARTBEATS_EVERY_S = 1.0  # how often streams are checked for a due heartbeat
 _OUTAGE_WAIT_S = 1.0
 _log = structlog.get_logger("kith.streams")
 
@@ -61,7 +61,7 @@ class Live:
         self._log, self._observer = log, observer
         self._resume_events, self._heartbeat_s = resume_events, heartbeat_s
         self._now_ms, self._now_s = now_ms, now_s
-        self._open: set[Stream] = set()  # streams that are still joining included
+        self._open: set[Stream] = set()  # includes streams that are still joining
         self._task: asyncio.Task[None] | None = None
         self._looking: asyncio.Task[None] | None = None
         self._beginning = asyncio.Lock()
@@ -79,10 +79,10 @@ class Live:
     # --- streams ---------------------------------------------------------------------------------------
 
     async def join(self, stream: Stream, last_id: str | None, shown: Sequence[int]) -> None:
-        """Tell the stream what it missed, and from then on what happens.
+        """Send the stream what it missed, and then every change.
 
-        `last_id`: the place where the client left off; None: it missed nothing. `shown`: posts on the reader's screen;
-        those that the reader cannot see are told as removed.
+        `last_id`: the last place that the client got; None: it missed nothing. `shown`: posts on the reader's screen;
+        `post_removed` is sent for those that the reader cannot see.
         """
         self._open.add(stream)
         if self._task is None:
@@ -97,11 +97,11 @@ class Live:
         if place is not None and stream in self._open:
             stream.told_to = place.posts
             self._streams.beat(stream, place)
-            self._streams.add(stream)  # nothing was awaited since it had caught up: no change is missed or told twice
+            self._streams.add(stream)  # no await since it caught up, so no change is missed or sent twice
             self._numbers.joined(stream.user, resumed=last_id is not None)
 
     def leave(self, stream: Stream) -> None:
-        """Forget a stream; without any, the log is not followed."""
+        """Remove a stream. After the last one, the log is not followed any more."""
         self._open.discard(stream)
         self._streams.remove(stream)
         self._numbers.left(stream.user)
@@ -118,7 +118,7 @@ class Live:
         await stop(*self._stop())
 
     def _stop(self) -> list[asyncio.Task[None]]:
-        """End the tasks that follow; which they were."""
+        """Cancel the tasks that follow the log; returns them."""
         tasks = [task for task in (self._task, self._looking) if task is not None]
         self._task = self._looking = None
         for task in tasks:
@@ -126,8 +126,7 @@ class Live:
         return tasks
 
     async def _first_place(self, stream: Stream, last_id: str | None) -> StreamPosition | None:
-        """Where a stream begins: where it left off, or now. None if what it missed is lost; the stream is ended
-        then."""
+        """The place where a stream begins: where it stopped, or now. None if what it missed is lost: it was reset."""
         if last_id is None:
             return self._end_of_log()
         place, covers = read_place(last_id), self._log.covers
@@ -135,7 +134,7 @@ class Live:
             self._reset(stream, "unknown")
             return None
         behind = await self._log.behind(place.counts)
-        if not covers(behind.end, place.posts):  # not from here, or lost when this store was restored from a backup
+        if not covers(behind.end, place.posts):  # of another store, or lost when this store was restored from a backup
             self._reset(stream, "unknown")
         elif behind.lost:
             self._reset(stream, "expired")
@@ -147,15 +146,15 @@ class Live:
         return None
 
     async def _catch_up(self, stream: Stream, place: StreamPosition, shown: Sequence[int]) -> StreamPosition | None:
-        """Tell a stream what it missed since `place`, until it has all that this process has read.
+        """Send a stream what it missed since `place`, until it has all that this process has read.
 
-        Returns how far it was told; None if it cannot be told, and the stream is ended.
+        Returns the stream's place then; None if that is impossible: the stream was reset.
         """
         absent = set(await self._missed.watch(stream, shown))
         log, tail = self._log, self._tail
         while not log.covers(place.counts, tail.read_to):
             found = await tail.since(place.counts)
-            if found is None:  # the log moved on while we read or told
+            if found is None:  # the log grew or forgot events while this read or sent
                 self._reset(stream, "too_far")
                 return None
             changes, read_to = found
@@ -167,9 +166,9 @@ class Live:
             for step, message in messages:
                 if not isinstance(message, Notification | Unread):
                     absent.discard(int(message.post_id))
-                # numbers are sent last and may be of earlier changes; the place never goes back
+                # numbers come last and may be of earlier changes; the place never moves back
                 place = StreamPosition(log.joined(place.posts, step.at), place.counts)
-                await stream.room()  # what was missed may be more than a reader may be behind
+                await stream.room()  # what was missed may exceed the stream's buffer
                 self._streams.send_at(stream, place, message)
             place = StreamPosition(log.joined(place.posts, read_to), log.joined(place.counts, read_to))
         for post in absent:
@@ -177,7 +176,7 @@ class Live:
         return place
 
     def _reset(self, stream: Stream, why: ResetFor) -> None:
-        """Have the reader load the feed anew; the next stream begins here."""
+        """Have the client reload the feed; its next stream begins at the end of what was read here."""
         self._streams.send_at(stream, self._end_of_log(), Reset(why))
         stream.end("reset")
 
@@ -187,7 +186,7 @@ class Live:
             self.leave(stream)
 
     def _end_of_log(self) -> StreamPosition:
-        """The place of a stream that is told of everything that was read."""
+        """The place of a stream that was sent everything that this process read."""
         return StreamPosition(self._tail.read_to, self._tail.read_to)
 
     # --- following the log -----------------------------------------------------------------------------
@@ -202,7 +201,7 @@ class Live:
 
     async def _follow_by(self, bell: Bell) -> None:
         round_due = heartbeats_due = 0.0
-        while self._task is asyncio.current_task():  # a store that fails as this is cancelled may hide that
+        while self._task is asyncio.current_task():  # a store that fails during a cancellation may hide it
             busy = False
             try:
                 busy = await self._step()
@@ -225,13 +224,13 @@ class Live:
             await (asyncio.sleep(0) if busy else self._rest(bell, round_due))
 
     async def _rest(self, bell: Bell, until_s: float) -> None:
-        """Wait for new events, until the next round at most."""
+        """Wait for new events, at most until the next round."""
         began_s = self._now_s()
         await bell.rung(max(0.0, min(_READ_EVERY_S, until_s - began_s)))
         await asyncio.sleep(max(0.0, began_s + _READ_GAP_S - self._now_s()))
 
     async def _step(self) -> bool:
-        """Tell what is new in the log; whether there was anything."""
+        """Send what is new in the log; returns whether there was anything."""
         tail = self._tail
         if tail.next is None:
             batch = await tail.read()
@@ -250,7 +249,7 @@ class Live:
         return True
 
     def _beat(self, now_s: float) -> None:
-        """Send a heartbeat to streams that were sent nothing for long; it moves their place."""
+        """Send a heartbeat, which advances the place, to each stream that was sent nothing for `heartbeat_s`."""
         for stream in self._streams.all():
             if now_s - stream.sent_at_s >= self._heartbeat_s:
                 self._streams.beat(stream)

@@ -1,4 +1,4 @@
-"""The messages that are sent to streams (article 001), and how they are encoded."""
+"""The messages that streams are sent (article 001), and their encoding."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class EngagementUpdate(msgspec.Struct, frozen=True, rename="camel", tag_field="e
 
 
 class PostRemoved(msgspec.Struct, frozen=True, rename="camel", tag_field="event", tag="post_removed"):
-    """A post is gone for this reader: its author deleted it, or the reader hid it, blocked or muted its author.
+    """A post is gone for this reader: its author deleted it, or the reader hid it, or blocked or muted its author.
 
     `unavailable` gives no reason, as `POST_NOT_FOUND` gives none.
     """
@@ -61,7 +61,7 @@ class PostRemoved(msgspec.Struct, frozen=True, rename="camel", tag_field="event"
 class Notification(msgspec.Struct, frozen=True, rename="camel", tag_field="event", tag="notification"):
     """Others did something that concerns the reader; GET /notifications shows it.
 
-    `mentionedId`: whom a mention names, where it is somebody else.
+    `mentionedId`: the account that a mention names, if that is not the reader.
     """
 
     notification_id: str
@@ -74,17 +74,17 @@ class Notification(msgspec.Struct, frozen=True, rename="camel", tag_field="event
 
 
 class Unread(msgspec.Struct, frozen=True, tag_field="event", tag="unread"):
-    """How many notifications the reader has not read, as GET /notifications/unread."""
+    """How many notifications the reader has not read, as in GET /notifications/unread."""
 
     count: int
     partial: bool
 
 
 class Reset(msgspec.Struct, frozen=True, tag_field="event", tag="reset"):
-    """What was missed cannot be told one by one: load the feed anew. The stream ends; the next begins at this event.
+    """What was missed cannot be sent one by one: reload the feed. The stream ends; the next one begins at this event.
 
-    `expired`: the log no longer holds it; `too_far`: it is too much; `unknown`: the id is none of this store;
-    `changed`: which posts the reader may see changed; `loaded`: a whole graph was loaded.
+    `expired`: the log no longer has what was missed; `too_far`: too much was missed; `unknown`: the id is not of this
+    store; `changed`: which posts the reader may see changed; `loaded`: a whole graph was loaded.
     """
 
     reason: ResetFor
@@ -94,14 +94,14 @@ Message = NewPost | PostUpdated | EngagementUpdate | PostRemoved | Notification 
 
 
 class EncodedMessage(msgspec.Struct, frozen=True):
-    """A message as it is sent: encoded once, for however many streams."""
+    """A message as it is sent: encoded once for any number of streams."""
 
     name: str
     data: bytes
 
 
 def encode(message: Message) -> EncodedMessage:
-    """The message, encoded. Its tag is the name and no part of the data."""
+    """The message, encoded. Its tag becomes the name and is not in the data."""
     fields = msgspec.to_builtins(message)
     return EncodedMessage(fields.pop("event"), msgspec.json.encode(fields))
 
@@ -112,7 +112,7 @@ def new_post(post: Post, *, own: bool) -> NewPost:
 
 
 def post_updated(post: Post, *, own: bool) -> PostUpdated:
-    """The message about a changed post, with the same fields as of a new one."""
+    """The message about a changed post, with the same fields as for a new one."""
     return PostUpdated(str(post.id), str(post.author), preview_of(post.text), shown(post.labels, own=own))
 
 
@@ -131,11 +131,11 @@ def notification(notice: Notice, reader: int) -> Notification:
 
 
 def why_gone(deleted: bool, could_see: bool) -> RemovedFor:
-    """Why a post is gone for a reader. `could_see`: whether they might see it if it were not deleted."""
+    """Why a post is gone for a reader. `could_see`: whether they could see it if it were not deleted."""
     return "author_deleted" if deleted and could_see else "unavailable"
 
 
 def preview_of(text: str) -> str:
-    """The beginning of a post's text, on one line: whatever some client takes for the end of a line is a space."""
+    """The beginning of a post's text, on one line: anything that a client might take for a line end is a space."""
     flat = " ".join(text[: 4 * PREVIEW_CHARS_MAX].split())
     return flat if len(flat) <= PREVIEW_CHARS_MAX else flat[: PREVIEW_CHARS_MAX - 1].rstrip() + "…"

@@ -1,7 +1,8 @@
-"""What a reader missed while no stream was open, as the messages that an open one would have got.
+"""What a reader missed while no stream was open, as the messages that an open stream would have been sent.
 
-The changes say what must be told (`changes`); here it is collected for one reader, and the stores are asked in a few
-batches, at most POSTS_MAX posts of a kind. Beyond, the answer is a `Reset`: the reader loads the feed anew.
+`changes` says what must be sent. `ResumingReader` collects it for one reader, and `MissedMessages` queries the stores
+in a few batches, for at most POSTS_MAX posts of each kind of change. Beyond, the answer is a `Reset`, and the client
+reloads the feed.
 """
 
 from __future__ import annotations
@@ -38,17 +39,17 @@ from kith.streams.readers import Readers
 from kith.streams.stream import Stream
 
 _ONE_EDIT_MS = 5
-"""An edit gives a post's record a version, and right after it one to the edge in the author's outbox."""
+"""Longest time between the versions that one edit gives: first to the post's record, then to the edge in the outbox."""
 CLOCKS_APART_MS = 60_000
-"""How far the clocks of two machines may be apart that edit one post."""
+"""How far apart the clocks of two machines that edit one post may be."""
 POSTS_MAX = 200
-"""New, removed or edited posts that are told one by one after a reconnect; beyond, the reader loads the feed anew."""
+"""New, removed or edited posts, or notices, that a resume sends one by one, of each; beyond, the client reloads."""
 OWN_WATCHED = 20
-"""A reader watches this many of their own posts, the newest."""
+"""The reader's newest own posts, which each stream watches from the start."""
 
 MissedMessage = NewPost | PostUpdated | PostRemoved | EngagementUpdate | Notification | Unread
 Messages = list[tuple[Step, MissedMessage]]
-"""What to send, each with the step of the change that it tells of."""
+"""Messages to send, each with the step of its change."""
 
 
 class _PostChange(NamedTuple):
@@ -57,7 +58,7 @@ class _PostChange(NamedTuple):
 
 
 class _PostEdits(NamedTuple):
-    """The last edit of a post, and when the first and the last were, in ms since the epoch."""
+    """The last edit of a post, and the times of the first and the last edit, in ms since the epoch."""
 
     step: Step
     author: int
@@ -66,9 +67,9 @@ class _PostEdits(NamedTuple):
 
 
 class ResumingReader:
-    """What one reader must be told after a gap, collected change by change. Nothing is asked of a store here.
+    """What one reader must be sent after a gap, collected change by change. Queries no store.
 
-    Posts are kept whoever made them; `MissedMessages` asks whose the reader follows.
+    Posts of all authors are collected; `MissedMessages` finds out which authors the reader follows.
     """
 
     def __init__(self, user: NodeId) -> None:
@@ -76,12 +77,12 @@ class ResumingReader:
         self.made: dict[int, _PostChange] = {}
         self.deleted: dict[int, _PostChange] = {}
         self.edited: dict[int, _PostEdits] = {}
-        self.hidden: list[tuple[Step, int]] = []  # with the post
-        self.numbers: dict[int, Step] = {}  # of the last change of a post
+        self.hidden: list[tuple[Step, int]] = []  # (step, post)
+        self.numbers: dict[int, Step] = {}  # by post, of the last change of its numbers
         self.notices: dict[int, Step] = {}
-        self.mentions: dict[int, Step] = {}  # of accounts; followers of theirs were told
-        self.counted: dict[int, Step] = {}  # the same, where `unread` was not told
-        self.unread: Step | None = None  # of the last change of how many notifications are
+        self.mentions: dict[int, Step] = {}  # by notice: mentions of which followers of the account got rows
+        self.counted: dict[int, Step] = {}  # the same, where `unread` was not sent since
+        self.unread: Step | None = None  # of the last change of the unread number
         self.changed_accounts: set[int] = set()
         self.must_reset = False
 
@@ -105,15 +106,16 @@ class ResumingReader:
         self.numbers[post] = step
 
     def post_edited(self, step: Step, author: int, post: int, at_ms: int) -> None:
-        """`post_updated`, if the reader follows the author or watches the post; `reset`, if they may not see it, and
-        could until then.
+        """`post_updated`, if the reader follows the author or watches the post.
+
+        `reset` instead, if they may not see it and perhaps could until then.
         """
         before = self.edited.get(post)
         first_ms, last_ms = (at_ms, at_ms) if before is None else (before.first_ms, before.last_ms)
         self.edited[post] = _PostEdits(step, author, min(first_ms, at_ms), max(last_ms, at_ms))
 
     def reset_if_shown(self, user: int) -> None:
-        """`reset`, if the reader is or follows the user, or watches a post by them."""
+        """`reset`, if the reader is or follows the user, or watches a post of the user."""
         self.changed_accounts.add(user)
 
     def reset(self) -> None:
@@ -122,7 +124,7 @@ class ResumingReader:
 
 
 class MissedMessages:
-    """Asks the stores what a stream begins with."""
+    """Queries the stores for what a stream is sent when it joins."""
 
     def __init__(self, posts: Posts, engagement: Engagement, notifications: Notifications, readers: Readers) -> None:
         self._posts, self._engagement, self._readers = posts, engagement, readers
@@ -130,7 +132,7 @@ class MissedMessages:
         self._authored = posts.graph.graphs.number(AUTHORED)
 
     async def watch(self, stream: Stream, shown: Sequence[int]) -> list[int]:
-        """Have the stream watch the posts `shown` and the reader's newest. Answers those that the reader cannot see."""
+        """Have the stream watch the posts `shown` and the reader's newest. Returns those the reader cannot see."""
         listing = Listing(self._authored, stream.user, Direction.OUT)
         for post in (await self._posts.graph.store.ids(listing, OWN_WATCHED)).tolist():
             stream.watched.add(post, stream.user)
@@ -141,7 +143,7 @@ class MissedMessages:
         return [post for post, found in zip(shown, posts, strict=True) if found is None]
 
     async def of(self, reader: ResumingReader, stream: Stream) -> Messages | Reset:
-        """What to send: in the order of the log, numbers last. Updates what the stream watches."""
+        """The messages to send, in the order of the log, numbers last. Updates what the stream watches."""
         shown = not reader.changed_accounts.isdisjoint(stream.watched.values())
         if reader.must_reset or shown or await self._readers.followed(reader.user, reader.changed_accounts):
             return Reset("changed")
@@ -177,7 +179,7 @@ class MissedMessages:
         found += [
             (reader.notices[notice.id], notification(notice, reader.user))
             for notice in told
-            if notice.id in own or notice.recipient != reader.user  # who is mentioned was told when it was made
+            if notice.id in own or notice.recipient != reader.user  # the mentioned account got it when it was made
         ]
         found.sort(key=lambda pair: pair[0].number)
         for _, message in found:
@@ -187,7 +189,7 @@ class MissedMessages:
         return found + await self._numbers(stream, reader.numbers, made)
 
     async def _find_mentions(self, reader: ResumingReader, stream: Stream) -> None:
-        """Which of the mentions that followers were told of this reader was told."""
+        """Add to `notices` and `unread` the mentions of followed accounts of which the reader has a row."""
         held = await self._notifications.held(reader.user, reader.mentions.keys() | reader.counted.keys())
         for notice in held & reader.mentions.keys():
             reader.notices.setdefault(notice, reader.mentions[notice])
@@ -202,8 +204,9 @@ class MissedMessages:
         return [(made[post.id].step, new_post(post, own=post.author == user)) for post in wanted]
 
     async def _updated(self, stream: Stream, edited: Mapping[int, _PostEdits]) -> Messages | None:
-        """Edited posts that the reader watches, or whose author they did not mute; None if they may not see one that
-        they could perhaps see before.
+        """`post_updated` for edited posts that the reader watches, or whose author they did not mute.
+
+        None if they may not see an edited post that they perhaps could see before.
         """
         posts = [post for post in await self._posts.visible(stream.user, list(edited)) if post is not None]
         unseen = edited.keys() - {post.id for post in posts}
@@ -217,7 +220,7 @@ class MissedMessages:
         ]
 
     async def _were_never_for(self, user: NodeId, edited: Mapping[int, _PostEdits]) -> bool:
-        """Whether `_was_never_for` is so of all these posts."""
+        """Whether `_was_never_for` holds for all these posts."""
         authors = {one.author for one in edited.values()}
         records = await self._posts.store.get_many(RecordKind.POST, list(edited))
         followed = await self._readers.followed_back_until(user, authors)
@@ -227,7 +230,7 @@ class MissedMessages:
         )
 
     async def _removed(self, stream: Stream, deleted: Mapping[int, _PostChange]) -> Messages:
-        """Deleted posts that the reader watches, and of the others those that they could see."""
+        """`post_removed` for deleted posts that the reader watches, and for others that they could see."""
         gone: Messages = []
         loud = await self._readers.unmuted(stream.user, {change.author for change in deleted.values()})
         for post, change in deleted.items():
@@ -238,7 +241,7 @@ class MissedMessages:
         return gone
 
     async def _numbers(self, stream: Stream, changed: Mapping[int, Step], made: Mapping[int, _PostChange]) -> Messages:
-        """Numbers that changed; and of new posts those that are not 0, which may have been told of before them."""
+        """Numbers that changed, and numbers of new posts that are not 0: a like may come before its post in the log."""
         steps = {**{post: change.step for post, change in made.items()}, **changed}
         posts = list(stream.watched.keys() & steps.keys())
         counts = await self._engagement.counts(None, posts)
@@ -250,7 +253,7 @@ class MissedMessages:
 
 
 def _watch(stream: Stream, message: MissedMessage) -> None:
-    """Watch a new post; no longer watch one that is gone."""
+    """Watch a new post, or stop watching a removed one."""
     match message:
         case NewPost():
             stream.watched.add(int(message.post_id), int(message.author_id))
@@ -259,8 +262,10 @@ def _watch(stream: Stream, message: MissedMessage) -> None:
 
 
 def _was_never_for(user: int, record: Record, edits: _PostEdits, followed_until_ms: float) -> bool:
-    """Whether a post's visibility leaves a user out after these edits, and did so before. False where it is not known,
-    as the record is older than the last of them: reads may lag behind the log. `followed_until_ms`: by the author.
+    """Whether a post's visibility excludes a user after these edits, and did so before them.
+
+    False if that is unknown, because the record is older than the last edit: reads may lag behind the log.
+    `followed_until_ms`: until when the author followed the user.
     """
     post, before_ms = read_post(record), edits.first_ms - CLOCKS_APART_MS
     is_left_out = {

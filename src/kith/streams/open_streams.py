@@ -1,6 +1,6 @@
-"""The streams that are told of changes, by reader, and the one way out for messages and heartbeats.
+"""The streams that are sent changes, by reader, and the only way out for messages and heartbeats.
 
-Nothing is queued here: `Stream.send` does not wait, and its implementation bounds what a slow reader may cost.
+Nothing is queued here: `Stream.send` does not wait, and its implementation bounds what a slow reader costs.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class Observer(Protocol):
         ...
 
     def stream_lag(self, lag_s: float) -> None:
-        """The oldest event that was just read had this age; 0 if there was none."""
+        """The age of the oldest event of the last read; 0 if it read none."""
         ...
 
 
@@ -33,11 +33,11 @@ class OpenStreams:
         self._by_reader: dict[int, list[Stream]] = {}
 
     def add(self, stream: Stream) -> None:
-        """Let a stream be told of changes from now on."""
+        """Send a stream changes from now on."""
         self._by_reader.setdefault(stream.user, []).append(stream)
 
     def remove(self, stream: Stream) -> None:
-        """Forget a stream, if it is here."""
+        """Remove a stream, if it is here."""
         streams = self._by_reader.get(stream.user, [])
         if stream in streams:
             streams.remove(stream)
@@ -58,7 +58,7 @@ class OpenStreams:
         return [stream for streams in self._by_reader.values() for stream in streams]
 
     def not_told(self, readers: Iterable[int], step: Step) -> list[Stream]:
-        """The readers' streams that were not told of a change: neither as they joined nor before an error."""
+        """The readers' streams that were not sent a change yet: neither while they joined nor before an error."""
         covers, position = self._progress.covers, step.log_position
         return [stream for reader in readers for stream in self.of(reader) if not covers(stream.told_to, position)]
 
@@ -82,7 +82,7 @@ class OpenStreams:
         self._observer.messages_sent(message.name, 1)
 
     def beat(self, stream: Stream, place: StreamPosition | None = None) -> None:
-        """Send a heartbeat: nothing but a place, by default the stream's own."""
+        """Send a heartbeat, which carries only a place: by default the stream's own."""
         self._hand_over(stream, place or self._progress.place_of(stream.told_to), "", b"")
 
     def _hand_over(self, stream: Stream, place: StreamPosition, name: str, data: bytes) -> None:

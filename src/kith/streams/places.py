@@ -1,7 +1,7 @@
-"""Places in the log: how far one stream has been told. Every message has a place as its id.
+"""Places in the log: how far one stream is. Every message has a place as its id.
 
-A client that lost the connection sends the last place back, to any process, and is told what is beyond it. If that is
-impossible, `Lost` says why, and the reader loads the feed anew.
+A client that lost its connection sends the last place back, to any process, and is sent everything after it. If that is
+impossible, `Lost` says why, and the client reloads the feed.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ Lost = Literal["expired", "too_far", "unknown"]
 
 
 class StreamPosition(NamedTuple):
-    """How far a stream has been told: of posts and removals up to `posts`, of posts' numbers up to `counts`.
+    """How far a stream is: it was sent posts and removals up to `posts`, and posts' numbers up to `counts`.
 
-    `counts` lags, because numbers are collected for a second before they are sent.
+    `counts` lags behind, because numbers are collected for a second before they are sent.
     """
 
     posts: LogPosition
@@ -35,8 +35,8 @@ class StreamPosition(NamedTuple):
 class Step(NamedTuple):
     """A change's place in the order in which this process read the log.
 
-    `number`: how many events it had read by then. `log_position`: that of the event. `before`, `at`: the positions
-    without and with it.
+    `number`: events read by then, this one included. `log_position`: that of the event. `before`, `at`: the joined
+    positions of all events read by then, without and with this one.
     """
 
     number: int
@@ -46,18 +46,18 @@ class Step(NamedTuple):
 
 
 class StreamProgress:
-    """How far the open streams of one process have been told. See `StreamPosition`."""
+    """How far the open streams of one process are. See `StreamPosition`."""
 
     def __init__(self, log: LogStore) -> None:
         self.covers, self._joined = log.covers, log.joined
         self.posts = self.counts = NOWHERE
 
     def place_of(self, told_to: LogPosition) -> StreamPosition:
-        """The place of a stream that was told all that the others were told, and what is up to `told_to`."""
+        """The place of a stream that was sent all that every stream was sent, and also everything up to `told_to`."""
         return StreamPosition(self._joined(self.posts, told_to), self.counts)
 
     def with_step(self, told_to: LogPosition, step: Step) -> LogPosition:
-        """Up to where a stream has been told once it is told of this change."""
+        """A stream's `told_to` once it was sent this change too."""
         return self._joined(told_to, step.at)
 
 

@@ -1,8 +1,8 @@
-"""Whom a change concerns: which connected users follow an author, may see a post, hid neither it nor its author.
+"""Whom a change concerns: which connected users follow an author, may see a post, did not hide it or mute its author.
 
-Costs by how many users are connected, never by how many follow: of the author's followers and the connected users the
-shorter list is read, and the longer one asked: in one call of the stores, or two where both are long. Long lists are
-taken in parts, so that other requests get their turn.
+The cost depends on how many users are connected, never on how many follow. Of the author's followers and the connected
+users, the shorter list is read and looked up in the longer one: in one call of the stores, or two if both are long.
+Long lists are processed in parts, so that other requests get their turn.
 """
 
 from __future__ import annotations
@@ -27,17 +27,18 @@ from kith.posts.post import Post
 from kith.posts.posts import Posts
 
 PART = 500
-"""Users asked about at once: about a millisecond."""
+"""Users checked at once: about a millisecond."""
 _ASKED_AT_ONCE_MAX = 64
-"""Up to this many users are looked up in a list, however long it is; one call answers that."""
+"""Up to this many users are looked up in a list of any length, by one call."""
 _FIRST_READ = 512
-"""For more users, how much of the list is read at first; most lists are not longer."""
+"""Ids of the list that are read first if there are more users. Most lists are not longer."""
 _ASK_FACTOR = 8
-"""Reading a whole list beats asking for each id while it is at most this many times longer (as in set programs)."""
+"""A list at most this many times longer than the users is read whole, which beats looking up each (as in set programs).
+"""
 
 
 class Audience(NamedTuple):
-    """A post (None: there never was one), and the connected users who get its author's posts.
+    """A post (None: it never existed), and the connected users who get its author's posts.
 
     `hidden`: whether anybody hid the post.
     """
@@ -50,8 +51,8 @@ class Audience(NamedTuple):
 class Sight(NamedTuple):
     """Which of some users may see a post, and which of them hid it or muted its author.
 
-    `post`: with its author's labels. `seen`: whether each may see it. `unwanted`: who hid it or muted its author. Of a
-    new post some may have hidden it already: the log has an order for each source only.
+    `post`: with its author's labels. `seen`: whether each user may see it. `unwanted`: users who hid it or muted its
+    author. Even a new post may be hidden already, because the log orders only the events of one source.
     """
 
     post: Post | None
@@ -60,12 +61,12 @@ class Sight(NamedTuple):
 
     @property
     def wanted_by(self) -> list[int]:
-        """Who may see it, and did not hide it or mute its author."""
+        """The users who may see it, and did not hide it or mute its author."""
         return [user for user, sees in self.seen.items() if sees and user not in self.unwanted]
 
 
 class Readers:
-    """Asks the graph and the posts about users and authors."""
+    """Queries the graph and the posts about users and authors."""
 
     def __init__(self, posts: Posts) -> None:
         self._posts, self._store = posts, posts.graph.store
@@ -78,12 +79,12 @@ class Readers:
         return await self._among(Listing(self._follows, author, Direction.IN), connected)
 
     async def followed(self, user: NodeId, authors: Collection[int]) -> set[int]:
-        """Those of the authors whom the user follows; and the user, if they are one of the authors."""
+        """Which of the authors the user follows, and the user too if they are one of the authors."""
         found = set(await self._among(Listing(self._follows, user, Direction.OUT), authors))
         return found | {int(user)} if user in authors else found
 
     async def followed_back_until(self, user: NodeId, authors: Collection[int]) -> dict[int, float]:
-        """Until when each author followed the user, in ms since the epoch: 0 if never, infinite if they still do."""
+        """Until when each author followed the user, in ms since the epoch: 0 if never, infinity if they still do."""
         rows = await self._store.get_many(self._follows, [(author, user) for author in authors])
         return {
             author: 0 if row is None else math.inf if row.state is State.NORMAL
@@ -92,12 +93,12 @@ class Readers:
         }  # fmt: skip
 
     async def unmuted(self, user: NodeId, authors: Collection[int]) -> set[int]:
-        """Those of the authors whom the user did not mute."""
+        """Which of the authors the user did not mute."""
         muted = await self._store.exists_many(self._mutes, [(user, author) for author in authors])
         return {author for author, mute in zip(authors, muted, strict=True) if not mute}
 
     async def wanted(self, user: NodeId, posts: Sequence[Post]) -> list[Post]:
-        """Those of the posts that the user did not hide, by authors whom the user did not mute."""
+        """The posts that the user did not hide, by authors whom the user did not mute."""
         questions = Questions()
         muted = questions.states((self._mutes, user, post.author) for post in posts)
         hidden = questions.states((self._hides, user, NodeId(post.id)) for post in posts)
@@ -119,7 +120,10 @@ class Readers:
     async def sights(
         self, audience: Audience, users: Sequence[int], *, deleted_too: bool = False
     ) -> AsyncIterator[Sight]:
-        """What the post of an audience is to these users, in parts. `deleted_too`: as if it were not deleted."""
+        """For each part of the users: which of them may see the audience's post, and want it.
+
+        `deleted_too`: also if the post is deleted, as if it were not.
+        """
         post = audience.post
         for part in _parts(users):
             if post is None:
@@ -139,14 +143,14 @@ class Readers:
     async def visible_to(
         self, post: int, users: Sequence[int], *, deleted_too: bool = False
     ) -> AsyncIterator[tuple[Post | None, dict[int, bool]]]:
-        """The post, and for each user whether they may see it, in parts. `deleted_too`: as if it were not deleted."""
+        """For each part of the users: the post, and which of them may see it. `deleted_too`: also if it is deleted."""
         for part in _parts(users):
             found, seen = await self._posts.visible_to(post, part, deleted_too=deleted_too)
             yield found, dict(zip(part, seen, strict=True))
             await asyncio.sleep(0)
 
     async def _among(self, listing: Listing, others: Collection[int]) -> list[int]:
-        """Those of the others that the list holds."""
+        """The ids of `others` that the list holds."""
         questions = Questions()
         among = self._ask_among(questions, listing, others)
         return await among(await self._store.answer(questions))
@@ -154,7 +158,7 @@ class Readers:
     def _ask_among(
         self, questions: Questions, listing: Listing, others: Collection[int]
     ) -> Callable[[Answers], Awaitable[list[int]]]:
-        """Ask which of the others the list holds. Reads further where both are long."""
+        """Ask which of `others` the list holds; returns a function of the answers. It reads more if both are long."""
         asked: Ids = np.fromiter(others, np.int64, len(others))
         if len(others) <= _ASKED_AT_ONCE_MAX:
             at = questions.members(listing, asked)

@@ -1,8 +1,8 @@
-"""Once a second: looks again at the posts that changed, and tells those who watch them.
+"""Once a second: checks the posts that changed, and sends the result to the streams that watch them.
 
-One look at a post serves all changes of that second and all streams that watch it: readers who may still see the post
-get what it says and its numbers, as far as they changed; the others get `post_removed`. A round takes at most PAIRS_MAX
-pairs.
+One check of a post serves all its changes of that second and all streams that watch it. Readers who may still see the
+post are sent its content and numbers, as far as they changed. The others are sent `post_removed`. A round takes at most
+PAIRS_MAX pairs.
 """
 
 from __future__ import annotations
@@ -22,17 +22,19 @@ from kith.streams.stream import Stream
 from kith.streams.unread_numbers import UnreadNumbers
 
 ROUND_EVERY_S = 1.0
-"""At most one round in this time; fewer where rounds would take more than ROUNDS_SHARE of all time."""
+"""Shortest time between the starts of two rounds; longer if rounds would take more than ROUNDS_SHARE of all time."""
 ROUNDS_SHARE = 0.2
 PAIRS_MAX = 20_000
-"""Pairs of a post and a stream looked at in one round; the other posts wait for the next round."""
+"""Pairs of a post and a stream checked in one round, except that one post always fits. Other posts wait for the next.
+"""
 USERS_MAX = 500
-"""Users told in one round how many notifications they have not read."""
+"""Users who are sent their unread number in one round."""
 _SCANNED = 500
+"""Streams scanned before other tasks run."""
 
 
 class Look(NamedTuple):
-    """A post is to be looked at again: since which change, and whether its numbers or what it says changed as well."""
+    """A post to check. `since`: its first change that was not sent; `numbers`, `content`: whether these changed."""
 
     since: Step
     numbers: bool
@@ -40,35 +42,35 @@ class Look(NamedTuple):
 
 
 class PostsToLookAt:
-    """Collects posts, so that each is told of once a round however often it changed."""
+    """Collects changed posts, so that each is checked once a round however often it changed."""
 
     def __init__(self) -> None:
         self._looks: dict[int, Look] = {}
 
     def add(self, post: int, step: Step, *, numbers: bool = False, content: bool = False) -> None:
-        """Note a change of a post; changes come in the order of the log."""
+        """Note a change of a post. Changes come in the order of the log."""
         before = self._looks.get(post, Look(step, False, False))
         self._looks[post] = Look(before.since, numbers or before.numbers, content or before.content)
 
     def take(self) -> dict[int, Look]:
-        """Everything noted, oldest first; it is forgotten here."""
+        """Remove and return everything noted, oldest first."""
         looks, self._looks = self._looks, {}
         return looks
 
     def put_back(self, looks: dict[int, Look]) -> None:
-        """Note again what there was no time for."""
+        """Note again the posts that were not finished."""
         later, self._looks = self._looks, dict(looks)
         for post, look in later.items():
             self.add(post, look.since, numbers=look.numbers, content=look.content)
 
     def told_to(self, noted_to: LogPosition) -> LogPosition:
-        """The position up to which everything is told, if everything up to `noted_to` was noted."""
+        """The position up to which everything was sent, given that everything up to `noted_to` was noted."""
         first = min((look.since for look in self._looks.values()), key=lambda step: step.number, default=None)
         return noted_to if first is None else first.before
 
 
 class Rounds:
-    """The rounds of one process. They move `StreamProgress.counts`."""
+    """The rounds of one process. They advance `StreamProgress.counts`."""
 
     def __init__(
         self,
@@ -83,25 +85,25 @@ class Rounds:
         self.begin(NOWHERE)
 
     def begin(self, at: LogPosition) -> None:
-        """Begin at a position of the log; forget what was noted before."""
+        """Begin at a position of the log, and forget what was noted before."""
         self._posts, self._progress.counts = PostsToLookAt(), at
         self._unread: dict[int, Step] = {}
 
     def note(self, post: int, step: Step, *, numbers: bool = False, content: bool = False) -> None:
-        """Have the next round look at a post. `numbers`: and tell its numbers; `content`: and what it says."""
+        """Have the next round check a post. `numbers`, `content`: which of these to send."""
         self._posts.add(post, step, numbers=numbers, content=content)
 
     def note_unread(self, user: int, step: Step) -> None:
-        """Have the next round tell a user how many of their notifications are unread."""
+        """Have the next round send a user their unread number."""
         self._unread.setdefault(user, step)
 
     async def has_numbers(self, post: int) -> bool:
-        """Whether a new post has numbers already: they may have been told of before it, when nobody watched it."""
+        """Whether a new post has numbers already. Their changes may have come before the post, when nobody watched."""
         (counts,) = await self._engagement.counts(None, [post])
         return counts.told
 
     async def run(self) -> None:
-        """Run one round. What it cannot finish because of an error is left to the next."""
+        """Run one round. What an error leaves unfinished is left to the next round."""
         noted_to, looks = self._progress.posts, self._posts.take()
         try:
             watching = await self._watching(looks)
@@ -113,11 +115,11 @@ class Rounds:
             self._posts.put_back(looks)
             raise
         await self._tell_unread()
-        if not self._unread:  # else those who resume are told of more again, which changes nothing
+        if not self._unread:  # else `counts` lags, and a resume repeats numbers, which is harmless
             self._progress.counts = self._posts.told_to(noted_to)
 
     async def _tell_unread(self) -> None:
-        """Tell USERS_MAX users how many of their notifications are unread; the others wait for the next round."""
+        """Send up to USERS_MAX users their unread number; the others wait for the next round."""
         for user in list(self._unread)[:USERS_MAX]:
             if self._streams.of(user):
                 await self._numbers.tell(user)
@@ -125,7 +127,7 @@ class Rounds:
             await asyncio.sleep(0)
 
     async def _watching(self, looks: dict[int, Look]) -> dict[int, list[Stream]]:
-        """The streams that watch each post, as much as one round takes; the rest is put back."""
+        """The streams that watch each post, for as many posts as one round takes; the others are put back."""
         watching: dict[int, list[Stream]] = {}
         streams = self._streams.all() if looks else []
         for at in range(0, len(streams), _SCANNED):
@@ -143,7 +145,7 @@ class Rounds:
         return taken
 
     async def _look(self, post: int, streams: Sequence[Stream], look: Look, counts: PostCounts) -> None:
-        """Send what changed of a post to readers who may see it, and `post_removed` to the others."""
+        """Send readers who may see a post what changed of it, and the others `post_removed`."""
         readers = list(dict.fromkeys(stream.user for stream in streams))
         could_see: dict[int, bool] = {}
         there: Post | None = None

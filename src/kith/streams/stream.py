@@ -1,4 +1,4 @@
-"""One stream: a reader's open connection, the posts that are watched on it, and mentions that were told."""
+"""One stream: a reader's open connection, the posts that it watches, and the mentions that it was sent."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from kith.core.ids import NodeId
 from kith.streams.places import StreamPosition
 
 WATCHED_MAX = 100
-"""How many posts a stream watches (for numbers and removal); a new one replaces the one watched for longest."""
+"""Posts that a stream watches for numbers and removal. One more replaces the post watched for longest."""
 
 MENTIONS_MAX = 1_000
-"""How many mentions a stream remembers as told; older ones are hardly still being told to others."""
+"""Mentions that a stream remembers as sent. Followers are hardly still being told of older ones."""
 
 
 class Watched(dict[int, int]):
-    """Posts on a reader's screen, with their authors: at most WATCHED_MAX, the longest watched first."""
+    """The posts on a reader's screen, with their authors: at most WATCHED_MAX, the longest watched first."""
 
     def add(self, post: int, author: int) -> None:
         """Watch a post from now on."""
@@ -27,10 +27,10 @@ class Watched(dict[int, int]):
 
 
 class Mentions(dict[int, None]):
-    """Mentions that a stream was told of as one of many followers: the last MENTIONS_MAX."""
+    """Mentions that a stream was sent because its reader follows the mentioned account: the last MENTIONS_MAX."""
 
     def add(self, notice: int) -> None:
-        """Do not tell this one again."""
+        """Do not send this mention again."""
         self[notice] = None
         if len(self) > MENTIONS_MAX:
             del self[next(iter(self))]
@@ -39,9 +39,9 @@ class Mentions(dict[int, None]):
 class Stream:
     """One connection of a reader; a reader may have several.
 
-    `send` takes a place, a message's name and its data; (place, "", b"") is a heartbeat. `end` takes a reason; after it
-    nothing is sent. Neither waits or fails. `room` waits until the client has taken most of what it was sent.
-    `told_to`: up to where in the log posts and removals were told here. `sent_at_s`: when something was sent.
+    `send` takes a place, a message's name and its data; (place, "", b"") is a heartbeat. `end` takes a reason; nothing
+    is sent after it. Neither waits or fails. `room` waits until the client has taken enough of what it was sent.
+    `told_to`: the log position up to which posts and removals were sent here. `sent_at_s`: when anything was last sent.
     """
 
     __slots__ = ("end", "mentions", "room", "send", "sent_at_s", "told_to", "user", "watched")

@@ -1,7 +1,7 @@
-"""The end of the log as one process has read it: changes that wait to be told, and the newest for readers who resume.
+"""The end of the log as one process has read it: changes still to be sent, and recent ones for readers who resume.
 
-If the log forgot events before they were read, the tail begins anew. A reader who resumes may come from another
-process, which read the events of different sources in another order. So positions decide what a reader lacks
+If the log forgot events before they were read, the tail restarts behind them. A resuming reader may come from another
+process, which read the events of different sources in another order. So log positions decide what a reader lacks
 (`LogStore.covers`), never the number of events read here.
 """
 
@@ -20,20 +20,20 @@ from kith.streams.interpreter import Interpreter
 from kith.streams.places import Step, StreamProgress
 
 _READ_MAX = 500
-_TRIMMED_AT = 1.25  # a stretch is cut back once it is this much longer than it may be, so that cutting stays cheap
+_TRIMMED_AT = 1.25  # recent changes are trimmed at this multiple of their bound, so that trims are rare
 
 
 class Point(NamedTuple):
-    """How far this process has read: how many events, and up to where."""
+    """How far this process has read: the number of events, and the log position."""
 
     number: int
     at: LogPosition
 
 
 class RecentChanges:
-    """The newest changes: every one that `start` does not cover and `end` does, in the order in which they were read.
+    """The newest changes: every one that `end` covers and `start` does not, in the order in which they were read.
 
-    Spans about `events_max` events of the log, of which it holds those that are changes.
+    They span about `events_max` events of the log; only events that are changes are held.
     """
 
     def __init__(self, log: LogStore, at: LogPosition, events_max: int) -> None:
@@ -42,7 +42,7 @@ class RecentChanges:
         self._changes: list[FeedChange] = []
 
     def extend(self, changes: Sequence[FeedChange], end: Point) -> None:
-        """Add what the log held beyond `self.end`, up to `end`; the oldest are forgotten."""
+        """Append the changes from `self.end` up to `end`; the oldest are dropped."""
         self._changes += changes
         self.end = end
         if end.number - self.start.number > _TRIMMED_AT * self._events_max:
@@ -51,13 +51,13 @@ class RecentChanges:
             self.start = Point(first, self._changes[0].step.before if self._changes else end.at)
 
     def reach_back(self, changes: Sequence[FeedChange], start: Point) -> None:
-        """Add what the log held between `start` and `self.start`."""
+        """Prepend the changes between `start` and `self.start`."""
         self._changes[:0] = changes
         self.start = start
 
     @property
     def lowest(self) -> int:
-        """Below the number of every change that is here."""
+        """A number below that of every change held here."""
         return min(self.start.number, self._changes[0].step.number - 1 if self._changes else self.end.number)
 
     def since(self, position: LogPosition) -> list[FeedChange]:
@@ -68,7 +68,7 @@ class RecentChanges:
 
 
 class Tail:
-    """Reads the log forward for the open streams, and from further back for readers who resume."""
+    """Reads the log forward for the open streams, and further back for readers who resume."""
 
     def __init__(self, log: LogStore, interpreter: Interpreter, progress: StreamProgress, resume_events: int) -> None:
         self._log, self._interpreter, self._progress = log, interpreter, progress
@@ -77,7 +77,7 @@ class Tail:
         self.begin(NOWHERE)
 
     def begin(self, at: LogPosition) -> None:
-        """Begin at a position; forget what was read before."""
+        """Begin at a position, and forget what was read before."""
         self._recent = RecentChanges(self._log, at, self._resume_events)
         self._waiting: deque[FeedChange] = deque()
         self._note_progress()
@@ -101,18 +101,19 @@ class Tail:
 
     @property
     def next(self) -> FeedChange | None:
-        """The change that is to be told next; None if all were told."""
+        """The next change to send; None if all were sent."""
         return self._waiting[0] if self._waiting else None
 
     def done(self) -> None:
-        """The next change was told, or is skipped."""
+        """Drop the next change: it was sent, or is skipped."""
         if self._waiting:
             self._waiting.popleft()
             self._note_progress()
 
     async def since(self, position: LogPosition) -> tuple[list[FeedChange], LogPosition] | None:
-        """Every change that `position` does not cover, and up to where that is; None if the log no longer has them all,
-        or if they are among too many events.
+        """Every change that `position` does not cover, and the position up to which they reach.
+
+        None if the log no longer has them all, or if there are more than `resume_events` events to read.
         """
         covers = self._log.covers
         async with self._reaching:
@@ -121,10 +122,10 @@ class Tail:
                 found = await self._between(number, position, start.at)
                 if found is None:
                     return None
-                if self._recent.start is not start:  # meanwhile some were forgotten
+                if self._recent.start is not start:  # some changes were dropped meanwhile
                     continue
                 changes, events = found
-                if not covers(start.at, position):  # partly further than where we began: of use to this reader alone
+                if not covers(start.at, position):  # partly ahead of `start`: of use to this reader only
                     return [*changes, *self._recent.since(position)], self.read_to
                 self._recent.reach_back(changes, Point(start.number - events, position))
         return self._recent.since(position), self.read_to
@@ -132,7 +133,10 @@ class Tail:
     async def _between(
         self, number: int, position: LogPosition, end: LogPosition
     ) -> tuple[list[FeedChange], int] | None:
-        """The changes that `end` covers and `position` does not, and among how many events. See `since`."""
+        """The changes that `end` covers and `position` does not, and the number of events read for them. See `since`.
+
+        `number`: that of the event before the first.
+        """
         changes: list[FeedChange] = []
         events, read_to, at = 0, position, position
         while not self._log.covers(read_to, end):

@@ -1,7 +1,7 @@
-"""How open streams are told of a change: at once, or by the next round. `changes` says which change uses what.
+"""How open streams are sent a change: at once, or in the next round. `changes` says which change uses which way.
 
-A stream is told of a change once: `Stream.told_to` says up to where it was told. It skips what it heard as it joined,
-and what it heard before a change failed and is told again.
+A stream is sent a change once: `Stream.told_to` says up to where it was sent changes. So it is not sent again what it
+was sent while it joined, nor what it was sent of a change that then failed and is repeated.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from kith.streams.stream import Stream
 
 
 class Telling:
-    """Tells the open streams of one process. `step`: where the change is in the log."""
+    """Sends changes to the open streams of one process. `step`: where the change is in the log."""
 
     def __init__(
         self,
@@ -39,9 +39,9 @@ class Telling:
         self._notifications, self._reset = notifications, reset
 
     async def new_post(self, step: Step, author: int, post: int) -> None:
-        """Send `new_post` to the author and followers who may see the post, and hid neither it nor the author.
+        """Send `new_post` to the author and to followers who may see the post, did not hide it or mute the author.
 
-        The numbers that it has by now come in the next round: the log may tell of a like before it tells of the post.
+        The numbers that the post has by now are sent in the next round, as a like may come before the post in the log.
         """
         audience, has_numbers = await together(
             self._readers.immediate,
@@ -62,7 +62,7 @@ class Telling:
                     stream.watched.add(found.id, found.author)
 
     async def post_deleted(self, step: Step, author: int, post: int) -> None:
-        """Send `post_removed` to readers who watch the post, then to others who would have got `new_post`."""
+        """Send `post_removed` to readers who watch the post, and to others who would have got `new_post`."""
         audience = await self._readers.audience(post, author, self._streams.readers)
         watching = {stream for stream in self._streams.all() if post in stream.watched}
         readers = list(dict.fromkeys([*(stream.user for stream in watching), *audience.readers]))
@@ -91,14 +91,14 @@ class Telling:
             self._take_away(stream, step, [post for post, by in stream.watched.items() if by == author], why)
 
     def look_again(self, step: Step, post: int, *, numbers: bool = False, content: bool = False) -> None:
-        """In the next round: `post_removed` to those who watch the post and may not see it any more.
+        """In the next round, send `post_removed` to readers who watch the post and may not see it any more.
 
-        To the others who watch it: `engagement_update`, with `numbers`, and `post_updated`, with `content`.
+        The others who watch it get `engagement_update` if `numbers`, and `post_updated` if `content`.
         """
         self._rounds.note(post, step, numbers=numbers, content=content)
 
     def look_again_at_author(self, step: Step, author: int, reader: int | None, *, content: bool = False) -> None:
-        """The same for each of the author's posts that the reader's streams watch. None: that any stream watches."""
+        """`look_again` at each of the author's posts that the reader's streams watch; None: that any stream watches."""
         for stream in self._streams.all() if reader is None else self._streams.of(reader):
             for post, by in stream.watched.items():
                 if by == author:
@@ -112,9 +112,9 @@ class Telling:
                 self._send(streams, step, notification(one, user))
 
     async def mention(self, step: Step, notice: int) -> None:
-        """Send `notification` to followers who were told of a mention, and have the next round tell `unread`.
+        """Send `notification` to followers who have a row of a mention, and `unread` in the next round.
 
-        Each stream once: a mention is told in many chunks.
+        Once per stream, because the rows are written in many chunks.
         """
         told = await self._notifications.told(notice, np.array(sorted(self._streams.readers), np.int64))
         for user in told:
@@ -126,36 +126,36 @@ class Telling:
                 for stream in streams:
                     stream.mentions.add(notice)
                 self.unread(step, user)
-                await asyncio.sleep(0)  # others have their turns
+                await asyncio.sleep(0)  # let other tasks run
 
     def unread(self, step: Step, user: int) -> None:
-        """In the next round: `unread` to a user."""
+        """Send `unread` to a user in the next round."""
         if self._streams.of(user):
             self._rounds.note_unread(user, step)
 
     def reset_all(self, why: ResetFor) -> None:
-        """Have every reader load the feed anew."""
+        """Have every reader reload the feed."""
         self._reset(self._streams.all(), why)
 
     def reset_reader(self, step: Step, reader: int) -> None:
-        """Have a reader load the feed anew."""
+        """Have a reader reload the feed."""
         self._reset(self._streams.not_told([reader], step), "changed")
 
     async def reset_follower(self, step: Step, reader: int, author: int) -> None:
-        """Have a reader load the feed anew who follows the author."""
+        """Have a reader reload the feed if they follow the author."""
         streams = self._streams.not_told([reader], step)
         if streams and await self._readers.followers(author, [reader]):
             self._reset(streams, "changed")
 
     async def reset_followers(self, step: Step, author: int) -> None:
-        """Have the followers of an author load the feed anew."""
+        """Have the followers of an author reload the feed."""
         readers = await self._readers.followers(author, self._streams.readers)
         self._reset(self._streams.not_told(readers, step), "changed")
 
     def _take_away(self, stream: Stream, step: Step, posts: Sequence[int], why: RemovedFor) -> None:
         """Send `post_removed` for each of the posts.
 
-        Only the last has the place of the change: a client that is cut off before resumes ahead of the change.
+        Only the last message carries the place of the change: a client cut off earlier resumes before the change.
         """
         for post in posts:
             del stream.watched[post]
@@ -166,7 +166,7 @@ class Telling:
                 self._streams.send([stream], message)
 
     def _send(self, streams: Sequence[Stream], step: Step, message: Message) -> None:
-        """Send what a change means to some streams, which are then told of it."""
+        """Send some streams a message of a change, and note that they were sent it."""
         for stream in streams:
             stream.told_to = self._progress.with_step(stream.told_to, step)
         self._streams.send(streams, message)

@@ -1,10 +1,11 @@
-"""Tells streams when another number of notifications is unread though nobody was told anything.
+"""Sends a reader's unread number when it changed without a notice.
 
-A block, a like taken back or a deleted post hides notifications, and no event says whose. So while the log grows a
-process asks for the number of everybody who has a stream here, in turns, LOOKED_AT_MAX a second. A number is sent once
-it is found twice, so that what an event is about to tell comes with that event. Who resumes is asked about before the
-others, and sent the first number that is found: which one they know is not known here. Nothing is kept of users who
-have no stream here any more.
+A block, a like taken back or a deleted post hides notifications, and no event says whose. So while the log grows, a
+process queries the number of each user who has a stream here, in turns, LOOKED_AT_MAX a second. A changed number is
+sent once it was found twice in a row, so that a change that an event is about to send comes with that event.
+
+A user who resumes is queried before the others, and is sent the first number found, because the number that the client
+shows is unknown here. Users without a stream in this process are forgotten.
 """
 
 from __future__ import annotations
@@ -25,12 +26,12 @@ from kith.streams.places import StreamProgress
 
 LOOK_EVERY_S = 1.0
 LOOKED_AT_MAX = 20
-"""Users whose number is asked for at one look."""
+"""Users whose number is queried in one look."""
 _log = structlog.get_logger("kith.streams")
 
 
 class UnreadNumbers:
-    """The numbers that the users with a stream in this process know of."""
+    """The unread numbers that the clients of this process's streams know."""
 
     def __init__(
         self,
@@ -41,31 +42,31 @@ class UnreadNumbers:
     ) -> None:
         self._notifications, self._streams, self._progress, self._now_s = notifications, streams, progress, now_s
         self._known: dict[int, UnreadCount] = {}
-        self._other: dict[int, UnreadCount] = {}  # found last, where it is another than is known
-        self._resumed: dict[int, None] = {}  # not told the number since, the first to resume first
+        self._other: dict[int, UnreadCount] = {}  # the number found last, where it differs from the known one
+        self._resumed: dict[int, None] = {}  # users not sent the number since, the first to resume first
         self._to_ask: dict[int, None] = {}
-        self._asked_at = NOWHERE  # where the log was as everybody was noted
+        self._asked_at = NOWHERE  # the log position when all users were last queued
 
     def joined(self, user: int, *, resumed: bool) -> None:
-        """A stream of a user was opened, or `resumed`; who opens one has just loaded the number."""
+        """Note a new stream of a user. Unless it `resumed`, its client has just loaded the number."""
         if resumed:
             self._resumed.setdefault(user)
         elif user not in self._known:
             self._to_ask.setdefault(user)
 
     def left(self, user: int) -> None:
-        """A stream of a user ended. What the next one knows is another number, unless others are open."""
+        """Note that a stream of a user ended. After the last one the user's number is forgotten."""
         if not self._streams.of(user):
             for kept in (self._known, self._other, self._resumed, self._to_ask):
                 kept.pop(user, None)
 
     async def tell(self, user: int) -> None:
-        """Tell a user the number, whatever they know."""
+        """Send a user the number, even if the client knows it."""
         found = await self._notifications.unread(NodeId(user))
         self._send(user, found)
 
     async def run(self) -> None:
-        """Look until this is cancelled."""
+        """Query numbers until cancelled."""
         due_s = 0.0
         while True:
             try:
@@ -79,7 +80,7 @@ class UnreadNumbers:
             await asyncio.sleep(LOOK_EVERY_S)
 
     async def _look(self) -> None:
-        """Ask for some of the numbers. One that cannot be found comes after the others, and is asked for again."""
+        """Query some of the numbers. One that cannot be read moves behind the others and is retried."""
         if not self._to_ask and self._progress.posts != self._asked_at:
             self._to_ask = dict.fromkeys(self._streams.readers)
             self._asked_at = self._progress.posts
@@ -91,7 +92,7 @@ class UnreadNumbers:
             self._to_ask.pop(user, None)
             if self._streams.of(user):
                 self._compare(user, found)
-            await asyncio.sleep(0)  # others have their turns
+            await asyncio.sleep(0)  # let other tasks run
 
     def _compare(self, user: int, found: UnreadCount) -> None:
         known = self._known.get(user)
