@@ -390,6 +390,6 @@ def test_the_core_does_no_input_or_output() -> None:
 
 def test_what_the_readme_says_was_measured_stands_on_the_page_of_all_figures() -> None:
     readme, page = ((ROOT / name).read_text() for name in ("README.md", "docs/measured.md"))
-    rows = [line for line in readme.partition("| measured | asked |")[2].splitlines()[2:] if line.startswith("|")]
+    rows = [line for line in readme.partition("| measured | target |")[2].splitlines()[2:] if line.startswith("|")]
     assert len(rows) > 5
     assert not set(rows) - set(page.splitlines()), "change both"
