@@ -2,13 +2,13 @@ import type { FeedEvent, Operations } from "./src/operations.js";
 
 export * from "./src/operations.js";
 
-/** An id or another 64-bit number. Answers have strings; a number beyond 2**53 is refused, as it has lost digits. */
+/** An id or another 64-bit number. Answers have strings. Numbers beyond 2**53 are refused: they have lost digits. */
 export type Int64 = string | bigint | number;
 
-/** Any number of items; read as they are sent, in several requests where they are many. */
+/** Any number of items. They are read while they are sent, in several requests if they are many. */
 export type Many<Item> = Iterable<Item> | AsyncIterable<Item>;
 
-/** What a client sends as a file. In Node, `await openAsBlob(path)` of node:fs reads it as it is sent. */
+/** A file to upload. In Node, `await openAsBlob(path)` of node:fs reads it while it is sent. */
 export type UploadFile = Blob | ArrayBuffer | ArrayBufferView;
 
 export type State = "normal" | "negative" | "archived" | "removed";
@@ -20,48 +20,48 @@ export type Program =
   | { union: Program[] }
   | { difference: Program[] };
 
-/** What may be said of any call. */
+/** Options that every call accepts. */
 export interface CallOptions {
-  /** Ends the call, which then throws the reason of the signal. */
+  /** Cancels the call, which then throws the reason of the signal. */
   signal?: AbortSignal;
-  /** For one try. */
+  /** Timeout of one try. */
   timeoutMs?: number;
-  /** For the call with all its tries and pauses. */
+  /** Timeout of the call with all its retries and pauses. */
   deadlineMs?: number;
 }
 
 export interface UploadOptions extends CallOptions {
-  /** Bytes of the form that have gone out, and how many there are. */
+  /** Called with the bytes of the form that were sent, and their total. */
   onProgress?: (progress: { loaded: number; total: number }) => void;
-  /** For one try: the longest time without progress. */
+  /** The longest time without progress, for one try. */
   timeoutMs?: number;
 }
 
-/** Exponential back-off with full jitter. If Retry-After is longer than `capMs` the error is thrown at once. */
+/** Exponential back-off with full jitter. If Retry-After is longer than `capMs`, the error is thrown at once. */
 export interface Retry {
-  /** 4 unless given; 1: never again. */
+  /** Tries of a call, 4 by default; 1: no retries. */
   tries?: number;
-  /** 200 unless given. */
+  /** 200 by default. */
   baseMs?: number;
-  /** 5,000 unless given. */
+  /** 5,000 by default. */
   capMs?: number;
 }
 
 export interface KithOptions {
-  /** A server key, a user's token, or a function that gets one: asked first, and when the service refuses it. */
+  /** A server key, a user token, or a function that returns one. It is called first, and when the service refuses the key. */
   key?: string | (() => string | Promise<string>);
-  /** Whom a server key acts for; without it, it sees what a visitor may. */
+  /** The user that a server key acts for. Without it, calls see what a logged-out visitor sees. */
   user?: Int64;
-  /** A read-your-writes token to start from. */
+  /** A read-your-writes token to start with. */
   token?: string | null;
-  /** For one try: 10,000 unless given. */
+  /** Timeout of one try, 10,000 by default. */
   timeoutMs?: number;
-  /** For a call with all its tries: 30,000 unless given. */
+  /** Timeout of a call with all its retries, 30,000 by default. */
   deadlineMs?: number;
   retry?: Retry;
-  /** In place of the platform's. */
+  /** Used instead of the platform's `fetch`. */
   fetch?: typeof fetch;
-  /** In place of `Math.random`, for the jitter. */
+  /** Used for the jitter instead of `Math.random`. */
   random?: () => number;
 }
 
@@ -70,21 +70,21 @@ export interface Kith extends Operations {}
 
 export class Kith {
   constructor(url: string | URL, options?: KithOptions);
-  /** The newest read-your-writes token seen; sent with every call. Set it to hand one over. */
+  /** The newest read-your-writes token, sent with every call. Set it to take over the token of another client. */
   token: string | null;
-  /** A view that acts for `user`, with a token of its own, from here unless one is given. It costs nothing to make. */
+  /** A view of this client that acts for `user`. It starts with this token, or the given one. Views cost nothing. */
   asUser(user: Int64, options?: { token?: string | null }): Kith;
-  /** A view that acts for the back office of the app: it sees all there is. */
+  /** A view of this client that acts for the back office of the app: it sees everything. */
   asSystem(options?: { token?: string | null }): Kith;
-  /** What changes in the acting user's feed, as it happens. */
+  /** The changes of the acting user's feed, as they happen. */
   feedStream(options?: FeedStreamOptions): FeedStream;
-  /** Every change of chosen kinds, graphs and nodes, in order, each once. Takes a server key. */
+  /** Every change of the chosen kinds, graphs and nodes, in order, each once. Needs a server key. */
   watch(options?: WatchOptions): WatchStream;
-  /** The whole address of a picture or video, of which the service may answer the path only. */
+  /** The full URL of a picture or video. The service may return only its path. */
   fileUrl(path: string): string;
 }
 
-/** A whole list. Pages are fetched as a loop goes; each loop begins anew. */
+/** A whole list. Pages are fetched as the loop needs them. Each new loop starts at the beginning. */
 export class Listing<Item, Page> implements AsyncIterable<Item> {
   private constructor();
   [Symbol.asyncIterator](): AsyncGenerator<Item, void, undefined>;
@@ -92,48 +92,48 @@ export class Listing<Item, Page> implements AsyncIterable<Item> {
 }
 
 export interface FeedStreamOptions {
-  /** The posts on the screen, whose numbers and removal are told; else the newest at home. */
+  /** The posts on the screen, to get their new numbers and removals; by default the newest posts at home. */
   posts?: Iterable<Int64>;
-  /** The `eventId` to go on after. */
+  /** The `eventId` to resume after. */
   after?: string | null;
-  /** Ends the stream; the loop then throws the reason of the signal. */
+  /** Ends the stream. The loop then throws the reason of the signal. */
   signal?: AbortSignal;
-  /** Told when a connection is there, and when it is lost (`error` is null where the service ended it). */
+  /** Called when a connection opens, and when it is lost (`error` is null if the service closed it). */
   onConnection?: (connected: boolean, error: KithError | null) => void;
 }
 
-/** Events until `close()` or a `break`. A lost connection is taken up where it was. */
+/** Events until `close()` or a `break`. After a lost connection the stream reconnects and resumes. */
 export class FeedStream implements AsyncIterable<FeedEvent> {
   private constructor();
-  /** Where a new stream goes on after this one: its `after`. */
+  /** The `after` with which a new stream continues after this one. */
   readonly lastEventId: string | null;
   close(): void;
   [Symbol.asyncIterator](): AsyncGenerator<FeedEvent, void, undefined>;
 }
 
 export interface WatchOptions {
-  /** Only these kinds, such as `edge`, `post`, `comment`, `profile`, `node`; else all. */
+  /** Only these kinds, such as `edge`, `post`, `comment`, `profile`, `node`; by default all. */
   kinds?: Iterable<string>;
-  /** Edges of these graphs only; without kinds: edges alone. */
+  /** Only edges of these graphs. Without `kinds` only edges come. */
   graphs?: Iterable<string>;
-  /** Only what is about these: ends of an edge, what was made, who made it. */
+  /** Only changes about these nodes: as an end of an edge, as the object that changed, or as its author. */
   nodes?: Iterable<Int64>;
-  /** The `token` of a change, to go on after it. */
+  /** The `token` of a change to resume after. */
   after?: string | null;
   signal?: AbortSignal;
   onConnection?: (connected: boolean, error: KithError | null) => void;
 }
 
-/** What is so after a change: `kind` says which fields there are. New kinds and fields may come. */
+/** A change: `kind` says which fields it has. Later versions may add kinds and fields. */
 export interface Change {
   kind: string;
-  /** Watch from it on, and what follows comes. */
+  /** Pass it as `after` to get the changes that follow. */
   token: string;
   at: string;
   [field: string]: unknown;
 }
 
-/** Changes until `close()` or a `break`. A lost connection is taken up where it was. */
+/** Changes until `close()` or a `break`. After a lost connection the stream reconnects and resumes. */
 export class WatchStream implements AsyncIterable<Change> {
   private constructor();
   /** The token of the last change. */
@@ -142,29 +142,29 @@ export class WatchStream implements AsyncIterable<Change> {
   [Symbol.asyncIterator](): AsyncGenerator<Change, void, undefined>;
 }
 
-/** The service refused, or did not answer. `code` is what to switch on. */
+/** The service refused a request, or did not answer. Switch on `code`. */
 export class KithError extends Error {
   constructor(
     code: string,
     message: string,
     more?: { status?: number; details?: Record<string, unknown>; retryAfter?: number | null; cause?: unknown },
   );
-  /** One of the service's, or UNREACHABLE, TIMEOUT, NO_KEY, HTTP_<status>, INVALID_ANSWER, INVALID_ID. */
+  /** A code of the service, or UNREACHABLE, TIMEOUT, NO_KEY, HTTP_<status>, INVALID_ANSWER, INVALID_ID. */
   readonly code: string;
-  /** 0 where there is no answer. */
+  /** The HTTP status; 0 without an answer. */
   readonly status: number;
   readonly details: Record<string, unknown>;
   /** Seconds that the service asks to wait. */
   readonly retryAfter: number | null;
 }
 
-/** Whom `node` points to, in these states (normal if none is named). */
+/** The destinations of edges from `node`, in these states (normal by default). */
 export function out(graph: string, node: Int64, ...states: State[]): Program;
-/** Who points to `node`, in these states (normal if none is named). */
+/** The sources of edges to `node`, in these states (normal by default). */
 export function in_(graph: string, node: Int64, ...states: State[]): Program;
-/** Who is in all of them. */
+/** Ids in all of the sets. */
 export function intersect(...programs: Program[]): Program;
-/** Who is in any of them. */
+/** Ids in any of the sets. */
 export function union(...programs: Program[]): Program;
-/** Who is in the first and in none of the others. */
+/** Ids in the first set and in none of the others. */
 export function difference(...programs: Program[]): Program;

@@ -1,10 +1,10 @@
-/** Any number of items, as many a request as the service takes. */
+/** Splits any number of items into requests of the size that the service accepts. */
 
 import { unreadable } from "./errors.js";
 
 /**
- * The answers to all items, in their order. `items` may be any iterable, async too, and is read as it is sent. If a
- * request fails, those before it stay done; sending all again is safe.
+ * The answers to all items, in order. `items` may be any iterable, sync or async; it is read while requests are sent.
+ * If a request fails, the requests before it remain done. Sending all items again is safe.
  */
 export async function askInBatches(items, size, ask) {
   const answers = [];
@@ -16,7 +16,7 @@ export async function askInBatches(items, size, ask) {
   return answers;
 }
 
-/** The same for writes, which answer how many changed something, and the token of the last. */
+/** The same for writes: returns how many items changed something, and the token of the last request. */
 export async function writeInBatches(items, size, write) {
   const whole = { applied: 0, token: null };
   for await (const batch of batchesOf(items, size)) {

@@ -1,14 +1,14 @@
-/** From a row of `OPERATIONS` and the arguments of its method to a request. Nothing is sent here. */
+/** Builds requests from a row of `OPERATIONS` and the arguments of its method. Sends nothing. */
 
 import { headerValue } from "./credential.js";
 import { KithError } from "./errors.js";
 
-/** What may be said of any call, beside what its operation takes. */
+/** Options that every call accepts. */
 const OF_CALLS = ["signal", "timeoutMs", "deadlineMs"];
 const OF_UPLOADS = [...OF_CALLS, "onProgress"];
 const KEY_BYTES = 16;
 
-/** An id as requests have it. Numbers beyond 2**53 have lost digits before anyone can look, and are refused. */
+/** An id as a string. Numbers beyond 2**53 are refused: they have lost digits already. */
 export function checkedId(id, name) {
   const text = typeof id === "number" && !Number.isSafeInteger(id) ? "" : String(id);
   if (!/^\d{1,19}$/.test(text)) {
@@ -17,21 +17,21 @@ export function checkedId(id, name) {
   return text;
 }
 
-/** The items as they came. One string is refused, as it would be taken for its letters. */
+/** The items unchanged. A single string is refused, because it would be iterated by letters. */
 export function several(items, name) {
   if (typeof items !== "object" || items === null) throw new TypeError(`\`${name}\` must be a list, even of one`);
   return items;
 }
 
-/** How many arguments a method has before its options. */
+/** The number of arguments before the options. */
 export function arityOf({ path, takes = [] }) {
   return path.split(/[{<]/).length - 1 + takes.length;
 }
 
 /**
- * The request of one call: `given` are its arguments, `options` the last of them.
+ * The request of one call. `given`: its arguments; `options`: its last argument.
  *
- * An option that the operation does not take is a TypeError: a misspelt `visibility` must not make a post public.
+ * An unknown option is a TypeError, so that a misspelt `visibility` cannot make a post public.
  */
 export function requestOf(name, operation, given, options = {}) {
   const { verb, path, takes = [], fields = [], query = [], headers = {}, form = false } = operation;
@@ -61,7 +61,7 @@ export function requestOf(name, operation, given, options = {}) {
   };
 }
 
-/** JSON with ids of any kind. Numbers that have lost digits are refused, as in paths. */
+/** JSON in which ids may be numbers, bigints or strings. Numbers beyond 2**53 are refused, as in paths. */
 function encoded(body) {
   return JSON.stringify(body, (name, value) => {
     return typeof value === "bigint" ? String(value) : checkedDigits(value, name);
@@ -87,14 +87,14 @@ export function queryOf(names, options) {
 function headersOf(names, options) {
   const headers = {};
   for (const [option, header] of Object.entries(names)) {
-    // A key of our own makes what we send again after a lost answer one creation.
+    // With this key a retry after a lost answer does not create a second object.
     const value = options[option] ?? (option === "key" ? newKey() : null);
     if (value !== null) headers[header] = headerValue(value, option);
   }
   return headers;
 }
 
-/** `crypto.randomUUID` would be shorter, but pages have it over HTTPS only. */
+/** A random id. `crypto.randomUUID` would be shorter, but browsers offer it over HTTPS only. */
 function newKey() {
   const bytes = crypto.getRandomValues(new Uint8Array(KEY_BYTES));
   return Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");

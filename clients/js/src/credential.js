@@ -1,10 +1,10 @@
 import { KithError } from "./errors.js";
 
 /**
- * The key of a client: a server key or user token, or a function that gets one.
+ * The key of a client: a server key, a user token, or a function that returns one.
  *
- * A function is asked at the first call, and again when the service refuses what it gave: once for all calls that were
- * refused meanwhile. So a page that slept through the night goes on.
+ * The function is called at the first request, and again when the service refuses the key: once for all requests that
+ * were refused meanwhile. So a page that slept overnight continues with a fresh token.
  */
 export class Credential {
   #source;
@@ -16,12 +16,12 @@ export class Credential {
     this.#key = typeof source === "function" || source == null ? null : headerValue(source, "key");
   }
 
-  /** The key to send; null: none. */
+  /** The key to send; null: send none. */
   async current() {
     return this.#key === null ? this.#ask() : this.#key;
   }
 
-  /** Whether there is another key than this one, which was refused. */
+  /** Asks for a new key after `refused` was refused; whether there is another one to try. */
   async renewed(refused) {
     if (this.#key === refused) await this.#ask();
     return this.#key !== refused;
@@ -42,7 +42,7 @@ function failed(cause) {
   throw new KithError("NO_KEY", "`key` failed; see `cause`", { cause });
 }
 
-/** The value, where a header can carry it. The error does not quote it: it may be a secret. */
+/** The key if it fits into a header; throws otherwise. The error does not quote it, since it is a secret. */
 export function headerValue(value, name) {
   if (typeof value !== "string" || !/^[\x21-\x7e]+$/.test(value)) {
     throw new TypeError(`\`${name}\` must be printable ASCII without spaces, and not empty`);

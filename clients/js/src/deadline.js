@@ -1,11 +1,12 @@
-/** Limits of time for what can be aborted, and waiting that ends with them. */
+/** Timeouts for abortable calls, and waits that end with them. */
 
 const TIMER_MAX_MS = 2 ** 31 - 1; // beyond, timers fire at once
 
 /**
- * A signal that aborts with `outer`, or with the error that `late` makes, so many milliseconds after the last `touch`.
+ * A signal that aborts with `outer`, or, so many milliseconds after the last `touch`, with the error that `late` makes.
  *
- * `end` it in any case: it lets go of `outer`, which may live as long as the page (`AbortSignal.any` leaks in Node 20).
+ * Always call `end`: it removes the listener on `outer`, which may live as long as the page. (`AbortSignal.any` leaks
+ * in Node 20.)
  */
 export function limited(outer, ms = Infinity, late = undefined) {
   const inner = new AbortController();
@@ -25,7 +26,7 @@ export function limited(outer, ms = Infinity, late = undefined) {
   return { signal: inner.signal, touch, end, abort: (reason) => inner.abort(reason) };
 }
 
-/** What `promise` comes to, unless the signal is aborted before. */
+/** The result of `promise`; rejects if the signal is aborted first. */
 export async function unlessAborted(signal, promise) {
   let stop;
   const aborted = new Promise((_, reject) => {
@@ -40,7 +41,7 @@ export async function unlessAborted(signal, promise) {
   }
 }
 
-/** Let this time pass; rejects with the reason of the signal where it is aborted. */
+/** Waits so many milliseconds; rejects with the signal's reason if it is aborted. */
 export async function pause(ms, signal) {
   let timer;
   const passed = new Promise((resolve) => (timer = setTimeout(resolve, ms)));

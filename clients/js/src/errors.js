@@ -1,15 +1,15 @@
 /**
- * What a call throws: a `KithError`, or, where its own signal was aborted, the reason of that signal.
+ * The error of a call. A call throws a `KithError`, or the reason of its own `signal` if that was aborted.
  *
- * `code` is what to switch on. The service's own are in its documentation; the client adds
+ * Switch on `code`. The service documents its codes; the client adds these:
  *
- *   UNREACHABLE       no answer came, in all tries (`cause`: of the last one). A write may have happened all the same
- *   TIMEOUT           no answer came in time; likewise
- *   NO_KEY            `key` failed (`cause`)
- *   HTTP_<status>     the answer is of something in front of the service
- *   INVALID_ANSWER    a success that does not say what the service promises
+ *   UNREACHABLE       no try got an answer (`cause`: of the last try). A write may have happened nevertheless
+ *   TIMEOUT           no answer came in time. A write may have happened nevertheless
+ *   NO_KEY            the `key` function failed (`cause`)
+ *   HTTP_<status>     a proxy in front of the service answered
+ *   INVALID_ANSWER    a success whose body is not what the service promises
  *
- * `status` is 0 where there is no answer. `retryAfter`: seconds that the service asks to wait. No error holds the key.
+ * `status` is 0 without an answer. `retryAfter`: seconds that the service asks to wait. No error contains the key.
  */
 export class KithError extends Error {
   constructor(code, message, { status = 0, details = {}, retryAfter = null, cause } = {}) {
@@ -22,7 +22,7 @@ export class KithError extends Error {
   }
 }
 
-/** The error that an answer stands for, which is no success. */
+/** The error for an answer that is not a success. */
 export function refusalOf(status, headers, text) {
   const retryAfter = secondsIn(headers.get("Retry-After"));
   const { code, message, details } = parsed(text)?.error ?? {};
@@ -41,7 +41,7 @@ export function unreachable(url, cause) {
   return new KithError("UNREACHABLE", `no answer from ${url} (${reasonOf(cause)}); is the server running?`, { cause });
 }
 
-/** Retry-After in seconds. Its other form, a date, is left to the back-off: a device's clock may be wrong by a day. */
+/** Retry-After in seconds. A date is ignored, since a device's clock may be wrong by a day; the back-off applies. */
 function secondsIn(header) {
   return header !== null && /^\d+(\.\d+)?$/.test(header) ? Number(header) : null;
 }
@@ -54,7 +54,7 @@ function parsed(text) {
   }
 }
 
-/** Node says why a `fetch` failed in the cause of its error; browsers tell no reason. */
+/** Why a `fetch` failed: Node reports it as the cause of the error; browsers give no reason. */
 function reasonOf(error) {
   return error?.cause?.code ?? error?.cause?.message ?? error?.message ?? String(error);
 }

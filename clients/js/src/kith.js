@@ -1,4 +1,4 @@
-/** The client: a method for every operation of the API, and whom they act for. */
+/** The client: a method for every operation of the API, acting for a user. */
 
 import { askInBatches, writeInBatches } from "./batches.js";
 import { arityOf, checkedId, requestOf, several } from "./calls.js";
@@ -10,16 +10,17 @@ import { Session } from "./session.js";
 import { FeedStream, WatchStream } from "./stream.js";
 import { UPLOAD_SILENCE_MS, uploader } from "./upload.js";
 
-/** Limits of one try and of a call with all its tries. */
+/** The timeout of one try, and of a call with all its retries. */
 const TIMEOUT_MS = 10_000;
 const DEADLINE_MS = 30_000;
-/** In place of a user: the back office of the app, which sees all. */
+/** Used in place of a user: the back office of the app, which sees everything. */
 const SYSTEM = "system";
 
 /**
- * A client of one Kith service. `key`: a server key, a user's token, or a function that gets one.
+ * A client of one Kith service. `key`: a server key, a user token, or a function that returns one.
  *
- * A server key acts for `user`, or, through a view, for whom `asUser` names; without a user it sees what a visitor may.
+ * With a server key, calls act for `user`, or for the user of the view that `asUser` returns. Without a user they see
+ * what a logged-out visitor sees.
  */
 export class Kith {
   #session;
@@ -41,7 +42,7 @@ export class Kith {
     this.#session = new Session(shared, user == null ? null : checkedId(user, "user"), token);
   }
 
-  /** The newest read-your-writes token seen; sent with every call. Set it to hand one over. */
+  /** The newest read-your-writes token, sent with every call. Set it to take over the token of another client. */
   get token() {
     return this.#session.token;
   }
@@ -50,27 +51,27 @@ export class Kith {
     this.#session.token = token;
   }
 
-  /** A view that acts for `user`, with a token of its own, from here unless one is given. It costs nothing to make. */
+  /** A view of this client that acts for `user`. It starts with this token, or the given one. Views cost nothing. */
   asUser(user, { token = this.token } = {}) {
     return new Kith(new Session(this.#session.shared, checkedId(user, "user"), token));
   }
 
-  /** A view that acts for the back office of the app: it sees all there is. */
+  /** A view of this client that acts for the back office of the app: it sees everything. */
   asSystem({ token = this.token } = {}) {
     return new Kith(new Session(this.#session.shared, SYSTEM, token));
   }
 
-  /** What changes in the acting user's feed, as it happens. See `FeedStream`. */
+  /** The changes of the acting user's feed, as they happen. See `FeedStream`. */
   feedStream(options) {
     return new FeedStream(this.#session, options);
   }
 
-  /** Every change of chosen kinds, graphs and nodes, in order, each once. Takes a server key. See `WatchStream`. */
+  /** Every change of the chosen kinds, graphs and nodes, in order, each once. Needs a server key. See `WatchStream`. */
   watch(options) {
     return new WatchStream(this.#session, options);
   }
 
-  /** The whole address of a picture or video, of which the service may answer the path only. */
+  /** The full URL of a picture or video. The service may return only its path. */
   fileUrl(path) {
     return new URL(path, `${this.#session.shared.url}/`).href;
   }
@@ -80,7 +81,7 @@ export class Kith {
     return operation.only ? answer[operation.only] : answer;
   }
 
-  /** For what takes many: the items are the last argument. */
+  /** Batched calls: the items are the last argument. */
   async #askMany(name, operation, given, options) {
     const items = several(given.at(-1), operation.takes.at(-1));
     const inBatches = operation.only ? askInBatches : writeInBatches;
@@ -119,7 +120,7 @@ export class Kith {
   }
 }
 
-/** The error does not quote the URL: a wrong one may hold a password. */
+/** Checks the URL. The error does not quote it, since it may contain a password. */
 function checkedUrl(url) {
   let parsed;
   try {

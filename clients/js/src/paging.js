@@ -1,18 +1,18 @@
-/** A list that is longer than a page. */
+/** Lists of several pages. */
 
 import { unreadable } from "./errors.js";
 
 /**
  * A whole list: `for await (const item of listing)` walks its items, `listing.pages()` its pages.
  *
- * Pages are fetched as the loop goes; each loop begins anew. Stop with `break`.
+ * Pages are fetched as the loop needs them. Each new loop starts at the beginning. Stop with `break`.
  */
 export class Listing {
   #fetch;
   #items;
   #cursor;
 
-  /** `fetch` gets the page at a cursor, `items` names the field with its items, `cursor` is where to begin. */
+  /** `fetch`: gets the page at a cursor. `items`: the field with the items. `cursor`: where to begin. */
   constructor(fetch, items, cursor) {
     this.#fetch = fetch;
     this.#items = items;
@@ -30,7 +30,7 @@ export class Listing {
       yield page;
       const { nextCursor, hasMore } = page.pagination;
       if (!hasMore || nextCursor === null) return;
-      // The loop ends with the list: each page must move on.
+      // So that the loop ends, each page must have another cursor.
       if (nextCursor === cursor) throw unreadable("the next page of a list has the same cursor as this one");
       cursor = nextCursor;
     }

@@ -1,32 +1,32 @@
 /**
- * Set programs over lists of edges, which the service computes (`select`, `selectCount`):
+ * Set programs over lists of edges. The service computes them (`select`, `selectCount`):
  *
- *   intersect(out("follows", "1"), in_("follows", "2"))     whom 1 follows and who follows 2
+ *   intersect(out("follows", "1"), in_("follows", "2"))     users whom 1 follows and who follow 2
  */
 
 import { checkedId } from "./calls.js";
 
-/** Whom `node` points to, in these states (normal if none is named). */
+/** The destinations of edges from `node`, in these states (normal by default). */
 export function out(graph, node, ...states) {
   return listOf(graph, node, "out", states);
 }
 
-/** Who points to `node`, in these states (normal if none is named). */
+/** The sources of edges to `node`, in these states (normal by default). */
 export function in_(graph, node, ...states) {
   return listOf(graph, node, "in", states);
 }
 
-/** Who is in all of them. */
+/** Ids in all of the sets. */
 export function intersect(...programs) {
   return { intersect: programs };
 }
 
-/** Who is in any of them. */
+/** Ids in any of the sets. */
 export function union(...programs) {
   return { union: programs };
 }
 
-/** Who is in the first and in none of the others. */
+/** Ids in the first set and in none of the others. */
 export function difference(...programs) {
   return { difference: programs };
 }

@@ -1,12 +1,12 @@
-/** When to try again, and how long to wait before it. */
+/** Decides whether to retry, and how long to wait before. */
 
 export const RETRY = { tries: 4, baseMs: 200, capMs: 5_000 };
 const DOUBLINGS_MAX = 30; // keeps the back-off finite, however many tries are asked for
 
 const AGAIN = new Set([429, 503]);
-/** The one 503 that says that nothing was done. */
+/** The only 503 code that guarantees that nothing was done. */
 const NOT_STARTED = "OVERLOADED";
-/** Failures of Node's and Deno's `fetch` before anything was sent. Browsers do not tell. */
+/** Failures of `fetch` in Node and Deno before anything was sent. Browsers do not report them. */
 const NOT_SENT = new Set(["ECONNREFUSED", "ENOTFOUND", "EAI_AGAIN", "UND_ERR_CONNECT_TIMEOUT"]);
 
 export function checkedRetry(given = {}) {
@@ -17,21 +17,21 @@ export function checkedRetry(given = {}) {
   return retry;
 }
 
-/** Whether another try may end better: the service said "not now", or there was no answer. */
+/** Whether a retry may succeed: the service answered "not now", or there was no answer. */
 export function mayPass(error) {
   return AGAIN.has(error.status) || error.code === "UNREACHABLE" || error.code === "TIMEOUT";
 }
 
-/** Whether a failed try did certainly nothing, so that even what must not happen twice may be tried again. */
+/** Whether the failed try certainly changed nothing, so that even a write that must not happen twice may be retried. */
 export function wasNotStarted(error) {
   return error.status === 429 || error.code === NOT_STARTED || NOT_SENT.has(error.cause?.cause?.code);
 }
 
 /**
- * Milliseconds to wait after so many failures, null: give up.
+ * Milliseconds to wait after so many failures; null: give up.
  *
- * Exponential with full jitter, so that clients that failed together do not come back together; and at least what
- * the service asks for. If that is more than the cap, whether to wait so long is the caller's decision.
+ * Exponential back-off with full jitter, so that clients that failed together do not return together, and at least the
+ * time that the service asks for. If that exceeds the cap, it gives up and leaves the decision to the caller.
  */
 export function waitMs(failures, error, { tries, baseMs, capMs }, random) {
   const askedMs = (error.retryAfter ?? 0) * 1000;

@@ -1,4 +1,4 @@
-/** Whom a client acts for, the newest token it has seen, and how a request becomes an answer: tries, limits, keys. */
+/** A client's acting user and newest token, and how a request is sent: keys, timeouts, retries. */
 
 import { headerValue } from "./credential.js";
 import { limited, pause, unlessAborted } from "./deadline.js";
@@ -12,7 +12,7 @@ const USER_HEADER = "X-Kith-User";
 export class Session {
   #token = null;
 
-  /** `shared`: url, credential, retry, timeoutMs, deadlineMs, fetch and random of a client and its views. */
+  /** `shared`: url, credential, retry, timeoutMs, deadlineMs, fetch and random, which a client and its views share. */
   constructor(shared, acting, token) {
     this.shared = shared;
     this.acting = acting;
@@ -27,7 +27,7 @@ export class Session {
     this.#token = token == null ? null : headerValue(token, "token");
   }
 
-  /** The answer to a request, after the tries that are of use. `send`: how to send it, unless as JSON. */
+  /** The answer to a request, with retries. `send`: how to send it; as JSON by default. */
   call(request, options = {}, send = sendJson) {
     const { timeoutMs = this.shared.timeoutMs, deadlineMs = this.shared.deadlineMs } = options;
     const until = performance.now() + deadlineMs;
@@ -36,7 +36,7 @@ export class Session {
     );
   }
 
-  /** The response to a GET whose body has no end. The caller tries again, and aborts `signal` when it is done. */
+  /** The response to a GET with an endless body. The caller retries, and aborts `signal` at the end. */
   open(path, headers, signal) {
     const { fetch, url, timeoutMs } = this.shared;
     return this.within(timeoutMs, signal, async (limit) => {
@@ -47,7 +47,7 @@ export class Session {
     });
   }
 
-  /** What `ask(limit)` comes to; TIMEOUT where that takes so many milliseconds. */
+  /** The result of `ask(limit)`; a TIMEOUT error after so many milliseconds. */
   async within(ms, signal, ask) {
     const limit = limited(signal, ms, () => late("an answer", ms));
     try {
@@ -57,7 +57,7 @@ export class Session {
     }
   }
 
-  /** What the network answers; its failures as errors of ours. */
+  /** Sends a request; network failures become a KithError. */
   async reached(answer, signal) {
     try {
       return await unlessAborted(signal, answer);
@@ -98,7 +98,7 @@ export class Session {
     });
   }
 
-  /** What `send` gets with the key, or with a new one where the service refuses it: 401 says that nothing was done. */
+  /** The result of `send` with the key; after a 401, which guarantees that nothing was done, with a new key. */
   async #sent(signal, send) {
     const { credential } = this.shared;
     for (let renewals = 0; ; renewals++) {
@@ -113,7 +113,7 @@ export class Session {
     }
   }
 
-  /** Keep the token of an answer, which covers those `sent` with its request, beside others that came meanwhile. */
+  /** Adds the token of an answer. It replaces the tokens `sent` with its request; newer ones are kept. */
   #carry(token, sent) {
     const [seen, covered] = [this.#token, sent].map((tokens) => tokens?.split(".") ?? []);
     this.token = [...seen.filter((one) => !covered.includes(one)), token].slice(-TOKENS_MAX).join(".");

@@ -1,11 +1,11 @@
 /**
- * Server-Sent Events, read as the HTML standard says (section 9.2.6): lines end with LF, CR or CRLF, wherever the
- * chunks are cut; a byte order mark is passed over; an event that was cut off by the end is dropped.
+ * A parser of Server-Sent Events (HTML standard, section 9.2.6). Lines end with LF, CR or CRLF, even across chunks. A
+ * byte order mark is skipped. An event that is cut off at the end is dropped.
  */
 export class EventParser {
-  /** The id of the last whole event: where to resume. Heartbeats without data move it, too. */
+  /** The id of the last complete event, to resume from. Heartbeats without data set it, too. */
   lastEventId;
-  /** How long the service wants its clients to wait before they come back. */
+  /** Milliseconds that the service wants clients to wait before they reconnect. */
   retryMs;
 
   #decoder = new TextDecoder(); // passes over a byte order mark, and keeps half a character for the next chunk
@@ -20,7 +20,7 @@ export class EventParser {
     this.retryMs = retryMs;
   }
 
-  /** The events, {type, data}, that these bytes complete. */
+  /** Yields the events, {type, data}, that these bytes complete. */
   *read(chunk) {
     let text = this.#decoder.decode(chunk, { stream: true });
     if (this.#afterCr && text.startsWith("\n")) text = text.slice(1);

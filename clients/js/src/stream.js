@@ -1,4 +1,4 @@
-/** The feed, or all that changes, as it happens: events over any number of connections, each event once. */
+/** Streams of the feed and of all changes: each event once, over any number of connections. */
 
 import { checkedId, queryOf, several } from "./calls.js";
 import { limited, pause } from "./deadline.js";
@@ -6,24 +6,24 @@ import { KithError, unreadable } from "./errors.js";
 import { mayPass, waitMs } from "./retry.js";
 import { EventParser } from "./sse.js";
 
-/** The service says something every 15 s; without a word for so long the connection counts as lost. */
+/** The service sends at least a heartbeat every 15 s. After so long without one the connection counts as lost. */
 const SILENCE_MS = 60_000;
 const RETRY_MS = 2_000;
-/** The longest pause before a stream that was open is taken up again. It is never given up: phones sleep for hours. */
+/** The longest pause before a stream that was open reconnects. It never gives up: phones sleep for hours. */
 const PAUSE_MAX_MS = 30_000;
-/** What a proxy says while the service behind it starts again. */
+/** Statuses of a proxy while the service behind it restarts. */
 const RESTARTING = new Set([502, 504]);
-/** Notifications that a stream remembers, so that it tells each once. */
+/** Ids of notifications that a stream remembers, so that it yields each once. */
 const NOTICES_MAX = 1_000;
-/** Events of a newer service are passed over. */
+/** Unknown events, from a newer service, are skipped. */
 const KNOWN = new Set(["new_post", "post_updated", "engagement_update", "post_removed", "notification", "unread", "reset"]);
 
 /**
- * `for await (const event of stream)` until `close()` or a `break`, which both end the connection.
+ * Iterate with `for await (const event of stream)`. `close()` or a `break` ends the connection.
  *
- * A lost connection is taken up where it was; `onConnection` is told of both. It throws where coming back is of no use
- * (a KithError: the user may not read, or the service was never reached), and the reason of `signal` when that is
- * aborted.
+ * After a lost connection the stream reconnects and resumes; `onConnection` is called for both. It throws a KithError
+ * if reconnecting cannot help (the user may not read, or the service was never reached), and the reason of `signal` if
+ * that is aborted.
  */
 class EventStream {
   #session;
@@ -34,7 +34,7 @@ class EventStream {
   #closed = false;
   #lastEventId;
 
-  /** `known`: the types of events that are told. */
+  /** `known`: the types of events to yield. */
   constructor(session, path, known, { after = null, signal, onConnection }) {
     this.#session = session;
     this.#options = { signal, onConnection };
@@ -43,12 +43,12 @@ class EventStream {
     this.#lastEventId = after;
   }
 
-  /** Where a new stream goes on after this one: its `after`. */
+  /** The `after` with which a new stream continues after this one. */
   get lastEventId() {
     return this.#lastEventId;
   }
 
-  /** End it; the loop over it ends as if there was nothing more to tell. */
+  /** Closes the stream. The loop over it ends without an error. */
   close() {
     this.#closed = true;
     this.#limit?.abort(new KithError("CLOSED", "the stream was closed"));
@@ -72,7 +72,7 @@ class EventStream {
     }
   }
 
-  /** The events of one connection. Returns why it ended, null: the service ended it. */
+  /** Yields the events of one connection. Returns the error that ended it; null: the service closed it. */
   async *#events(signal, state) {
     const headers = this.#lastEventId === null ? {} : { "Last-Event-ID": this.#lastEventId };
     try {
@@ -101,7 +101,7 @@ class EventStream {
     }
   }
 
-  /** How long to wait before coming back; throws the error where that is of no use. */
+  /** Milliseconds to wait before reconnecting; throws the error if that cannot help. */
   #pauseMs(error, state) {
     if (error === null) return state.retryMs;
     const { retry, random } = this.#session.shared;
@@ -114,7 +114,7 @@ class EventStream {
   }
 }
 
-/** What changes in the acting user's feed. */
+/** The changes of the acting user's feed. */
 export class FeedStream extends EventStream {
   #noticed = new Set();
 
@@ -127,7 +127,7 @@ export class FeedStream extends EventStream {
     return told.type === "notification" && !this.#isNew(told.notificationId) ? null : told;
   }
 
-  /** Whether a notification was not told yet. A mention of many is told in parts, so it may come on each connection. */
+  /** Whether a notification is new. A mention of many users is sent in parts, so it may repeat on each connection. */
   #isNew(id) {
     if (this.#noticed.has(id)) return false;
     this.#noticed.add(id);
@@ -136,7 +136,7 @@ export class FeedStream extends EventStream {
   }
 }
 
-/** Every change of what is asked for. Its `lastEventId` is the token of the last one. */
+/** Every change of the chosen kinds, graphs and nodes. `lastEventId` is the token of the last change. */
 export class WatchStream extends EventStream {
   constructor(session, { kinds, graphs, nodes, ...options } = {}) {
     const asked = { kinds: joined(kinds, "kinds"), graphs: joined(graphs, "graphs"), nodes: listed(nodes, "nodes") };

@@ -1,29 +1,29 @@
 /**
- * Sends a file as multipart/form-data, and tells how far it is.
+ * Sends a file as multipart/form-data, and reports progress.
  *
- * The form is one Blob of parts: a file of the disk or of a picker is read as it is sent, never held in memory whole.
- * Its name is not sent. Only XMLHttpRequest tells a browser what has gone out; elsewhere a stream that is counted does.
- * A service worker has neither (browsers stream requests over HTTP/2 alone, if at all), and tells no progress.
+ * The form is one Blob of parts, so a file on disk is read while it is sent and never held in memory as a whole. The
+ * file's name is not sent. In browsers only XMLHttpRequest reports upload progress; elsewhere a counted stream does. A
+ * service worker has neither (browsers stream request bodies over HTTP/2 only, if at all), so it reports no progress.
  */
 
-/** Without progress for so long, an upload counts as lost. The service decodes a picture before it answers. */
+/** After so long without progress an upload counts as lost. Decoding a picture takes the service some seconds of it. */
 export const UPLOAD_SILENCE_MS = 130_000;
 const BOUNDARY_BYTES = 12;
 const BODILESS = new Set([204, 205, 304]);
 
-/** How to send this file (for `Session.call`); a TypeError where it is none. */
+/** A function for `Session.call` that sends this file; a TypeError if it is not a file. */
 export function uploader(file, altText = "", onProgress) {
   const { form, boundary } = formOf(file, altText);
   return (url, { method, headers }, limit, fetch) => {
-    const told = { method, headers: { ...headers, "Content-Type": `multipart/form-data; boundary=${boundary}` } };
+    const request = { method, headers: { ...headers, "Content-Type": `multipart/form-data; boundary=${boundary}` } };
     const progress = (loaded) => {
       limit.touch();
       onProgress?.({ loaded, total: form.size });
     };
     const { signal } = limit;
-    if (typeof XMLHttpRequest === "function") return overXhr(url, told, form, signal, progress);
-    if (typeof ServiceWorkerGlobalScope === "function") return fetch(url, { ...told, body: form, signal });
-    return fetch(url, { ...told, body: counted(form, progress), duplex: "half", signal });
+    if (typeof XMLHttpRequest === "function") return overXhr(url, request, form, signal, progress);
+    if (typeof ServiceWorkerGlobalScope === "function") return fetch(url, { ...request, body: form, signal });
+    return fetch(url, { ...request, body: counted(form, progress), duplex: "half", signal });
   };
 }
 
