@@ -152,7 +152,7 @@ class Watch:
             return await self._log.end()
         at = (self._tokens if user is None else self._user_tokens).read(token)
         if at is None:
-            raise BadToken("this token was not issued by this service; send back the last one that you were told")
+            raise BadToken("this token was not issued by this service; send the last one that you received")
         if not await self._log.reached(at):
             raise BadToken(
                 "this token is of another store, or of what was lost in a restore; export, and watch from there"

@@ -205,7 +205,7 @@ class Delivering:
         desk, webhook = self._desk, self._kept.webhook
         secret = desk.secrets.open(webhook)
         if secret is None:
-            return TryOutcome(None, "its secret was sealed by another store; delete this webhook, and make it anew")
+            return TryOutcome(None, "its secret was sealed by another store; delete this webhook, and create it again")
         name, body = delivery(webhook.id, changes, replayed=replayed)
         headers = {
             "Content-Type": "application/json",

@@ -86,7 +86,7 @@ class ClockWatch:
         else:
             if self.wrong or (self._doubted_ms is not None and abs(self._doubted_ms - ahead_ms) > JUMP_MS):
                 _log.info("this machine's clock is right again, and this process is replaced")
-                self.wrong = "this machine's clock was wrong, and this process may date what is to come: start it again"
+                self.wrong = "this machine's clock was wrong: this process may have issued future versions; restart it"
                 self._end()
             self._ahead_ms, self._doubted_ms = ahead_ms, None
         self._due_s = self._clock_s() + ASKED_S

@@ -109,7 +109,7 @@ class CassandraOwner:
             before = 0 if journal is None else journal.epoch
             if await self._rows.take_over(partition, before, before + 1):
                 return before + 1
-        raise StoreUnavailable(f"many want to be the owner of partition {partition} of the commands")
+        raise StoreUnavailable(f"many processes compete to own partition {partition} of the commands; try again")
 
     async def decide(self, partition: int, commands: Sequence[Command]) -> Sequence[Decided]:
         epoch = self._epochs.get(partition)

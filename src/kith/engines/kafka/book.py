@@ -109,7 +109,7 @@ class OpenBook:
         if offset % SNAPSHOT_RECORDS == SNAPSHOT_RECORDS - 1 and self._knows_all:
             await self._snapshot()
         if offset not in self._verdicts:  # this process was paused until a snapshot replaced the record
-            raise StoreUnavailable("it is not known what became of what was saved in Kafka; try again")
+            raise StoreUnavailable("the outcome of a save in Kafka is not known; try again")
         return self._verdicts[offset]
 
     async def save(self, save: Save) -> BookVerdict:

@@ -215,7 +215,7 @@ class Kafka:
             }
         )
 
-    # --- what is asked -------------------------------------------------------------------------------------
+    # --- the port ------------------------------------------------------------------------------------------
 
     async def append(self, topic: Topic, partition: int, value: bytes) -> int:
         (offset,) = await self.append_many(topic, [(partition, value)])
@@ -346,7 +346,7 @@ class _Producer:
                 appended.set_exception(KafkaException(error))
                 appended.exception()  # marks it as retrieved, as nobody may be waiting any more
             elif offset is None:  # sent twice, as the first acknowledgement was lost
-                appended.set_exception(StoreUnavailable("Kafka has it, and does not say where; try again"))
+                appended.set_exception(StoreUnavailable("Kafka has the record, but did not name its offset; try again"))
                 appended.exception()
             else:
                 appended.set_result(offset)

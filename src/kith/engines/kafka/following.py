@@ -83,7 +83,7 @@ class KafkaFollowing:
             except RuntimeError:  # the loop has ended
                 break
             except Exception:
-                _log.exception("what follows Kafka failed; it goes on", topic=self._name)
+                _log.exception("following a topic of Kafka failed; it continues", topic=self._name)
         consumer.close()
 
     async def _give(self, messages: Sequence[Any]) -> None:
@@ -99,7 +99,7 @@ class KafkaFollowing:
                 try:
                     await self._handle(at, wanted)
                 except Exception:
-                    _log.exception("what follows Kafka failed; it tries again", topic=self._name)
+                    _log.exception("handling records of Kafka failed; it is retried", topic=self._name)
                     await asyncio.sleep(_RETRY_S)
                 else:
                     if self._next.get(at) == wanted[0].offset:

@@ -122,7 +122,7 @@ class KafkaLog:
                 if any(place.offset > ends[at] for at, place in places.items()):
                     return False
             if time.monotonic() > until_s:
-                raise StoreUnavailable("the log is not read as far as your token stands for; try again")
+                raise StoreUnavailable("this process has not read the log up to your token yet; try again")
             await self._recent.grown(ANSWERED_S)
         return True
 
@@ -147,7 +147,7 @@ class KafkaLog:
             self._wished_in_s, self._wishes = now_s, 0
         self._wishes += 1
         if self._wishes > WISHES_A_SECOND:
-            raise Overloaded("very many timelines are wished for at once; try again in some seconds")
+            raise Overloaded("too many timelines are requested at once; try again in some seconds")
 
     async def lease(self, name: str, at: LogPosition) -> bool:
         await self.open()

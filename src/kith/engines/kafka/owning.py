@@ -159,7 +159,7 @@ class Owning:
         self._back_off_s = min(_BACK_OFF_S_MAX, 2 * self._back_off_s)
 
     def reached_store(self) -> None:
-        """Reset the time away to the shortest, as the store answered."""
+        """Reset the back-off to the shortest, as the store answered."""
         self._back_off_s = _BACK_OFF_S
 
     # --- for the tasks of partitions ------------------------------------------------------------------------
@@ -231,7 +231,7 @@ class _Partition:
             except KithError as error:
                 _log.warning("a partition of writes waits", partition=self._partition, error=error.message)
             except Exception:
-                _log.exception("a partition of writes failed; it is taken anew", partition=self._partition)
+                _log.exception("a partition of writes failed; it is taken again", partition=self._partition)
             finally:
                 self.is_ready = self.is_full = False
                 self._waiting, self._waiting_bytes = [], 0

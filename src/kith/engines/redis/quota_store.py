@@ -76,7 +76,7 @@ class RedisQuotas:
             named = sorted(keys)
             values = await ask_all(self._cluster, [("GET", key) for key in named])
         except (Unavailable, RedisError, RedisClusterException, OSError) as error:
-            _log.warning("nobody knows who is near a quota", error=str(error))
+            _log.warning("users near their quota cannot be listed", error=str(error))
             return []
         for key, value in zip(named, values, strict=True):
             if value is not None:  # it expired meanwhile
