@@ -89,7 +89,7 @@ def test_what_was_dated_while_nobody_could_be_asked_is_not_trusted_when_the_cloc
         machine.away, machine.ahead_ms = False, 0
         await machine.watch.look()
         assert machine.replaced == 1
-        assert "start it again" in machine.refusal()
+        assert "restart it" in machine.refusal()
 
     run(scene())
 
