@@ -147,7 +147,7 @@ def test_a_full_disk_only_warns_and_later_pages_are_kept(tmp_path: Path, monkeyp
     with structlog.testing.capture_logs() as logs:
         log.add(page(2))
         log.flush()
-    assert [entry["event"] for entry in logs] == ["what was served is not kept"]
+    assert [entry["event"] for entry in logs] == ["served pages could not be written, and are dropped"]
     monkeypatch.undo()
     log.add(page(3))
     log.flush()

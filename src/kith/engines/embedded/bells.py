@@ -86,9 +86,7 @@ class Doorbell:
             try:
                 fifo = self._heard[thread] = _Fifo(*_made(self._folder))
             except OSError as error:
-                _log.warning(
-                    "no FIFO can be made here; new events are looked for", folder=self._folder, error=str(error)
-                )
+                _log.warning("no FIFO can be made here; polling for new events", folder=self._folder, error=str(error))
                 yield FifoBell(None)
                 return
         bell = FifoBell(fifo)

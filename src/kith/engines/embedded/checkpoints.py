@@ -221,7 +221,7 @@ class Checkpoints:
                 if self.broken:
                     _log.error("the store could not be synced; this process must be replaced", error=str(error))
                     return
-                _log.warning("no checkpoint; tried again later", error=str(error))
+                _log.warning("a checkpoint failed; it will be retried", error=str(error))
                 self._uncovered.set()  # retry even if nothing more is committed: the pin keeps pages from being reused
                 self._closing.wait(_RETRY_S)
 

@@ -190,7 +190,7 @@ class CommitQueue:
                 try:
                     self._work_while_idle()
                 except Exception:
-                    _log.exception("what is looked after while nothing is written failed; it is tried again")
+                    _log.exception("idle work of the commit queue failed; it will be retried")
                 continue
             if job is None:
                 return
@@ -207,7 +207,7 @@ class CommitQueue:
 
         It is unknown whether the transaction was committed, so the jobs get StoreUnavailable.
         """
-        _log.exception("a commit failed where it must not; this process must be replaced")
+        _log.exception("a commit failed, and it is unknown whether it was stored; this process must be replaced")
         self.failed = True
         unknown = StoreUnavailable("it is not known whether this was written; repeat it on another instance")
         self._finish([(job, None, unknown) for job in jobs], sum(job.writes for job in jobs))

@@ -241,7 +241,7 @@ class EmbeddedInboxes:
             try:
                 self._commit(jobs)
             except Exception:
-                _log.exception("a commit of inboxes failed where it must not")
+                _log.exception("a commit of inboxes failed, and it is unknown whether it was stored")
                 for one in jobs:
                     _answer(one, None, StoreUnavailable("it is not known whether these rows were written; repeat it"))
             with self._lock:

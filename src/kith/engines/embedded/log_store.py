@@ -105,7 +105,7 @@ class EmbeddedLog:
         until_s = time.monotonic() + REACHED_S
         while not self.covers(await self.end(), position):  # wait until the standby has replayed it
             if time.monotonic() > until_s:
-                raise StandbyBehind("this standby has not come to what your token stands for; ask the primary")
+                raise StandbyBehind("this standby has not replayed the write of your token yet; ask the primary")
             await asyncio.sleep(_POLL_S)
         return True
 

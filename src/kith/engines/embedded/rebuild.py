@@ -56,9 +56,9 @@ def unfinished(environment: Environment) -> Iterator[str]:
     if log is not None:
         again = f"kith rebuild {environment.folder} --from {log.decode(errors='replace')}"
         yield (
-            f"{environment.folder} holds a part of what the log says that it is rebuilt from: wait for the rebuild, or "
-            f"run `{again}` again to finish it; where that log is lost, `kith rebuild {environment.folder} --as-is` "
-            "takes what was done so far for all there is"
+            f"{environment.folder} is being rebuilt from a log, and has a part of it so far: wait for the rebuild, or "
+            f"run `{again}` again to finish it; if that log is lost, `kith rebuild {environment.folder} --as-is` "
+            "accepts what was done so far as the whole store"
         )
 
 

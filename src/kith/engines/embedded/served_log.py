@@ -67,7 +67,7 @@ class ServedFiles:
             self._write(rows)
         except OSError as error:
             self._file = None
-            _log.warning("what was served is not kept", error=str(error), bytes=len(rows))
+            _log.warning("served pages could not be written, and are dropped", error=str(error), bytes=len(rows))
 
     def _write(self, rows: bytes) -> None:
         if self._file is None or self._file_bytes + len(rows) > self._file_max:

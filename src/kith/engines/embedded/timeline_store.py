@@ -336,7 +336,7 @@ def _opened(path: Path, slots: int) -> RingFile:
     except FileNotFoundError:
         pass
     except Unusable as error:
-        _log.warning("timelines are begun anew, and made again from outboxes as users return", reason=str(error))
+        _log.warning("timelines are dropped, and rebuilt from outboxes as users return", reason=str(error))
     else:
         return rings
     ring_file.create(path, slots)
