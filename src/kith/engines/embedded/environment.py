@@ -130,7 +130,7 @@ class Environment:
         self._graphs: dict[int, lmdb._Database] = {}
         self.graph_db = self._graphs.__getitem__
         """The database of a graph: its edges and lists (see `keys`)."""
-        # this transaction commits even if it changes nothing, so no acknowledged transaction has its number
+        # opening has a transaction of its own, so that its number differs from those of acknowledged ones
         with self._turns.taken(), self.lmdb.begin(write=True) as txn:
             older = self._older_format(txn, alone=alone)
             if alone and not payloads and any(txn.get(name) is None for name in _DATABASES):
