@@ -198,7 +198,7 @@ class EmbeddedLog:
     ) -> None:
         """Save a group's checkpoint and failures; see `log.store.Subscription.save`.
 
-        `owner`: Fenced if another subscription owns the group's events; None: whichever owns them.
+        `owner`: Fenced if any other subscription owns the group's events. None: do not check the owner.
         """
         rows = {
             f"{FAILURE}{group}/{self.sequence(position):020}": (
@@ -218,7 +218,10 @@ class EmbeddedLog:
         await self._commits.run(write)
 
     async def hand_over(self, group: str, old: bytes | None, new: bytes | None) -> None:
-        """Make `new` the owner of a group's events, or nobody (None), if `old` owns them; None: whoever owns them."""
+        """Make subscription `new` the owner of a group's events (None: no owner), if `old` owns them now.
+
+        `old` None: replace any owner.
+        """
 
         def write(batch: Transaction) -> None:
             if old is None or self.owner(batch.txn, group) == old:
