@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
-# cassandra.sh up|down [NODES=1]: Cassandra on 127.0.0.1, .2, .3, CQL at port ${KITH_CASSANDRA_PORT:-19042} of each.
-# Needs Java 11 or 17, and once Maven, which fetches the published artifacts of cassandra.pom.xml into cluster/lib.
-# KITH_CASSANDRA_DATACENTRES=2 puts the nodes by turns into dc1 and dc2.
-# Files of a node are in cluster/run/cassandra-PORT/N. `up` waits until each takes statements; `down` removes them. `start N`: a node that was killed, again.
-# Every test server has a keyspace of its own, each of whose tables keeps some of the heap: 640 MB were full after two runs of all suites.
+# cassandra.sh up|down [NODES=1]: runs Cassandra on 127.0.0.1, .2, .3, with CQL at port ${KITH_CASSANDRA_PORT:-19042} of each.
+# Needs Java 11 or 17, and, the first time, Maven, which fetches the published artifacts of cassandra.pom.xml into cluster/lib.
+# KITH_CASSANDRA_DATACENTRES=2 assigns the nodes to dc1 and dc2 in turn.
+# The files of a node are in cluster/run/cassandra-PORT/N. `up` waits until each node takes statements; `down` stops the nodes and
+# removes their files. `start N` restarts a node that was killed.
+# Heap: every test server has its own keyspace, and each table takes some heap. 640 MB were full after two runs of all suites.
 set -euo pipefail
 cd "$(dirname "$0")"
 . ./servers.sh
@@ -52,9 +53,10 @@ cdc_raw_directory: $here/cdc_raw
 Y
 }
 
-start() {  # NODE. Tables are in the commit log when they are made: writing them to their files as well would take most of a minute.
+# The schema is not flushed (flush_local_schema_changes): new tables are in the commit log, and flushing takes most of a minute.
+start() {  # NODE
   local here=$run/$1 unlocked=()
-  # As root it would pin its whole heap in memory.
+  # As root, Cassandra would lock its whole heap in memory; drop that capability.
   [ "$(id -u)" = 0 ] && command -v setpriv > /dev/null && unlocked=(setpriv --bounding-set -ipc_lock --inh-caps -ipc_lock)
   slack
   # shellcheck disable=SC2086
@@ -71,11 +73,13 @@ start() {  # NODE. Tables are in the commit log when they are made: writing them
     org.apache.cassandra.service.CassandraDaemon
 }
 
-slack() {  # of timers, for what this shell starts. A thread of Cassandra that is idle sleeps 10 us at a time for up to 10 ms: a third of a core at 300 statements/s.
+# Raise the timer slack of processes that this shell starts. An idle thread of Cassandra sleeps 10 us at a time for up to 10 ms, which
+# takes a third of a core at 300 statements/s.
+slack() {
   [ -w /proc/self/timerslack_ns ] && echo "$slack_ns" > /proc/self/timerslack_ns || true
 }
 
-opened() {  # what Cassandra 5 asks of Java 17's modules
+opened() {  # the module options that Cassandra 5 needs on Java 17
   local name
   for name in java.base/jdk.internal.misc java.management.rmi/com.sun.jmx.remote.internal.rmi java.rmi/sun.rmi.registry \
     java.rmi/sun.rmi.server java.sql/java.sql java.base/java.lang.ref jdk.unsupported/sun.misc \

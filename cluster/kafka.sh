@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# kafka.sh up|down [NODES=1]: Kafka on 127.0.0.1, for clients at port ${KITH_KAFKA_PORT:-19092} and those after it.
-# Needs Java 17, and once Maven, which fetches the published artifacts of kafka.pom.xml into cluster/lib.
-# Files of a broker are in cluster/run/kafka-PORT/N. `up` waits until each has started; `down` removes them. `start N`: a broker that was killed, again.
+# kafka.sh up|down [NODES=1]: runs Kafka on 127.0.0.1, for clients at port ${KITH_KAFKA_PORT:-19092} and the ports after it, one a broker.
+# Needs Java 17, and, the first time, Maven, which fetches the published artifacts of kafka.pom.xml into cluster/lib.
+# The files of a broker are in cluster/run/kafka-PORT/N. `up` waits until each broker has started; `down` stops them and removes their
+# files. `start N` restarts a broker that was killed.
 set -euo pipefail
 cd "$(dirname "$0")"
 . ./servers.sh
@@ -9,7 +10,7 @@ port=${KITH_KAFKA_PORT:-19092}
 heap=${KITH_KAFKA_HEAP:-384m}
 run=run/kafka-$port
 nodes=${2:-1}
-cluster_id=a2l0aC1jbHVzdGVyLWthZg  # 16 bytes, as Kafka writes them
+cluster_id=a2l0aC1jbHVzdGVyLWthZg  # 16 bytes in base64, as Kafka writes ids
 
 fetch() { fetched kafka; }
 
@@ -30,7 +31,7 @@ logger.ks.name = kafka.server
 logger.ks.level = INFO
 L
   for node in $(seq "$nodes"); do configure "$node"; done
-  for node in $(seq "$nodes"); do start "$node"; done  # none has to wait long for the others
+  for node in $(seq "$nodes"); do start "$node"; done  # start all before waiting for any: they need each other
   for node in $(seq "$nodes"); do until_ready "$node"; done
 }
 

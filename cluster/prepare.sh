@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
-# What the engines need on this machine: Java 17, Maven, Redis, Go once, and what the latter two fetch. Says what it cannot get.
+# Installs what the engines need on this machine: Java 17, Maven and Redis; then fetches the artifacts with Maven and builds the S3 server
+# with Go, which must be installed. Says what it cannot get.
 set -euo pipefail
 cd "$(dirname "$0")"
 . ./servers.sh
 PATH=$PATH:/usr/local/go/bin
 missing=()
-lacks() {  # PACKAGE PROGRAM...: of Debian; one of the programs is enough
+lacks() {  # PACKAGE PROGRAM...: note Debian's PACKAGE as missing, unless one of the programs exists
   local program
   for program in "${@:2}"; do command -v "$program" > /dev/null && return; done
   missing+=("$1")

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# redis.sh up|down: a Redis Cluster of three primaries and three replicas on 127.0.0.1, from port ${KITH_REDIS_PORT:-17001} on.
-# KITH_REDIS_BIND: another address, as in compose.yaml. Files of a node are in cluster/run/redis-PORT/ITS-PORT. `up` waits until every
-# node says that the cluster is whole; `down` removes them. `start ITS-PORT`: a node that was killed, again.
+# redis.sh up|down: runs a Redis Cluster of three primaries and three replicas on 127.0.0.1, from port ${KITH_REDIS_PORT:-17001} on.
+# KITH_REDIS_BIND: another address, as in compose.yaml. The files of a node are in cluster/run/redis-PORT/ITS-PORT. `up` waits until
+# every node reports cluster_state:ok; `down` stops the nodes and removes their files. `start ITS-PORT` restarts a node that was killed.
 set -euo pipefail
 cd "$(dirname "$0")"
 . ./servers.sh

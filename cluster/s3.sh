@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# s3.sh up|down: an S3 server (versitygw) on 127.0.0.1 at port ${KITH_S3_PORT:-19000}, with the bucket `kith`; its keys are those of
-# AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY. Needs Go once, which builds the server into cluster/lib (a minute or two).
-# Its files are in cluster/run/s3-PORT/1. `up` waits until it answers; `down` removes them.
+# s3.sh up|down: runs an S3 server (versitygw) on 127.0.0.1 at port ${KITH_S3_PORT:-19000}, with the bucket `kith`; its credentials are
+# AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY. The first time it needs Go, which builds the server into cluster/lib (a minute or two).
+# Its files are in cluster/run/s3-PORT/1. `up` waits until the server answers; `down` stops it and removes its files.
 set -euo pipefail
 cd "$(dirname "$0")"
 . ./servers.sh
@@ -21,7 +21,7 @@ fetch() {
 up() {
   fetch
   down
-  mkdir -p "$run/1/data/kith"  # a folder is a bucket
+  mkdir -p "$run/1/data/kith"  # each folder is a bucket
   ROOT_ACCESS_KEY=${AWS_ACCESS_KEY_ID:-kith} ROOT_SECRET_KEY=${AWS_SECRET_ACCESS_KEY:-kith-secret} \
     started 1 "$server" --port "127.0.0.1:$port" --quiet --health /health posix "$run/1/data"
   until_true 1 "The S3 server" listens

@@ -1,5 +1,5 @@
-# What the scripts of the engines share, which source it. Each sets `run`, the folder in which every server has one: with its `pid`, its
-# `log`, and its data, deleted with it.
+# Functions that the engines' scripts share and source. A script sets `run`; every server has a folder in it with its `pid`, its `log` and
+# its data. `down` deletes it.
 
 fail() {  # SENTENCE
   echo "$1" >&2
@@ -10,7 +10,7 @@ needs() {  # PROGRAM HOW-TO-GET-IT
   command -v "$1" > /dev/null || fail "no $1: install $2"
 }
 
-tried() {  # WHAT COMMAND...: up to three times, as a network may fail
+tried() {  # WHAT COMMAND...: run the command up to three times, because the network may fail
   local pause
   for pause in 10 30; do
     "${@:2}" && return
@@ -20,7 +20,7 @@ tried() {  # WHAT COMMAND...: up to three times, as a network may fail
   "${@:2}" || fail "$1 failed three times; its errors are above."
 }
 
-fetched() {  # ENGINE: the published artifacts of ENGINE.pom.xml, in lib/ENGINE
+fetched() {  # ENGINE: fetch the published artifacts of ENGINE.pom.xml into lib/ENGINE
   [ -d "lib/$1" ] && return
   needs mvn "Maven (Debian's maven), which fetches $1"
   rm -rf "lib/$1.part"
@@ -29,13 +29,13 @@ fetched() {  # ENGINE: the published artifacts of ENGINE.pom.xml, in lib/ENGINE
   mv "lib/$1.part" "lib/$1"
 }
 
-started() {  # NODE COMMAND...: a server in the background, with what it prints in its log
+started() {  # NODE COMMAND...: start a server in the background, with its output in its log
   local here=$run/$1
   "${@:2}" > "$here/log" 2>&1 < /dev/null &
   echo $! > "$here/pid"
 }
 
-until_true() {  # NODE ENGINE COMMAND...: until the command succeeds; fails where the server stops, or in 3 minutes
+until_true() {  # NODE ENGINE COMMAND...: wait until the command succeeds; fails if the server stops, or after 3 minutes
   local here=$run/$1
   for _ in $(seq 1800); do
     "${@:3}" > /dev/null 2>&1 && return
@@ -46,7 +46,7 @@ until_true() {  # NODE ENGINE COMMAND...: until the command succeeds; fails wher
   fail "$2's node $1 does not start; the end of its log is above."
 }
 
-down() {  # at once, as what they keep goes with them
+down() {  # kill -9: the servers' data is deleted anyway
   local pid
   for pid in "$run"/*/pid; do [ -f "$pid" ] && kill -9 "$(cat "$pid")" 2> /dev/null || true; done
   for pid in "$run"/*/pid; do
