@@ -1,7 +1,7 @@
-"""Settings, as one table: `kith.toml`, then `KITH_*` variables, then flags; the later wins.
+"""Settings as one table, read from `kith.toml`, then `KITH_*` variables, then flags; the later source wins.
 
-Each field of `Settings` is one setting; its type, default and meaning are what `kith settings` prints and
-what docs/operations.md lists (a test compares them).
+Each field of `Settings` is one setting. `kith settings` prints its default and meaning, and docs/operations.md lists
+them (a test compares the two).
 """
 
 from __future__ import annotations
@@ -28,20 +28,20 @@ PREFIX = "KITH_"
 _SECRET_CHARS_MIN = 32
 _KEY_CHARS_MIN = 20
 _ALIKE = 0.5
-"""How alike (0 to 1) a setting must be to a wrong name to be suggested for it."""
+"""Least similarity (0 to 1) of a setting to a wrong name for it to be suggested."""
 _NO_SETTING = re.compile(
-    r"serve_(settings|sources|supervisor|heartbeat)|(replay|primary)_key"  # of processes, of commands
+    r"serve_(settings|sources|supervisor|heartbeat)|(replay|primary)_key"  # between processes, and of commands
     r"|(data|test|fault|bench)_\w+"  # of tests
-    r"|(\w+_)?(service_(host|port\w*)|port_\d+_(tcp|udp|sctp)\w*)"  # what clusters tell of a service called kith
+    r"|(\w+_)?(service_(host|port\w*)|port_\d+_(tcp|udp|sctp)\w*)"  # set by Kubernetes for a service called kith
 )
 """Variables with our prefix that are no settings."""
 LEASES_OF_OTHERS = 20
-"""Leases of the log that webhooks leave to standbys, backups and rebuilds."""
+"""Leases of the log that are reserved for standbys, backups and rebuilds; webhooks may use the rest."""
 Positive = Annotated[int, Meta(ge=1)]
 NotNegative = Annotated[int, Meta(ge=0)]
 
 Origin = Annotated[str, Meta(pattern=r"^(\*|[a-z][a-z0-9+.-]*://[^/?#*\sA-Z]+)$")]
-"""As a browser sends it: scheme, host, port where it is not the usual one; no path, not even a `/`."""
+"""An origin as a browser sends it: scheme, host, and the port if it is not the default; no path, not even a `/`."""
 
 OwnGraph = Annotated[str, Meta(pattern=r"^[a-z][a-z0-9_]{0,31}$")]
 
@@ -54,9 +54,9 @@ _Contact = Annotated[str, Meta(pattern=r"^((mailto:|https://)[!-~]+)?$")]
 _PUSH_HOSTS = ("fcm.googleapis.com", "push.services.mozilla.com", "push.apple.com", "notify.windows.com")
 _WORKERS_MAX = 64
 _STORE_BYTES_MAX = 1 << 46
-"""Half of the addresses that a process has on the usual machines."""
+"""Half of the address space of a process on common machines."""
 READ_MEMORY_MB = 340
-"""What all tables of what was read take together when they are full; by what each says it holds at most."""
+"""Size in MB of all read caches of an API process when they are full: the sum of the bounds that each cache names."""
 
 
 def _doc(text: str) -> Meta:
@@ -64,7 +64,7 @@ def _doc(text: str) -> Meta:
 
 
 class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Everything that can be set. A bound that a request may exceed names the error that it then gets."""
+    """All settings. The meaning of a limit that a request may exceed names the error that the request gets."""
 
     data: Annotated[str, _doc("Folder of the embedded engine.")] = "kith-data"
     engine: Annotated[
@@ -389,24 +389,24 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def api_processes(self) -> int:
-        """How many API processes `workers` means on this machine."""
+        """Number of API processes on this machine: `workers`, or one per core."""
         cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
         return self.workers or min(_WORKERS_MAX, cores)
 
     @property
     def read_share(self) -> float:
-        """How much of what tables of what was read may hold an API process has room for; 1: all of it."""
+        """Factor for the bounds of an API process's read caches: `read_memory_mb` as a share of READ_MEMORY_MB."""
         return self.read_memory_mb / READ_MEMORY_MB
 
 
 SECRET = frozenset({"api_keys", "jwt_secret", "redis_password", "cassandra_password"})
-"""Never shown or logged."""
+"""Settings that are never shown or logged."""
 
 
 def load(flags: Mapping[str, Any] | None = None) -> Settings:
-    """The settings in force. `flags`: by name; None for one that was not given on the command line.
+    """The settings in force. `flags`: by name; None for a flag that was not given on the command line.
 
-    Errors: BadRequest names the source and the field of a value that cannot be used.
+    Errors: BadRequest, which names the source and the field of an invalid value.
     """
     sources = _by_source(flags)
     for source, values in sources.items():
@@ -415,12 +415,12 @@ def load(flags: Mapping[str, Any] | None = None) -> Settings:
 
 
 def sources_of(flags: Mapping[str, Any] | None = None) -> dict[str, str]:
-    """Where `load` takes each setting from that is not left at its default."""
+    """The source of each setting that is set somewhere, by name; settings at their defaults are missing."""
     return {name: source for source, values in _by_source(flags).items() for name in values}
 
 
 def _by_source(flags: Mapping[str, Any] | None) -> dict[str, dict[str, Any]]:
-    """What each source says; the later wins."""
+    """The values of each source, by name; the later source wins."""
     return {
         FILE: _from_file(Path(FILE)),
         f"the {PREFIX}* variables": _from_environment(os.environ),
@@ -429,7 +429,7 @@ def _by_source(flags: Mapping[str, Any] | None) -> dict[str, dict[str, Any]]:
 
 
 def _check(source: str, values: Mapping[str, Any]) -> None:
-    """Check each value of a source by itself; no setting depends on another."""
+    """Check each value of a source on its own, because no setting depends on another. Errors: BadRequest."""
     for name, value in values.items():
         if name not in Settings.__struct_fields__:
             if isinstance(value, dict):
@@ -462,7 +462,7 @@ def _check(source: str, values: Mapping[str, Any]) -> None:
 
 
 def _refusal(name: str, value: object, says: str) -> str:
-    """What is wrong with a value, and what it may be. `says`: msgspec's error."""
+    """Why a value is refused, and which values are allowed. `says`: msgspec's error."""
     hint = get_type_hints(Settings)[name]
     shown = "(not shown)" if name in SECRET else repr(value)
     if get_origin(hint) is Literal:
@@ -477,7 +477,7 @@ def _refusal(name: str, value: object, says: str) -> str:
 
 
 def _unknown(shown: str, name: str, prefix: str = "") -> BadRequest:
-    """The error for a name that is no setting. `prefix`: of variables."""
+    """The error for a name that is no setting, with the most similar setting. `prefix`: of variables."""
     likely = difflib.get_close_matches(name.lower(), Settings.__struct_fields__, 1, _ALIKE)
     meant = [prefix + (setting.upper() if prefix else setting) + " is; " for setting in likely]
     return BadRequest(f"{shown} is no setting; {''.join(meant)}`kith settings` lists them")
