@@ -69,39 +69,41 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     data: Annotated[str, _doc("Folder of the embedded engine.")] = "kith-data"
     engine: Annotated[
         Literal["folder", "cluster"],
-        _doc("folder: all in `data`, on this machine. cluster: on Cassandra, Kafka and Redis, see docs/cluster.md."),
+        _doc(
+            "folder: all data in `data`, on this machine. cluster: on Cassandra, Kafka and Redis, see docs/cluster.md."
+        ),
     ] = "folder"
     cassandra: Annotated[str, _doc("Nodes of Cassandra, for `engine = cluster`: HOST:PORT,HOST:PORT.")] = ""
     cassandra_keyspace: Annotated[
         str,
         Meta(pattern=r"^[a-z][a-z0-9_]{0,40}$"),
-        _doc("Keyspace in Cassandra; names of Kafka topics and Redis keys begin with it too."),
+        _doc("Keyspace in Cassandra; also the prefix of Kafka topics and Redis keys."),
     ] = "kith"
     cassandra_datacentre: Annotated[
-        str, _doc("Datacentre whose nodes this process queries; empty: that of the first node that answers.")
+        str, _doc("Datacentre whose nodes this process uses; empty: that of the first node that answers.")
     ] = ""
     cassandra_username: Annotated[str, _doc("User that logs in to Cassandra; empty: no login.")] = ""
     cassandra_password: Annotated[str, _doc("Password of that user; a secret.")] = ""
-    kafka: Annotated[str, _doc("Servers of Kafka, for `engine = cluster`: HOST:PORT,HOST:PORT.")] = ""
+    kafka: Annotated[str, _doc("Brokers of Kafka, for `engine = cluster`: HOST:PORT,HOST:PORT.")] = ""
     cluster_partitions: Annotated[
-        int, Meta(ge=1, le=1_000), _doc("Partitions by which workers divide the writes; it cannot be changed later.")
+        int,
+        Meta(ge=1, le=1_000),
+        _doc("Partitions by which writes are divided among workers; cannot be changed later."),
     ] = 16
     cluster_copies: Annotated[
-        int,
-        Meta(ge=1, le=7),
-        _doc("Copies of each row and each record of the log, on different nodes of a datacentre."),
+        int, Meta(ge=1, le=7), _doc("Replicas of each row, and of each record of the log, in a datacentre.")
     ] = 3
     host: Annotated[str, _doc("Address to listen on.")] = "127.0.0.1"
     port: Annotated[int, Meta(ge=1, le=65535), _doc("Port to listen on.")] = 7400
     workers: Annotated[
-        int, Meta(ge=0, le=_WORKERS_MAX), _doc("API processes; all share the data folder. 0: one a core.")
+        int, Meta(ge=0, le=_WORKERS_MAX), _doc("API processes; all share the data folder. 0: one per core.")
     ] = 0
     log_level: Annotated[Literal["debug", "info", "warning", "error"], _doc("Least severe message that is logged.")] = (
         "info"
     )
 
     api_keys: Annotated[
-        tuple[str, ...], _doc("Server keys, beside those made by `kith token --server`. Kept hashed in memory.")
+        tuple[str, ...], _doc("Server keys, besides those made by `kith token --server`. Kept hashed in memory.")
     ] = ()
     jwt_secret: Annotated[
         str, _doc("Secret your app signs user tokens with, 32 characters or more; empty: one is made and stored.")
@@ -118,21 +120,21 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     ] = ()
 
     web_app: Annotated[
-        Literal["on", "off"], _doc("Whether `/app` serves the reader, a web page on the API for users with a token.")
+        Literal["on", "off"], _doc("Whether `/app` serves the reader, a web page for users with a token.")
     ] = "on"
 
     graphs: Annotated[
         tuple[OwnGraph, ...],
-        _doc("Graphs of your own, beside the built-in ones: names of a-z, 0-9 and _, 32 characters at most."),
+        _doc("Graphs of your own, besides the built-in ones: names of a-z, 0-9 and _, 32 characters at most."),
     ] = ()
     flockdb_graphs: Annotated[
-        tuple[FlockGraph, ...], _doc("What clients of `kith flockdb` call each graph, such as `1=follows`.")
+        tuple[FlockGraph, ...], _doc("The ids of graphs for clients of `kith flockdb`, such as `1=follows`.")
     ] = ()
     follows_max: Annotated[Positive, _doc("Users that one user may follow; beyond: FOLLOW_LIMIT_REACHED.")] = 10_000
     batch_max: Annotated[
         int, Meta(ge=1, le=10_000), _doc("Pairs, edges or targets in a request; beyond: BATCH_TOO_LARGE.")
     ] = 1_000
-    walk_max: Annotated[Positive, _doc("List entries one page of friends or mutuals may look at.")] = 10_000
+    walk_max: Annotated[Positive, _doc("List entries that one page of friends or mutuals may read.")] = 10_000
     select_ids_max: Annotated[
         Positive, _doc("Ids one set program may read into memory; beyond: PROGRAM_TOO_COMPLEX.")
     ] = 5_000_000
@@ -141,8 +143,8 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         Literal["full", "relaxed"],
         _doc(
             "full: a write is synced before it is acknowledged. relaxed: a power cut may lose the last commits, "
-            "even if watchers and standbys have seen them; the store stays whole, and a crash of Kith alone loses"
-            " nothing."
+            "which watchers and standbys may have seen already; the store stays consistent, and a crash of Kith "
+            "alone loses nothing."
         ),
     ] = "full"
     store_bytes_max: Annotated[
@@ -155,25 +157,25 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         float, Meta(ge=0, le=1000), _doc("How long the first write of a group waits for others.")
     ] = 0.0
     commit_queue_max: Annotated[Positive, _doc("Writes that may wait for a commit; beyond: OVERLOADED.")] = 100_000
-    log_events_max: Annotated[Positive, _doc("Events the log keeps; the oldest are forgotten.")] = 10_000_000
+    log_events_max: Annotated[Positive, _doc("Events that the log keeps; beyond, the oldest are dropped.")] = 10_000_000
     log_bytes_max: Annotated[
-        int, Meta(ge=1 << 16), _doc("Size of the log; beyond, the oldest events are forgotten.")
+        int, Meta(ge=1 << 16), _doc("Size of the log in bytes; beyond, the oldest events are dropped.")
     ] = 1 << 32
     log_keep_hours: Annotated[
-        int, Meta(ge=0), _doc("Hours after which an event is forgotten; 0: only by number and size.")
+        int, Meta(ge=0), _doc("Hours after which an event is dropped; 0: dropped only by number and size.")
     ] = 0
     log_lease_hours: Annotated[
-        Positive, _doc("Hours that events are kept for the holder of a lease that is no longer heard of.")
+        Positive, _doc("Hours that the log keeps events for a lease whose holder does not return.")
     ] = 72
     log_leased_bytes_max: Annotated[
         int,
         Meta(ge=1 << 16),
-        _doc("Size of the log up to which leases count; beyond, the holder furthest behind loses its lease."),
+        _doc("Size of the log in bytes up to which leases keep it; beyond, the slowest holder loses its lease."),
     ] = 1 << 34
 
     standby_mode: Annotated[
         Literal["async", "one"],
-        _doc("one: a write is answered once it is durable on a standby. async: at once; standbys are a moment behind."),
+        _doc("one: a write is answered once one standby has it durably. async: at once; standbys lag a moment."),
     ] = "async"
     standby_timeout_ms: Annotated[
         Positive, _doc("Mode `one`: longest a write waits for a standby; beyond: OUTCOME_UNKNOWN.")
@@ -182,80 +184,79 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     peers: Annotated[
         tuple[PeerUrl, ...],
         _doc(
-            "Addresses of the other machines, such as `http://10.0.0.2:7400`; at its start and after a pause, a "
-            "primary asks them whether it still is the primary."
+            "Addresses of the other machines, such as `http://10.0.0.2:7400`. At its start and after a pause, a "
+            "primary asks them whether another machine was promoted in its place."
         ),
     ] = ()
 
     log_tries_max: Annotated[
-        Positive, _doc("Tries of an event that fails before it is dead and waits for `kith dead`.")
+        Positive, _doc("Attempts at a failing event before it is a dead event, for `kith dead`.")
     ] = 8
 
     timelines_folder: Annotated[
         str,
-        _doc("Folder of home timelines; empty: the data folder. For millions of them name one in memory (tmpfs)."),
+        _doc(
+            "Folder of home timelines; empty: in the data folder. For millions of them, use a folder in memory (tmpfs)."
+        ),
     ] = ""
     redis: Annotated[
         str,
-        _doc(
-            "Nodes of a Redis Cluster, HOST:PORT,HOST:PORT, for home timelines; on a cluster also quotas and presence."
-        ),
+        _doc("Nodes of a Redis Cluster, HOST:PORT,HOST:PORT: for home timelines; on a cluster also quotas, presence."),
     ] = ""
     redis_password: Annotated[str, _doc("Password of that Redis Cluster; a secret.")] = ""
     checks_snapshots: Annotated[
         str,
         _doc(
-            "On a cluster: folder that all machines share, or s3://bucket/prefix, for snapshots of the filter "
-            "that answers checks first; empty: Cassandra answers all checks."
+            "On a cluster: a folder shared by all machines, or s3://bucket/prefix, for snapshots of the filter "
+            "that answers checks first; empty: no filter, Cassandra answers all checks."
         ),
     ] = ""
     checks_edges_max: Annotated[
-        Positive,
-        _doc("Follows and blocks that the filter may hold, 1.7 bytes each in every process; beyond: no filter."),
+        Positive, _doc("Follows and blocks that the filter may hold, 1.7 bytes each per process; beyond: no filter.")
     ] = 100_000_000
     timelines_max: Annotated[
-        Positive, _doc("Home timelines that are kept, about 4.4 KB each; beyond, the longest unread is evicted.")
+        Positive, _doc("Home timelines that are kept ready, about 4.4 KB each; beyond, the longest-unread is evicted.")
     ] = 100_000
     read_memory_mb: Annotated[
         Positive,
-        _doc("About how many MB an API process may use to cache what it read."),
+        _doc("Size of an API process's cache of what it has read, in MB, approximately."),
     ] = READ_MEMORY_MB
     timeline_days: Annotated[Positive, _doc("Days without a read after which a timeline is evicted.")] = 7
     fanout_policy: Annotated[
         Literal["followers", "rates"],
         _doc(
-            "What decides whether a post is pushed. followers: how many the author has. rates: how often the "
-            "author posts and each reader reads."
+            "What decides whether a post is pushed. followers: the author's number of followers. rates: how often "
+            "the author posts and each reader reads."
         ),
     ] = "followers"
     fanout_pull_cost: Annotated[
         float,
         Meta(ge=0.01, le=1e6),
-        _doc("Policy `rates`: what looking up one author in a read costs, in pushes."),
+        _doc("Policy `rates`: the cost of looking up one author in a read, in pushes."),
     ] = 100.0
     fanout_push_max: Annotated[
-        Positive, _doc("Followers from which a post is pushed chunk by chunk; until that is done, homes look it up.")
+        Positive, _doc("Followers from which on a post is pushed in chunks; meanwhile, readers look it up.")
     ] = 10_000
-    fanout_pull_min: Annotated[Positive, _doc("Followers beyond which posts are not pushed: homes look them up.")] = (
+    fanout_pull_min: Annotated[Positive, _doc("Followers beyond which posts are not pushed; readers look them up.")] = (
         1_000_000
     )
 
     served_log_share: Annotated[
-        float, Meta(ge=0, le=1), _doc("Share of ranked pages whose features are kept in `served/`, to train from.")
+        float, Meta(ge=0, le=1), _doc("Share of ranked pages whose features are logged in `served/`, as training data.")
     ] = 1.0
-    served_log_bytes_max: Annotated[Positive, _doc("Size of `served/`; beyond, the oldest files are deleted.")] = (
-        1 << 30
-    )
+    served_log_bytes_max: Annotated[
+        Positive, _doc("Size of `served/` in bytes; beyond, the oldest files are deleted.")
+    ] = 1 << 30
     suggestions_minutes: Annotated[
         Positive,
-        _doc("Minutes that suggestions made for a reader are kept. Who may be shown is checked on every read."),
+        _doc("Minutes that suggestions for a reader are cached. Whether they may be shown is checked on every read."),
     ] = 15
-    suggestions_hours: Annotated[Positive, _doc("Hours that results of `kith suggest` are served.")] = 24
+    suggestions_hours: Annotated[Positive, _doc("Hours that the results of `kith suggest` are served.")] = 24
     suggestions_kept: Annotated[
         int,
         Meta(ge=1, le=1_000),
         _doc(
-            "Suggestions per user that `kith suggest` keeps, 16 bytes each; a user who scrolls past them gets a "
+            "Suggestions per user that `kith suggest` stores, 16 bytes each; a user who scrolls past them gets a "
             "new ranking."
         ),
     ] = 100
@@ -264,18 +265,22 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         int,
         Meta(ge=1),
         _doc(
-            "Followers from which an account is a celebrity, whose mentions are kept for followers who asked for them."
+            "Followers from which on a mention of an account is pushed to recently active followers only; others "
+            "who asked for it find it in their inbox."
         ),
     ] = 1_000_000
     mention_workers_online: Annotated[
-        NotNegative, _doc("Processes that tell online followers of a mention; 0: the shared worker process does it.")
+        NotNegative,
+        _doc("Processes that notify online followers of mentions. 0: they share the process of the small workers."),
     ] = 0
     mention_workers_day: Annotated[
-        NotNegative, _doc("The same for followers here within a day, and for all followers of smaller accounts.")
+        NotNegative, _doc("The same for followers active within a day, and for all followers of smaller accounts.")
     ] = 0
-    mention_workers_month: Annotated[NotNegative, _doc("The same for followers here within 30 days.")] = 1
+    mention_workers_month: Annotated[NotNegative, _doc("The same for followers active within 30 days.")] = 1
     story_hours: Annotated[
-        int, Meta(ge=1, le=8_760), _doc("Hours a story is visible; then nobody finds it, and it is deleted.")
+        int,
+        Meta(ge=1, le=8_760),
+        _doc("Hours that a story is visible; then nobody finds it, and its space is reclaimed."),
     ] = 24
 
     streams_max: Annotated[
@@ -293,20 +298,20 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     webhook_retry_hours: Annotated[
         float,
         Meta(ge=0, le=720),
-        _doc("Hours a change is retried on a webhook that does not accept it; then it is a dead letter."),
+        _doc("Hours that a failed delivery to a webhook is retried; then it is a dead letter."),
     ] = 24.0
     outbound_networks: Annotated[
         tuple[str, ...],
-        _doc("Networks, such as 10.0.0.0/8, that webhooks may call although they are not public; for an intranet."),
+        _doc("Non-public networks that webhooks may call, such as 10.0.0.0/8; for an intranet."),
     ] = ()
     webpush_contact: Annotated[_Contact, _doc("mailto: or https: URL for push services; empty: no Web Push.")] = ""
     webpush_hosts: Annotated[
         tuple[str, ...],
-        _doc("Hosts of push services that browsers may name, over https; HOST:PORT for another port."),
+        _doc("Hosts of push services that browsers may register, over https; HOST:PORT for another port."),
     ] = _PUSH_HOSTS
     apns_key_file: Annotated[str, _doc("The .p8 file of a key for Apple's push service; empty: no APNs.")] = ""
     apns_key_id: Annotated[str, _doc("The id of that key, as Apple shows it.")] = ""
-    apns_team_id: Annotated[str, _doc("The id of the team that the key belongs to.")] = ""
+    apns_team_id: Annotated[str, _doc("The id of the team that it belongs to.")] = ""
     apns_topic: Annotated[str, _doc("The bundle id of the app.")] = ""
     fcm_account_file: Annotated[str, _doc("The JSON file of a service account for Firebase; empty: no FCM.")] = ""
     stream_heartbeat_s: Annotated[
@@ -315,18 +320,18 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     stream_buffer_bytes: Annotated[
         int,
         Meta(ge=1 << 14),
-        _doc("Bytes that a reader of a stream may be behind; beyond, the stream is cut, and its client resumes."),
+        _doc("Bytes that a reader of a stream may lag; beyond, the stream is cut, and its client resumes."),
     ] = 1 << 18
     stream_resume_events: Annotated[
-        Positive, _doc("Events of the log over which a stream can resume; beyond, its client is told to reload.")
+        Positive, _doc("Events of the log that a stream may go back to resume; beyond, its client is told to reload.")
     ] = 50_000
 
     connection_idle_s: Annotated[
         float,
         Meta(ge=0.1, le=3_600),
         _doc(
-            "Seconds a connection may take to send a request's head, rest between two requests, or take nothing "
-            "of an answer; beyond, it is closed."
+            "Seconds that a connection may take to send a request's head, stay idle between requests, or read "
+            "nothing of an answer; beyond, it is closed."
         ),
     ] = 30.0
     request_timeout_ms: Annotated[Positive, _doc("Longest a request may take; beyond: TIMEOUT.")] = 5_000
@@ -337,14 +342,12 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     media_url: Annotated[
         str,
         Meta(pattern="^(s3://[^/]+.*)?$"),
-        _doc(
-            "Where pictures and videos are stored: empty for the folder `media` beside the data, or s3://bucket/prefix."
-        ),
+        _doc("Where media files are: empty for the folder `media` in the data folder, or s3://bucket/prefix."),
     ] = ""
     media_base_url: Annotated[
         str,
         Meta(pattern=r"^((https?:/)?/[^?#\s]+)?$"),
-        _doc("Beginning of the addresses of files, such as that of a CDN; empty: `/media`, a path of this server."),
+        _doc("Prefix of media URLs, such as that of a CDN; empty: `/media`, a path of this server."),
     ] = ""
     media_image_bytes_max: Annotated[Positive, _doc("Largest image; beyond: BODY_TOO_LARGE.")] = 20 << 20
     media_video_bytes_max: Annotated[Positive, _doc("Largest video; beyond: BODY_TOO_LARGE.")] = 100 << 20
@@ -358,18 +361,21 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     ] = 2_000
     media_threads: Annotated[int, Meta(ge=1, le=64), _doc("Uploads that an API process decodes at once.")] = 2
     uploads_max: Annotated[
-        Positive, _doc("Uploads under way in an API process, at most half of them of one user; beyond: OVERLOADED.")
+        Positive, _doc("Concurrent uploads in an API process, at most half of them by one user; beyond: OVERLOADED.")
     ] = 8
     upload_timeout_ms: Annotated[Positive, _doc("Longest an upload may take; beyond: TIMEOUT.")] = 120_000
 
     backup_to: Annotated[
         str,
         Meta(pattern="^(s3://[^/]+.*|(?!.*://).*)$"),
-        _doc("Where `kith serve` keeps backups: a folder, best on another disk, or s3://bucket/prefix; empty: none."),
+        _doc(
+            "Where `kith serve` keeps backups: a folder, best on another disk, or s3://bucket/prefix; empty: no "
+            "backups."
+        ),
     ] = ""
-    backup_every_minutes: Annotated[Positive, _doc("Minutes between increments of the backup.")] = 5
-    backup_whole_every_hours: Annotated[Positive, _doc("Hours between whole backups.")] = 24
-    backup_keep_days: Annotated[Positive, _doc("Days back within which a store can be restored to any moment.")] = 30
+    backup_every_minutes: Annotated[Positive, _doc("Minutes between incremental backups.")] = 5
+    backup_whole_every_hours: Annotated[Positive, _doc("Hours between backups of the whole store.")] = 24
+    backup_keep_days: Annotated[Positive, _doc("Days back to any moment of which the store can be restored.")] = 30
 
     rate_user_read: Annotated[NotNegative, _doc("Reads a second of one user token; 0: no limit.")] = 200
     rate_user_write: Annotated[NotNegative, _doc("Writes a second of one user token; 0: no limit.")] = 20
