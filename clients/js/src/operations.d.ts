@@ -818,13 +818,15 @@ export interface Operations {
   /**
    * Who follows a board.
    *
-   * Users who follow the board itself or its owner, newest follow first. A page costs the same at any depth.
+   * Users who follow the board itself, or follow its owner and have not unfollowed the board. Newest follow
+   * first. A page costs the same at any depth.
    */
   boardFollowers(board: Int64, options?: { limit?: number; cursor?: string } & CallOptions): Listing<Item, ListAnswer>;
   /**
    * Who follows a board.
    *
-   * Users who follow the board itself or its owner, newest follow first. A page costs the same at any depth.
+   * Users who follow the board itself, or follow its owner and have not unfollowed the board. Newest follow
+   * first. A page costs the same at any depth.
    */
   boardFollowersPage(board: Int64, options?: { limit?: number; cursor?: string } & CallOptions): Promise<ListAnswer>;
   /**

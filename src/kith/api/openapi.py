@@ -25,7 +25,7 @@ ERRORS = {
     429: "Too many requests; see Retry-After.",
     503: (
         "Not available now; see Retry-After. OVERLOADED: nothing was done. With any other code a write may have been "
-        "done: repeat it, with the same Idempotency-Key if the operation takes one."
+        "made: repeat it, with the same Idempotency-Key if the operation takes one."
     ),
 }
 _ABOUT = (
