@@ -129,7 +129,7 @@ class ReadPolicy:
         if caller.server:
             return
         if listing.state not in _TOLD_TO_USERS:
-            raise Forbidden("a user token reads lists of what holds; for other states use a server key")
+            raise Forbidden("a user token reads lists in state normal or negative; for other states use a server key")
         own = listing.node == caller.user and self._is_theirs(listing.graph)
         if not (own and (listing.direction is Direction.OUT or listing.graph == self._follows)):
             raise Forbidden("a user token reads its own lists here; use /users/{id}/..., or a server key")

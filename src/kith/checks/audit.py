@@ -68,7 +68,7 @@ async def audit_sets(
     if later is None:
         return None
     if later.generation != generation:
-        raise Conflict("cached sets began anew while they were looked at; audit again")
+        raise Conflict("a new generation of cached sets began during the audit; audit again")
     again = await _kept(sets, generation, list(differing))
     unchanged = {key: members for key, members in again.items() if members == differing[key]}
     wrong = await _differing(store, unchanged)

@@ -102,7 +102,7 @@ class FollowedFilter:
             try:
                 await self.look()
             except KithError as error:
-                _log.warning("no newer filter of checks is looked for", error=error.message)
+                _log.warning("could not look for a newer filter of checks", error=error.message)
             await asyncio.sleep(_LOOKED_S)
 
     async def step(self) -> bool:
@@ -135,7 +135,7 @@ class FollowedFilter:
         """Read the log further; None if the filter can no longer be updated."""
         batch = await self._log.read(fed.at, _READ_MAX)
         if batch.lost or not fed.take(batch.events):
-            _log.warning("a filter of checks is given up: the log does not tell all that is new", made=fed.head.made_ms)
+            _log.warning("a filter of checks is dropped: the log does not have every change", made=fed.head.made_ms)
             return None
         fed.at = batch.next
         return fed

@@ -111,7 +111,7 @@ class SetKeeper:
         fresh = SetsProgress(secrets.token_bytes(8), await self._log.end())
         noted = await self._sets.note_progress(instead_of, fresh, until_ms)
         self._progress = fresh if noted else None
-        _log.info("cached sets begin anew")
+        _log.info("a new generation of cached sets begins")
         return not noted
 
 

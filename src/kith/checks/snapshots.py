@@ -110,7 +110,7 @@ class Snapshots:
         """One snapshot. StoreMismatch if it is damaged or of another version."""
         stored = bytearray().join(self._files.read(name))
         if hashlib.sha256(memoryview(stored)[_HASH_BYTES:]).digest() != stored[:_HASH_BYTES]:
-            raise StoreMismatch("its hash is another: it is not as it was written")
+            raise StoreMismatch("its hash differs: the file is damaged")
         begins = _HASH_BYTES + _LENGTH.size
         (length,) = _LENGTH.unpack_from(stored, _HASH_BYTES)
         try:

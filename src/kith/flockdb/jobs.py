@@ -119,8 +119,8 @@ class Jobs:
             jobs, room = JOBS_MAX - len(waiting), JOBS_BYTES_MAX - sum(map(len, waiting.values()))
             if jobs < 1 or room < size:
                 raise Overloaded(
-                    f"{len(waiting)} operations wait to be done later, and {JOBS_MAX} may, or those that name edges in "
-                    f"{JOBS_BYTES_MAX >> 20} MB; try again when there are fewer"
+                    f"{len(waiting)} deferred operations are waiting; at most {JOBS_MAX} may, with at most "
+                    f"{JOBS_BYTES_MAX >> 20} MB of edges; try again when there are fewer"
                 )
             self._room_jobs, self._room_bytes = min(jobs, _COUNTED_EVERY), room
         self._room_jobs, self._room_bytes = self._room_jobs - 1, self._room_bytes - size

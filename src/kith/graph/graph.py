@@ -54,7 +54,7 @@ class Graph:
         """Raise InvalidContent if this expiry is in the past. 0: the edge never expires."""
         if expires_ms and expires_ms <= ms_of(self.clock.next()):
             raise InvalidContent(
-                "expiresAt must be in the future; leave it out for what does not end", field="expiresAt"
+                "expiresAt must be in the future; leave it out for an edge that does not expire", field="expiresAt"
             )
 
     def add_write(self, graph: int, source: NodeId, destination: NodeId) -> EdgeWrite:

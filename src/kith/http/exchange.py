@@ -107,7 +107,7 @@ class Exchange:
         for name, plain in (("transfer-encoding", "chunked"), ("content-encoding", "identity")):
             coding = self.headers.single(name)
             if coding is not None and coding.strip().lower() != plain:
-                raise BadRequest(f"{name} is {coding[:40]!r}, and bodies are not unpacked here; send the body as it is")
+                raise BadRequest(f"{name} is {coding[:40]!r}, which is not supported; send the body without it")
 
     def head(self, target: bytes) -> bytes:
         """The head as bytes again, without the offer of another protocol."""

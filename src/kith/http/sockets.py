@@ -41,7 +41,7 @@ def _refuse_many_machines(host: str) -> None:
     """OSError for an address that Linux accepts for listening but nobody can connect to."""
     at = ipaddress.ip_address(host)
     if at.is_multicast or at == _BROADCAST:
-        raise OSError(errno.EADDRNOTAVAIL, "it is of many machines")
+        raise OSError(errno.EADDRNOTAVAIL, "it is a multicast or broadcast address")
 
 
 def _instead(error: Exception, name_host: str, port_option: str) -> str:

@@ -78,9 +78,9 @@ class Background:
         try:
             await piece()
         except Unavailable as error:
-            _log.warning("a job stops; it is looked for again", job=name, error=error.message)
+            _log.warning("a job stopped early; it will be resumed", job=name, error=error.message)
         except Exception:
-            _log.exception("a job stops; it is looked for again", job=name)
+            _log.exception("a job stopped early; it will be resumed", job=name)
             raise
 
 
@@ -110,4 +110,4 @@ async def keep_looking(*resume: Callable[[], Awaitable[None]]) -> None:
             try:
                 await look()
             except Unavailable as error:
-                _log.warning("nobody's jobs are looked for later", error=error.message)
+                _log.warning("could not look for abandoned jobs; retried later", error=error.message)

@@ -37,11 +37,11 @@ class Keeping:
         try:
             kept = await self._log.lease(self._name, at)
         except KithError as error:
-            _log.warning("the log is not kept", lease=self._name, error=error.message)
+            _log.warning("a lease of the log could not be renewed", lease=self._name, error=error.message)
             return
         if not kept:
             self._lost = at
-            _log.warning("the log was forgotten before it was read", lease=self._name)
+            _log.warning("events were deleted before they were read", lease=self._name)
 
     def is_due(self, at: LogPosition) -> bool:
         """Whether `keep` would renew the lease."""
@@ -53,4 +53,4 @@ class Keeping:
         try:
             await self._log.release(self._name)
         except KithError as error:
-            _log.warning("a lease of the log is left to end by itself", lease=self._name, error=error.message)
+            _log.warning("a lease of the log could not be released; it expires", lease=self._name, error=error.message)

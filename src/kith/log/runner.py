@@ -163,7 +163,7 @@ class Runner:
             return 0
         if batch.lost:
             _log.info(
-                "starts from the stores: it is new, or events were forgotten before it read them",
+                "rebuilds from the stores: it is new, or events were deleted before it read them",
                 group=self.consumer.name,
             )
             await self.consumer.lost()

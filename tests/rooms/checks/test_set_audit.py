@@ -82,7 +82,7 @@ def test_sets_that_begin_anew_meanwhile_are_to_be_audited_again(run: Run, layere
         assert kept_to is not None
         anew = kept_to._replace(generation=b"another")
         assert await layered.sets.note_progress(kept_to.generation, anew, layered.clock.ms + 60_000)
-        with pytest.raises(Conflict, match="began anew"):
+        with pytest.raises(Conflict, match="new generation"):
             await auditing
 
     run(scene())

@@ -292,7 +292,7 @@ def test_jobs_that_name_too_many_edges_together_are_refused_until_some_are_done(
 
     for node in (1, 2):
         queue(node)
-    with pytest.raises(shapes.FlockException, match="wait to be done"):
+    with pytest.raises(shapes.FlockException, match="deferred operations are waiting"):
         queue(3)
     service.settle()
     queue(3)
@@ -319,7 +319,7 @@ def test_too_many_jobs_or_edges_are_refused(service: Service, monkeypatch: pytes
     monkeypatch.setattr(queues, "JOBS_MAX", 2)
     for node in (1, 2):
         service.flock.execute(ARCHIVE, term(node))
-    with pytest.raises(shapes.FlockException, match="wait to be done"):
+    with pytest.raises(shapes.FlockException, match="deferred operations are waiting"):
         service.flock.execute(ARCHIVE, term(3))
     with pytest.raises(shapes.FlockException, match="100000 edges at most"):
         service.flock.execute(ADD, term(1, others=[1] * 100_001))

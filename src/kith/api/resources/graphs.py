@@ -350,7 +350,7 @@ def _write(graph: Graph, number: int, request: EdgeRequest, version: Hlc) -> Edg
 def _moving(request: EdgeRequest, edge: Edge) -> EdgeWrite:
     """The write that moves a live edge. A removed edge stays removed."""
     if request.position is None or request.updated_at is not None or request.expires_at is not None:
-        raise BadRequest("move takes a position, and neither updatedAt nor expiresAt: it is for an edge as it is now")
+        raise BadRequest("move takes a position, and neither updatedAt nor expiresAt: it moves the edge as it is now")
     return EdgeWrite(edge, supersede=True, keep_expiry=True, only_from=_LIVE)
 
 
