@@ -19,7 +19,7 @@ async def check_active(store: Nodes, actor: NodeId) -> None:
 
 
 def ask_active(questions: Questions, actor: NodeId) -> Callable[[Answers], None]:
-    """Ask `check_active`; what is returned raises its error."""
+    """Add the question of `check_active` to a batch. The returned function raises its error from the answers."""
     nodes = questions.nodes([actor])
 
     def check(answers: Answers) -> None:
@@ -31,9 +31,9 @@ def ask_active(questions: Questions, actor: NodeId) -> Callable[[Answers], None]
 
 
 async def check_not_removed(store: Nodes, actor: NodeId, *others: NodeId) -> None:
-    """Forbidden if the actor's account was removed, UserNotFound if another was.
+    """Forbidden if the actor's account was removed, UserNotFound if one of the others was.
 
-    What is done by or to a deactivated account takes effect when it is back.
+    Deactivated accounts pass: what is done by or to them takes effect when they are reactivated.
     """
     node, *nodes = await store.nodes([actor, *others])
     if node.state == State.REMOVED:

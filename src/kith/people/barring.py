@@ -1,8 +1,8 @@
-"""Follows and blocks that were written at the same time, where these are not one transaction.
+"""Removes follows that were written concurrently with a block, on engines without transactions across keys.
 
-A block stands between two users, or their follows and requests do, never both. So each looks for the other once it is
-written, and whichever looks last takes the follow away. The consumer `boards` (`boards/upkeep.py`) calls `drop_barred`
-again after each block in the log.
+Between two users there is a block, or there are follows and requests, never both. So the writer of each looks for the
+other after its own write; whichever looks last finds both and removes the follow. The consumer `boards`
+(`boards/upkeep.py`) calls `drop_barred` again after each block in the log.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from kith.people.privacy import Privacy
 async def undo_barred(
     graph: Graph, privacy: Privacy, writes: Sequence[EdgeWrite], changes: Sequence[EdgeChange]
 ) -> list[bool]:
-    """After follows or requests were written: which of them stand beside a block by now. These are undone."""
+    """Undo those of the follows and requests just written that now stand beside a block; returns which these are."""
     barred = [False] * len(writes)
     made = [at for at, change in enumerate(changes) if change.outcome is Outcome.APPLIED]
     if graph.store.transactional or not made:
@@ -39,14 +39,16 @@ async def undo_barred(
 
 
 def barred_by(graph: Graph, one: NodeId, other: NodeId) -> list[tuple[int, NodeId, NodeId]]:
-    """What does not stand beside a block between two users: their follows and requests, in both directions."""
+    """The edges that a block between two users forbids: their follows and requests, in both directions."""
     numbers = (graph.graphs.number(FOLLOWS), graph.graphs.number(FOLLOW_REQUESTS))
     return [(number, *pair) for number in numbers for pair in ((one, other), (other, one))]
 
 
 async def drop_barred(graph: Graph, blocks: Sequence[tuple[NodeId, NodeId]]) -> WriteMark:
-    """After blocks were written, and what they bar was dropped with them: drop what somebody wrote before they stood,
-    and what was not dropped, as when a process ended before it was. Nothing is dropped by a block that is gone by now.
+    """Drop the follows and requests that these blocks forbid and that are still there.
+
+    The write of a block drops them too. Left over are those that were written concurrently, and those of a process that
+    stopped in between. A block that is gone by now drops nothing.
     """
     if graph.store.transactional or not blocks:
         return NO_MARK

@@ -1,7 +1,7 @@
-"""Lists of people sorted by name: whole, or only the names that begin with a typed prefix.
+"""Lists of people sorted by name: all of them, or those with a name that begins with a typed prefix.
 
 Names are read at each call, so a changed name counts at once. Limit: of a longer list only the newest LISTED_MAX people
-are looked at, and the answer says so.
+are sorted, and the answer says so (`partial`).
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from kith.people.names import fold_name, searched
 from kith.people.profiles import Profile, Profiles
 
 LISTED_MAX = 10_000
+"""People of a list that are sorted, the newest."""
 PREFIX_CHARS_MAX = 100
 _READ_AT_ONCE = 1_000
 _NAMELESS = "\U0010ffff"
@@ -22,16 +23,16 @@ _NAMELESS = "\U0010ffff"
 
 
 class NamePosition(NamedTuple):
-    """A place in a list by name. The person whose place it was may have left the list."""
+    """A place in a list by name. The person `id` may have left the list since."""
 
     name: str
     id: int
 
 
 class NamedPage(NamedTuple):
-    """A page of a list by name. `end`: where the next begins; None where the list ends.
+    """A page of a list by name. `end`: the place after which the next page begins; None at the end of the list.
 
-    `partial`: the list has more than LISTED_MAX people, and this is about the newest of them.
+    `partial`: the list has more than LISTED_MAX people, and only the newest of them were sorted.
     """
 
     page: Page
@@ -46,10 +47,10 @@ class ByName:
         self._profiles = profiles
 
     async def page(self, people: Page, prefix: str, after: NamePosition | None, limit: int) -> NamedPage:
-        """The people of a list by name, from `after` on. `prefix`: only those who match it (`matches`); "" for all.
+        """A page of a list by name, after the place `after`. `prefix`: only people who match it (`matches`); "": all.
 
-        `people`: the newest LISTED_MAX of the list. Sorted by display name, or username where there is none, in the
-        order of Unicode code points once folded; people without any name come last.
+        `people`: the newest LISTED_MAX of the list. They are sorted by folded display name (or username, if there is
+        none) in the order of Unicode code points. People without any name come last.
         """
         placed: list[tuple[NamePosition, Mark]] = []
         for at in range(0, len(people.items), _READ_AT_ONCE):
@@ -60,7 +61,7 @@ class ByName:
                 for mark, profile in zip(marks, profiles, strict=True)
                 if matches(profile, prefix)
             ]
-            await asyncio.sleep(0)  # others get their turn
+            await asyncio.sleep(0)  # let other requests run
         left = sorted(one for one in placed if after is None or one[0] > after)
         shown = left[:limit]
         end = shown[-1][0] if len(left) > limit else None
@@ -68,13 +69,13 @@ class ByName:
 
 
 def matches(profile: Profile, prefix: str) -> bool:
-    """Whether a name (see `names.searched`) begins with a folded `prefix`; "" matches everybody."""
+    """Whether one of the user's names (see `names.searched`) begins with a folded `prefix`; "" matches everybody."""
     names = searched(profile.username, profile.display_name)
     return not prefix or any(name.startswith(prefix) for _, name in names)
 
 
 def check_prefix(typed: str) -> str:
-    """What somebody typed, as `matches` takes it; BadRequest if it is empty or too long."""
+    """The folded form of a typed prefix, as `matches` takes it; BadRequest if it is empty or too long."""
     prefix = fold_name(typed)
     if not prefix or len(typed) > PREFIX_CHARS_MAX:
         raise BadRequest(f"q must have 1 to {PREFIX_CHARS_MAX} characters: the beginning of a name")

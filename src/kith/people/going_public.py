@@ -1,11 +1,12 @@
-"""When a private account becomes public, the requests to follow it are accepted, page by page in the background.
+"""Accepts the follow requests of a private account that becomes public, page by page in the background.
 
-A note marks the account as being opened until all requests are accepted. The process that holds its lease does the
+A note marks the account as opening until all requests are accepted. The process that holds the note's lease does the
 work; if that process dies, another takes over. Doing it twice is safe: existing followers are left alone. A requester
-who already follows as many as allowed keeps the request.
+who already follows as many users as allowed keeps the request.
 
-The requests of a deactivated account are archived, so none is accepted then. Once it is back, requests that need no
-consent are accepted: those to follow it, if it is public, and its own to accounts that were opened meanwhile.
+The requests of a deactivated account are archived, so none is accepted meanwhile. After the account is reactivated,
+`returned` accepts the requests that need no consent: those to follow it, if it is public, and its own requests to
+accounts that became public meanwhile.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from kith.people.relations import Relations
 _PAGE = 250
 _NOTE = "opening/"
 _CHANGED_WITHIN_MS = 60_000
-"""Longer than a request takes from the note to the change of the account."""
+"""Longer than a request takes from writing the note to changing the account."""
 
 
 class GoingPublic:
@@ -42,10 +43,11 @@ class GoingPublic:
     async def set_private(
         self, user: NodeId, *, private: bool, was: bool, wrote: Callable[[WriteMark], object]
     ) -> None:
-        """Make an account private or public. Who asked to follow it does once it is public, in the background.
+        """Make an account private or public. If it becomes public, its follow requests are accepted in the background.
 
-        `was`: whether it was private when the caller looked; where it was not, requests may wait that were made
-        meanwhile. `wrote` is called as soon as the account is changed: what comes after it may fail. May be repeated.
+        `was`: whether the account was private when the caller read it. If it was not, requests may still have come in
+        since; they are looked up. `wrote` is called as soon as the account is changed, because later steps may fail.
+        May be repeated.
         """
         note = await self._note(user) if was and not private else None
         told = user_changed(user, self._graph.clock.next())
@@ -56,7 +58,7 @@ class GoingPublic:
             self._start(note, user)
 
     async def resume(self) -> None:
-        """Resume the openings that no process works on any more."""
+        """Resume the openings that no process works on."""
         for note, user in (await self._store.notes(_NOTE)).items():
             self._start(note, NodeId(int(user)))
 
@@ -65,18 +67,18 @@ class GoingPublic:
         await self._background.wait()
 
     async def close(self) -> None:
-        """Stop; another process resumes the openings, or the next one that starts."""
+        """Stop. Another process, or the next one that starts, resumes the openings."""
         await self._background.close()
 
     async def returned(self, user: NodeId) -> None:
-        """Accept the requests that need no consent, of an account that is back with all its edges. May be repeated."""
+        """Accept the requests that need no consent, after an account and its edges were restored. May be repeated."""
         await self._accept_pages(user)
         window: Window | None = Window(_PAGE)
         while window is not None:
             window = await self._accept_page_elsewhere(user, window)
 
     async def _note(self, user: NodeId) -> str:
-        """Note that an account is about to become public, or is; the note's name."""
+        """Write the note that an account is public or about to be; returns the note's name."""
         note = f"{_NOTE}{user}-{self._graph.clock.next():x}"
         await self._store.put_note(note, str(user).encode())
         return note
@@ -93,7 +95,7 @@ class GoingPublic:
         await retried(held, partial(self._store.put_note, held.lease.name, None))
 
     async def _is_about_to_open(self, user: NodeId, note: str) -> bool:
-        """Whether a note is so new that the request that made it may still be about to open the account."""
+        """Whether the account is private, but the note so new that its request may still be about to open it."""
         (node,) = await self._store.nodes([user])
         made_at_ms = ms_of(int(note.rpartition("-")[2], 16))
         return node.private and ms_of(self._graph.clock.next()) < made_at_ms + _CHANGED_WITHIN_MS
@@ -104,7 +106,7 @@ class GoingPublic:
             window = await self._accept_page(user, window)
 
     async def _accept_page(self, user: NodeId, window: Window) -> Window | None:
-        """Accept a page of requests; the next one, or None at the end, or where the account is not public any more."""
+        """Accept a page of requests; returns the next window, or None at the end or if the account is not public."""
         (node,) = await self._store.nodes([user])
         if not _is_public(node):
             return None
@@ -113,7 +115,7 @@ class GoingPublic:
         return Window(_PAGE, after=page.oldest) if page.more_after else None
 
     async def _accept_page_elsewhere(self, user: NodeId, window: Window) -> Window | None:
-        """Have the public ones accept a page of what a user asked of others; the next page, None at the end."""
+        """For a page of the user's own requests, accept those to public accounts; returns the next window or None."""
         asked = Listing(self._graph.graphs.number(FOLLOW_REQUESTS), user, Direction.OUT)
         page = await self._store.page(asked, window)
         others = [NodeId(mark.id) for mark in reversed(page.items)]

@@ -1,13 +1,14 @@
-"""Names as people type them: their folded form, and the index that finds people by the beginning of a name.
+"""The folded form of names, and the index that finds people by the beginning of a name.
 
-The index is a graph. A list of it holds, in the order of names, everybody with a name that begins with one character:
+The index is the graph `names`. Each of its lists holds, in the order of names, the users with a name that begins with
+the same character:
 
-    names   ENTRIES_FROM + kind << 32 + the first character -> user, at a position that says the next 8 bytes (UTF-8)
+    names   ENTRIES_FROM + kind << 32 + the first character -> user, at a position that holds the next 8 bytes (UTF-8)
 
-`kind` says what the name is: the username, the display name, or the display name from its second or third word on. An
-entry has the version of the profile that it comes from, so by the merge law the newest profile decides, in whatever
-order entries are written. Readers of the index check the profile as well, because an entry may be of an older one, and
-holds 9 characters only.
+`kind`: 0 is the username, 1 the display name, 2 and 3 the display name from its second and third word on. An entry has
+the version of the profile that it comes from. So by the merge law the newest profile wins, in whatever order entries
+are written. Readers of the index check the profile as well, because an entry may come from an older profile and holds
+at most 9 characters.
 """
 
 from __future__ import annotations
@@ -22,23 +23,23 @@ from kith.graph.edge import POSITION_MAX, Direction, Edge, EdgeWrite, State
 from kith.graph.shapes import Listing
 
 ENTRIES_FROM = 1 << 62
-"""Where the ids of lists begin; users have others."""
+"""The lowest id of a list. User ids are expected to be lower."""
 WORDS_MAX = 3
-"""A display name is found by what begins at each of its first WORDS_MAX words."""
+"""Words of a display name at which a search may begin."""
 KINDS = range(1 + WORDS_MAX)
 _BYTES = 8
 _USERNAME = 0
 
 
 class NameEntry(NamedTuple):
-    """A name in the index: the list that it is in, and its position there."""
+    """A name in the index: its list and its position there."""
 
     list_id: int
     position: int
 
 
 class NameSpan(NamedTuple):
-    """Where in its list names begin with a prefix: from `since` to before `until`; None: to the end."""
+    """The positions of the names with a prefix, in their list: from `since` to below `until`; None: to the end."""
 
     list_id: int
     since: int
@@ -50,13 +51,13 @@ class NameSpan(NamedTuple):
 
 
 def fold_name(name: str) -> str:
-    """The form that spellings of a name share: compatible characters, cases and spaces are the same."""
+    """The form that all spellings of a name share: case, compatible characters and spaces are normalized."""
     folded = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", name).casefold())
     return " ".join(folded.split())
 
 
 def searched(username: str, display_name: str) -> Iterator[tuple[int, str]]:
-    """What a search for somebody may begin with, as (kind, folded name)."""
+    """The names by which a user is found, as (kind, folded name)."""
     if username:
         yield _USERNAME, fold_name(username)
     words = fold_name(display_name).split()
@@ -70,8 +71,7 @@ def entry_of(kind: int, name: str) -> NameEntry:
 
 
 def span_of(kind: int, prefix: str) -> NameSpan:
-    """Where names with this folded prefix are. Other names may be there too, if the prefix is longer than an entry
-    holds."""
+    """The span of the names with this folded prefix. It may contain others if the prefix is longer than an entry."""
     start = prefix[1:].encode()[:_BYTES]
     first, last = _position(start.ljust(_BYTES, b"\0")), _position(start.ljust(_BYTES, b"\xff"))
     return NameSpan(_list_id(kind, prefix), last, None if first == POSITION_MAX else first + 1)
@@ -80,10 +80,10 @@ def span_of(kind: int, prefix: str) -> NameSpan:
 def renaming(
     graph: int, user: NodeId, before: tuple[str, str], after: tuple[str, str], version: Hlc, *, atomic: bool
 ) -> list[EdgeWrite]:
-    """The writes that bring the index from a user's (username, display name) `before` to those `after`.
+    """The writes that update the index when a user's (username, display name) changes from `before` to `after`.
 
     `atomic`: they are written in one transaction with the profile, so unchanged entries are there already. Otherwise
-    those are written again too: this may repeat a call that stopped between the profile and its entries.
+    unchanged entries are written again, because an earlier call may have stopped between the profile and its entries.
     """
     if atomic and before == after:
         return []

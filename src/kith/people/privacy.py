@@ -1,8 +1,9 @@
 """Who may see whom: blocks, private accounts, and accounts that the app hides.
 
-`posts.visibility` decides who may see which post, from the standings that are read here. All that they need of any
-number of authors (node states, labels, blocks, follows) is asked in one call, also where no post turns out to need it:
-asking again would cost more.
+The methods `ask_...` add questions to a batch (`Questions`) and return a function that reads the result from the
+batch's answers. `posts.visibility` decides who may see which post from the standings that are read here. Everything
+that standings need of any number of authors (node states, labels, blocks, follows) is read in one call, even if no post
+turns out to need it, because a second call would cost more.
 """
 
 from __future__ import annotations
@@ -27,12 +28,12 @@ from kith.graph.questions import Answers, Questions
 from kith.graph.shapes import EdgeKey, Ids, Listing, Node
 
 _PLAIN = Node()
-"""As most accounts are: there for everybody."""
+"""The node of most accounts: active, public, unlabelled."""
 _NORMAL = State.NORMAL
 _LOOKED_UP_MAX = 16
-"""Blocks with more users than this are found faster in the user's lists of blocks."""
+"""Users up to whose number blocks are looked up row by row. For more it is faster to search the user's block lists."""
 _BLOCKERS_LOOKED_UP_MAX = 6
-"""The same of blocks in one direction."""
+"""The same bound for blocks in one direction."""
 _BARRING_LISTS = tuple(itertools.product(Direction, BARRING))
 
 
@@ -43,36 +44,36 @@ class System(enum.Enum):
 
 
 SYSTEM: Final = System.SYSTEM
-"""The app's back office as a viewer: it sees all that is not deleted."""
+"""The app's back office as a viewer. It sees everything that is not deleted."""
 Viewer: TypeAlias = NodeId | System | None
-"""Who looks: a user, the back office, or None: a visitor, who sees what is there for everybody."""
+"""Who reads: a user, the back office, or None: a visitor, who sees only what everybody may see."""
 
 
 class Standing(NamedTuple):
-    """How an author and a viewer stand to each other."""
+    """How an author and a viewer are related. The defaults are those of strangers."""
 
     state: State = State.NORMAL
     private: bool = False
-    blocked: bool = False  # one blocks the other, whoever it is
+    blocked: bool = False  # one blocks the other, in either direction
     followed: bool = False  # the viewer follows the author
     follows_back: bool = False  # the author follows the viewer
     labels: int = 0  # the author's, see `core.labels`
 
 
-_STRANGER, _FOLLOWED = Standing(), Standing(followed=True)  # as most stand to each other
+_STRANGER, _FOLLOWED = Standing(), Standing(followed=True)  # the standings of most pairs
 
 
 class Privacy:
-    """Reads from the graph who may see whom; keeps nothing itself."""
+    """Reads from the graph who may see whom. It caches nothing."""
 
     def __init__(self, graph: Graph) -> None:
         self._store = graph.store
         self._follows, self._blocks = graph.graphs.number(FOLLOWS), graph.graphs.number(BLOCKS)
 
     async def check_may_see(self, viewer: Viewer, *users: NodeId) -> None:
-        """Forbidden if one of `users` blocks `viewer`, or is private and not followed by them.
+        """Forbidden if one of `users` blocks `viewer`, or is private and not followed by `viewer`.
 
-        UserNotFound if an account is not there for them (`is_there`).
+        UserNotFound if one of the accounts does not exist for `viewer` (`is_there`).
         """
         questions = Questions()
         checks = [self.ask_may_see(questions, viewer, user) for user in users if viewer not in (SYSTEM, user)]
@@ -82,7 +83,7 @@ class Privacy:
                 check(answers)
 
     def ask_may_see(self, questions: Questions, viewer: Viewer, user: NodeId) -> Callable[[Answers], None]:
-        """Ask `check_may_see` for one user; what is returned raises its errors."""
+        """Ask `check_may_see` for one user. The returned function raises its errors."""
         if viewer is SYSTEM or viewer == user:
             return lambda _: None
         nodes = questions.nodes([user])
@@ -105,7 +106,7 @@ class Privacy:
         return check
 
     async def blocked_either_way(self, user: NodeId, others: Sequence[int]) -> list[bool]:
-        """For each of `others`: does one of them and `user` block the other?"""
+        """For each of `others`, whether there is a block between them and `user`, in either direction."""
         questions = Questions()
         blocked = self.ask_blocked(questions, user, others)
         return blocked(await self._store.answer(questions))
@@ -123,7 +124,7 @@ class Privacy:
         return self._ask_blocked_of_many(questions, user, np.array(others, np.int64))
 
     def _ask_blocked_of_many(self, questions: Questions, user: int, ids: Ids) -> Callable[[Answers], list[bool]]:
-        """Ask `blocked_either_way`, of the user's lists of blocks."""
+        """Ask `blocked_either_way` by searching the user's block lists."""
         lists = [
             questions.members(Listing(self._blocks, user, direction, state), ids) for direction, state in _BARRING_LISTS
         ]
@@ -134,9 +135,9 @@ class Privacy:
         return by_lists
 
     async def blocks(self, pairs: Sequence[tuple[int, int]]) -> list[bool]:
-        """For each (source, destination): does the source block the destination?
+        """For each (source, destination), whether the source blocks the destination.
 
-        A block that is archived, while an account is away, counts too.
+        An archived block counts too: it is of an account that is deactivated.
         """
         questions = Questions()
         blocks = self.ask_blocks(questions, pairs)
@@ -148,16 +149,20 @@ class Privacy:
         return lambda answers: [state in BARRING for state in answers.states[rows]]
 
     def blocks_between(self, one: int, others: Iterable[int]) -> tuple[tuple[int, int, int], ...]:
-        """The edges that are blocks between `one` and each of the others, for `EdgeWrite.unless`."""
+        """The edges of possible blocks between `one` and each of the others, both ways, for `EdgeWrite.unless`."""
         return tuple((self._blocks, *pair) for other in others for pair in ((one, other), (other, one)))
 
     async def without_blockers(self, viewer: Viewer, page: Page) -> Page:
-        """The page without users who block `viewer` or are not there for them. It may be short and still have more."""
+        """The page without users who block `viewer` or do not exist for `viewer` (`is_there`).
+
+        It may be short although more entries follow.
+        """
         return _without(page, [not seen for seen in await self.are_seen(viewer, [mark.id for mark in page.items])])
 
     async def are_seen(self, viewer: Viewer, users: Sequence[int]) -> list[bool]:
-        """For each of `users`: is the account there for `viewer`, and does it not block them? The back office sees all,
-        removed ones too.
+        """For each of `users`, whether the account exists for `viewer` (`is_there`) and does not block them.
+
+        The back office sees all, even removed accounts.
         """
         if viewer is SYSTEM:
             return [True] * len(users)
@@ -182,10 +187,10 @@ class Privacy:
         return lambda answers: _any_of([answers.members[at] for at in lists])
 
     def ask_without_blocks(self, questions: Questions, viewer: Viewer, page: Page) -> Callable[[Answers], Page]:
-        """Ask for the page without users who are away, hidden by the app, or have a block with `viewer`.
+        """Ask for the page without users who are not active, hidden by the app, or in a block with `viewer`.
 
-        It does not matter who blocked whom. The page may be short and still have more. The back office sees all who are
-        not away; a visitor nobody private.
+        Blocks count in either direction. The page may be short although more entries follow. The back office sees all
+        active users; a visitor sees no private ones.
         """
         users = [mark.id for mark in page.items]
         found = self.ask_standings(questions, viewer, users)
@@ -201,18 +206,19 @@ class Privacy:
         return present
 
     async def without_hidden(self, page: Page) -> Page:
-        """The page without users whom the app hides. It may be short and still have more."""
+        """The page without users whom the app hides. It may be short although more entries follow."""
         return _without(page, await self.hidden([mark.id for mark in page.items]))
 
     async def hidden(self, users: Sequence[int]) -> list[bool]:
-        """For each of `users`: does the app hide the account?"""
+        """For each of `users`, whether the app hides the account."""
         return [bool(node.labels & HIDE) for node in await self._store.nodes(users)]
 
     def ask_standings(
         self, questions: Questions, viewer: Viewer, authors: Iterable[int], follow_back_of: Collection[int] = ()
     ) -> Callable[[Answers], Mapping[int, Standing]]:
-        """Ask how each author stands to `viewer`; whether they follow the viewer back only for those in
-        `follow_back_of`.
+        """Ask the standing of each author to `viewer`.
+
+        `follows_back` is asked only for the authors in `follow_back_of`; it is False for the others.
         """
         known = list(dict.fromkeys(authors))
         nodes = questions.nodes(known)
@@ -241,7 +247,7 @@ class Privacy:
     def ask_standings_between(
         self, questions: Questions, pairs: Collection[tuple[int, int]], follow_back_of: Collection[tuple[int, int]] = ()
     ) -> Callable[[Answers], Mapping[tuple[int, int], Standing]]:
-        """As `ask_standings`, of many viewers: of each (viewer, author), how the author stands to the viewer."""
+        """`ask_standings` for many viewers: the standing of the author to the viewer in each pair (viewer, author)."""
         blocks, follows = self._blocks, self._follows
         nodes = questions.nodes([author for _, author in pairs])
         edges = [
@@ -256,7 +262,7 @@ class Privacy:
             returned = {
                 pair for pair, state in zip(follow_back_of, answers.states[back], strict=True) if state is _NORMAL
             }
-            states = iter(answers.states[rows])  # three of each
+            states = iter(answers.states[rows])  # three for each
             found = {}
             for pair, node, out, into, follow in zip(pairs, answers.nodes[nodes], states, states, states, strict=True):
                 if node == _PLAIN and out is into is None and pair not in returned:
@@ -273,7 +279,7 @@ class Privacy:
     def _ask_blocks_and_follows(
         self, questions: Questions, user: int, others: Sequence[int]
     ) -> Callable[[Answers], tuple[list[bool], list[bool]]]:
-        """For each of `others`: does one of them and `user` block the other? And does `user` follow them?"""
+        """Ask for each of `others` whether there is a block with `user`, and whether `user` follows them."""
         if len(others) > _LOOKED_UP_MAX:
             ids = np.array(others, np.int64)
             blocked = self._ask_blocked_of_many(questions, user, ids)
@@ -284,7 +290,7 @@ class Privacy:
         rows = questions.states(edges)
 
         def by_rows(answers: Answers) -> tuple[list[bool], list[bool]]:
-            states = answers.states[rows]  # three of each
+            states = answers.states[rows]  # three for each
             barred = [out in BARRING or into in BARRING for out, into in zip(states[::3], states[1::3], strict=True)]
             return barred, [follow is _NORMAL for follow in states[2::3]]
 
@@ -293,7 +299,7 @@ class Privacy:
     def ask_standing_to(
         self, questions: Questions, author: int, viewers: Sequence[int], *, with_follow_back: bool = False
     ) -> Callable[[Answers], list[Standing]]:
-        """Ask how the author stands to each of `viewers`. `with_follow_back`: also whom of them the author follows."""
+        """Ask the standing of the author to each of `viewers`. `with_follow_back`: ask for `follows_back`, too."""
         nodes = questions.nodes([author])
         blocked = self.ask_blocked(questions, author, viewers)
         follow_rows = questions.states([(self._follows, viewer, author) for viewer in viewers])
@@ -313,10 +319,10 @@ class Privacy:
 
 
 def is_there(node: Node, user: int, viewer: Viewer) -> bool:
-    """Whether the account `user`, of which `node` is stored, is there for `viewer`; blocks are looked up apart.
+    """Whether the account `user` with this stored node exists for `viewer`. Blocks are checked separately.
 
-    Removed ones are there for nobody, deactivated ones and those that the app hides for themselves and the back office,
-    private ones not for visitors.
+    Removed accounts exist for nobody. Deactivated accounts, and those that the app hides, exist for themselves and the
+    back office only. Private accounts do not exist for visitors.
     """
     if viewer is SYSTEM or viewer == user:
         return node.state != State.REMOVED
@@ -324,13 +330,13 @@ def is_there(node: Node, user: int, viewer: Viewer) -> bool:
 
 
 def _any_of(flags: Sequence[NDArray[np.bool_]]) -> list[bool]:
-    """For each place: whether it is so in one of these arrays."""
+    """The element-wise "or" of these arrays."""
     found: list[bool] = reduce(np.bitwise_or, flags).tolist()
     return found
 
 
 def _without(page: Page, dropped: Sequence[bool]) -> Page:
-    """The page without the items to drop. It still covers the same part of the list."""
+    """The page without the dropped items. It still covers the same part of the list, so its cursors stay right."""
     if True not in dropped:
         return page
     covers = (page.newest, page.oldest) if page.newest and page.oldest else None

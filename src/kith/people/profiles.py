@@ -1,4 +1,4 @@
-"""Profiles: what users say of themselves. Ids come from the app, so a user without a record has an empty profile.
+"""Profiles: names, biography, avatar. User ids come from the app, so a user without a record has an empty profile.
 
 Whether an account is private, deactivated or labelled is stored in the graph (`EdgeStore.nodes`), because follows and
 suggestions depend on it.
@@ -28,7 +28,7 @@ class Profile(msgspec.Struct, frozen=True, array_like=True):
 
     display_name: str = ""
     bio: str = ""
-    avatar: int | None = None  # id of an image of theirs
+    avatar: int | None = None  # id of an image that the user uploaded
     attributes: bytes = NO_ATTRIBUTES  # the app's own JSON object
     username: str = ""  # as the user spells it; "" for none
     verified: bool = False  # the app has verified who this is
@@ -42,7 +42,7 @@ CheckImage = Callable[[NodeId, int, str], Awaitable[None]]
 
 
 class Profiles:
-    """Reads and changes profiles, usernames included. `names`: the graph of the index by which people are found."""
+    """Reads and changes profiles, usernames included. `names`: the graph of the index of names."""
 
     def __init__(self, store: RecordStore, clock: HybridClock, check_image: CheckImage, names: int) -> None:
         self.store, self._clock, self._check_image, self._names = store, clock, check_image, names
@@ -60,7 +60,7 @@ class Profiles:
         return NodeId(user) if fold(profile.username) == fold(username) else None
 
     async def change(self, user: NodeId, change: Callable[[Profile], Profile]) -> tuple[Profile, WriteMark]:
-        """Replace a profile by what `change` makes of it.
+        """Replace a profile by the result of `change`, which is called again if another write came between.
 
         Errors: InvalidContent; UsernameTaken; Conflict if too many change it at once.
         """
@@ -88,7 +88,7 @@ class Profiles:
         return profile, put.mark
 
     async def forget(self, user: NodeId) -> None:
-        """Empty a profile; its username is free again."""
+        """Empty a profile and release its username."""
         await self.change(user, lambda _: Profile())
 
     async def _disown(self, user: int, name: str) -> bool:
@@ -117,5 +117,5 @@ def _check(profile: Profile) -> None:
 
 
 def read_profile(record: Record | None) -> Profile:
-    """The profile of a record; an empty one where there is none."""
+    """The profile of a record; an empty one if there is no record."""
     return Profile() if record is None else _decode(record.data)

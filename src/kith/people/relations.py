@@ -1,7 +1,6 @@
-"""What people do to each other: follow, block, mute; and the lists of followers, followed and friends.
+"""Relations between users: follow, follow requests, block, mute; and the lists of followers, followees and friends.
 
-Works on an engine without transactions across keys, too: no follow outlives a block, whichever came first
-(`barring.py`).
+On an engine without transactions across keys, `barring` makes sure that no follow outlives a block.
 """
 
 from __future__ import annotations
@@ -32,14 +31,14 @@ _APPLIED = Outcome.APPLIED
 class RelationLimits(msgspec.Struct, frozen=True):
     """The limits of relations; each is a setting with the same name."""
 
-    follows_max: int = 10_000  # article 000: the cap of Twitter and others; none on followers
+    follows_max: int = 10_000  # per user, as on Twitter and others (article 000); followers are unlimited
     batch_max: int = 1_000
 
 
 class RelationWritten(msgspec.Struct, frozen=True):
     """The answer to a write: whether the relation holds now, whether that changed, and the write's place in the log.
 
-    `requested`: the account is private, so it was asked; where the relation holds, it is asked until when.
+    `requested`: the account is private, so a follow request was written; if the relation holds, for another expiry.
     """
 
     holds: bool
@@ -49,16 +48,16 @@ class RelationWritten(msgspec.Struct, frozen=True):
 
 
 class FollowDependents(Protocol):
-    """What rooms above keep that depends on a follow or block between two users. They settle it from the log, too; done
-    here, the next read sees it.
+    """Rows of a room above that depend on a follow or block between two users, such as follows of boards. That room
+    settles them from the log, too; `Relations` settles them at once, so that the next read sees it.
     """
 
     def lists_of(self, user: NodeId, /) -> tuple[Listing, ...]:
-        """Lists of `user`: while all of them are empty, nothing depends on how they stand to others."""
+        """Lists of `user`. While all of them are empty, nothing depends on the user's follows and blocks."""
         ...
 
     def changed(self, user: NodeId, other: NodeId, /, *, ended: bool) -> Coroutine[Any, Any, WriteMark]:
-        """After the write. `ended`: `user` follows nothing of `other` any more. Answers the mark of what it changed."""
+        """Settle what depends on the pair; returns its mark. `ended`: `user` follows nothing of `other` any more."""
         ...
 
 
@@ -80,11 +79,11 @@ class Relations:
     async def follow(self, actor: NodeId, target: NodeId, expires_ms: int = 0) -> RelationWritten:
         """Make `actor` follow `target`, or request it if `target` is private.
 
-        `expires_ms`: until when, in ms since the epoch; 0: until it is undone. What was said last holds, so it makes a
-        follow shorter, longer or lasting; a request that is accepted makes a follow until then.
+        `expires_ms`: when the follow ends, in ms since the epoch; 0: never. The last call wins. An accepted request
+        passes its expiry on to the follow.
 
-        Errors: SelfEdge; UserNotFound if `target` is deactivated or removed; Forbidden if `actor` is, or one blocks the
-        other; FollowLimitReached; InvalidContent. Repeating it changes nothing and keeps the place in both lists.
+        Repeating it changes nothing and keeps the place in both lists. Errors: SelfEdge; UserNotFound if `target` is
+        deactivated or removed; Forbidden if `actor` is, or one blocks the other; FollowLimitReached; InvalidContent.
         """
         _check_not_self(actor, target)
         self._graph.check_expiry(expires_ms)
@@ -92,7 +91,7 @@ class Relations:
         return follow or await self._request_follow(actor, target, expires_ms)
 
     async def unfollow(self, actor: NodeId, target: NodeId) -> RelationWritten:
-        """Undo `follow`; takes a request back, and the follows of single boards of theirs, too."""
+        """Undo `follow`. Also withdraws a follow request, and ends `actor`'s direct follows of the target's boards."""
         _check_not_self(actor, target)
         unfollow, withdrawn = (
             self._graph.remove_write(graph, actor, target) for graph in (self._follows, self._requests)
@@ -107,10 +106,10 @@ class Relations:
         return await self.unfollow(target, actor)
 
     async def accept(self, actor: NodeId, requester: NodeId) -> RelationWritten:
-        """Let `requester` follow `actor`. Repeating it changes nothing.
+        """Accept the follow request of `requester`. Repeating it changes nothing.
 
-        Errors: UserNotFound if there is no request, or the app hides the requester, whose request waits until it does
-        not; RequesterLimitReached.
+        Errors: UserNotFound if there is no request, or if the app hides the requester (the request then waits until the
+        app shows them again); RequesterLimitReached.
         """
         _check_not_self(actor, requester)
         (request,) = await self._store.get_many(self._requests, [(requester, actor)])
@@ -131,9 +130,9 @@ class Relations:
         return written or RelationWritten(True, False, NO_MARK)
 
     async def accept_all(self, actor: NodeId, requesters: Sequence[NodeId]) -> None:
-        """Let `requesters` follow `actor`, whose account is public, in one write.
+        """Accept the follow requests of `requesters` to `actor`, whose account is public, in one write.
 
-        The request of one who may not follow stays. Repeating it changes nothing.
+        The request of a requester who may not follow stays. Repeating it changes nothing.
         """
         requests = await self._store.get_many(self._requests, [(requester, actor) for requester in requesters])
         writes = [
@@ -155,16 +154,14 @@ class Relations:
         await undo_barred(self._graph, self._privacy, writes[::2], changes[::2])
 
     async def decline(self, actor: NodeId, requester: NodeId) -> RelationWritten:
-        """Refuse a request to follow `actor`. The requester may ask again."""
+        """Decline a request to follow `actor`. The requester may send another."""
         _check_not_self(actor, requester)
         return await self._remove([(self._requests, requester, actor)])
 
     # --- blocking and muting ---------------------------------------------------------------------------
 
     async def block(self, actor: NodeId, target: NodeId) -> RelationWritten:
-        """Forbid follows between the two, and drop their follows and requests in both directions. Errors, as of `mute`
-        and `see_fewer`: SelfEdge; Forbidden if `actor` was removed, UserNotFound if `target` was.
-        """
+        """Forbid follows between the two; drop their follows and requests, both ways. Errors as of `mute`."""
         _check_not_self(actor, target)
         await check_not_removed(self._store, actor, target)
         block = self._asking_for_dependents(self._graph.add_write(self._blocks, actor, target), actor, target)
@@ -178,12 +175,14 @@ class Relations:
         return RelationWritten(True, changes[0].outcome is _APPLIED, reduce(self._graph.later_mark, marks, mark))
 
     async def unblock(self, actor: NodeId, target: NodeId) -> RelationWritten:
-        """Undo `block`. Follows are allowed again, but the dropped ones stay dropped."""
+        """Undo `block`. Follows are allowed again; the dropped ones stay dropped."""
         _check_not_self(actor, target)
         return await self._remove([(self._blocks, actor, target)])
 
     async def mute(self, actor: NodeId, target: NodeId) -> RelationWritten:
-        """Leave `target` out of what `actor` reads. Nobody else notices."""
+        """Hide what `target` does from `actor`; nobody is notified. Errors: SelfEdge; Forbidden if `actor` was removed,
+        UserNotFound if `target` was.
+        """
         _check_not_self(actor, target)
         await check_not_removed(self._store, actor, target)
         return await self._write_one(self._graph.add_write(self._mutes, actor, target))
@@ -194,7 +193,7 @@ class Relations:
         return await self._remove([(self._mutes, actor, target)])
 
     async def see_fewer(self, actor: NodeId, target: NodeId) -> RelationWritten:
-        """Rank posts of `target` lower for `actor`. The effect fades with time; repeating it starts it again."""
+        """Rank posts of `target` lower for `actor`; this fades, and a repetition renews it. Errors as of `mute`."""
         _check_not_self(actor, target)
         await check_not_removed(self._store, actor, target)
         edge = self._graph.edge_now(self._fewer, actor, target, State.NORMAL)
@@ -214,23 +213,23 @@ class Relations:
     # --- lists -----------------------------------------------------------------------------------------
 
     async def following(self, user: NodeId, window: Window) -> Page:
-        """The users that `user` follows, the newest follow first."""
+        """The users that `user` follows, newest follow first."""
         return await self._store.page(self._following_of(user), window)
 
     async def followers(self, user: NodeId, window: Window) -> Page:
-        """The followers of `user`, the newest first."""
+        """The followers of `user`, newest follow first."""
         return await self._store.page(self._followers_of(user), window)
 
     async def requests(self, user: NodeId, window: Window) -> Page:
-        """The users who ask to follow `user`, the newest request first."""
+        """The users with a pending request to follow `user`, newest request first."""
         return await self._store.page(Listing(self._requests, user, Direction.IN), window)
 
     async def blocked(self, user: NodeId, window: Window) -> Page:
-        """The users whom `user` blocks, the newest block first."""
+        """The users whom `user` blocks, newest block first."""
         return await self._store.page(Listing(self._blocks, user, Direction.OUT), window)
 
     async def muted(self, user: NodeId, window: Window) -> Page:
-        """The users whom `user` mutes, the newest mute first."""
+        """The users whom `user` mutes, newest mute first."""
         return await self._store.page(Listing(self._mutes, user, Direction.OUT), window)
 
     async def friends(self, user: NodeId, window: Window) -> Page:
@@ -250,10 +249,11 @@ class Relations:
     async def _follow(
         self, actor: NodeId, target: NodeId, *, expires_ms: int, accepted: bool = False
     ) -> RelationWritten | None:
-        """Write the follow, and drop a request that waited for it; None if the account is private.
+        """Write the follow, and drop a pending request for it; None if the account is private.
 
-        `accepted`: by that account, as long as the request is there; UserNotFound if it was taken back. The request is
-        dropped with a later version than the follow's: by that, intake knows a follow that answers a request.
+        `accepted`: the account accepts the request. The follow is written only while the request exists; UserNotFound
+        if it was withdrawn. The request is dropped with a later version than the follow's: by that, the intake of
+        notifications recognizes a follow that answers a request.
         """
         follow = self._conditional_write(
             self._follows,
@@ -276,21 +276,21 @@ class Relations:
         return await self._answer_or_raise(follow, changes[0], self._graph.later_mark(mark, after), barred=barred)
 
     def _lists_of_dependents(self, user: NodeId) -> tuple[Listing, ...]:
-        """Lists that say whether anything may depend on how `user` stands to others."""
+        """The lists whose emptiness shows that nothing depends on the user's relations (`FollowDependents`)."""
         return self._dependents.lists_of(user) if self._dependents is not None and self._store.transactional else ()
 
     def _asking_for_dependents(self, write: EdgeWrite, *users: NodeId) -> EdgeWrite:
-        """The same write, whose answer tells whether anything depends on how these users stand to others."""
+        """The same write, whose answer (`any_listed`) also tells whether anything depends on these users' relations."""
         lists = tuple(listing for user in users for listing in self._lists_of_dependents(user))
         return msgspec.structs.replace(write, any_of=lists)
 
     async def _settle_dependents(
         self, asked: EdgeChange, *pairs: tuple[NodeId, NodeId], ended: bool = False
     ) -> WriteMark:
-        """Change what depends on a write, even if it changed nothing: an earlier try may have stopped there.
+        """Settle what depends on a write, even if it changed nothing: an earlier try may have stopped before settling.
 
-        `asked`: the answer to the write; an engine that is not transactional tells nothing by it. NO_MARK if there was
-        nothing to change.
+        `asked`: the answer to the write; without transactions it does not tell whether anything depends on it. Returns
+        the mark; NO_MARK if nothing changed.
         """
         dependents = self._dependents
         if dependents is None or (self._store.transactional and not asked.any_listed):
@@ -299,9 +299,9 @@ class Relations:
         return reduce(self._graph.later_mark, marks, NO_MARK)
 
     async def _request_follow(self, actor: NodeId, target: NodeId, expires_ms: int) -> RelationWritten:
-        """Write a request to follow a private account; follow it, if it became public meanwhile.
+        """Write a request to follow a private account, or the follow if the account became public meanwhile.
 
-        Nothing is asked where they follow it by now, until the same moment.
+        Writes nothing if `actor` follows it by now with the same expiry.
         """
         follows = (self._follows, actor, target, False)
         request = self._conditional_write(self._requests, actor, target, expires_ms=expires_ms, while_edge=follows)
@@ -336,7 +336,7 @@ class Relations:
         any_of: tuple[Listing, ...] = (),
         while_edge: tuple[int, NodeId, NodeId, bool] | None = None,
     ) -> EdgeWrite:
-        """The write of an edge on the conditions of a follow: both active, no block between them, within the limit."""
+        """A write of an edge under the conditions of a follow: both active, no block between, within the limit."""
         edge = self._graph.edge_now(graph, source, destination, State.NORMAL)
         return EdgeWrite(
             msgspec.structs.replace(edge, expires_ms=expires_ms) if expires_ms else edge,
@@ -353,7 +353,7 @@ class Relations:
     async def _answer_or_raise(
         self, write: EdgeWrite, change: EdgeChange, mark: WriteMark, *, barred: bool
     ) -> RelationWritten | None:
-        """The answer to a write, or the error of the condition that refused it; None if the account is private."""
+        """The answer to a write; raises the error of the condition that refused it. None if the account is private."""
         source, destination = write.edge.source, write.edge.destination
         outcome = Outcome.FORBIDDEN if barred else change.outcome
         match outcome:

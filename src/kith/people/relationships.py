@@ -1,4 +1,4 @@
-"""How a user and others stand to each other."""
+"""Relationships: whether the acting user and others follow, request, block or mute each other."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kith.people.privacy import Privacy
 
 
 class Relationship(msgspec.Struct, frozen=True):
-    """How the acting user and one target stand to each other."""
+    """How the acting user and one target are related."""
 
     id: NodeId
     following: bool
@@ -26,7 +26,7 @@ class Relationship(msgspec.Struct, frozen=True):
 
 
 async def relationships(graph: Graph, privacy: Privacy, actor: NodeId, targets: Sequence[NodeId]) -> list[Relationship]:
-    """How `actor` and each of `targets` stand to each other; with an account that the app hides, nothing holds."""
+    """How `actor` and each of `targets` are related. With a target that the app hides, all fields are False."""
     store, number = graph.store, graph.graphs.number
     out, back = [(actor, target) for target in targets], [(target, actor) for target in targets]
     hidden, *columns = await together(

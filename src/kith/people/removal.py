@@ -1,7 +1,7 @@
-"""Deactivating, reactivating and removing accounts: bulk jobs over their edges, in an order that is safe for people.
+"""Deactivating, reactivating and removing accounts: bulk jobs over their edges, in an order that keeps hidden hidden.
 
 Blocks, mutes and hides are restored first and removed last, so nothing that they hide shows in between. Follows are
-restored last and removed first: a consumer that sees a follow return may rely on the posts being there.
+restored last and removed first: a consumer that sees a restored follow may rely on the posts being restored.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def account_jobs(
     restored: WhenDone | None = None,
     beside: EdgesBeside | None = None,
 ) -> NodeJobs:
-    """The bulk jobs of accounts; what is handed in is as for `NodeJobs`."""
+    """The bulk jobs of accounts. The arguments are those of `NodeJobs`."""
     return NodeJobs(
         graph, leases, *erase, forget=forget, restored=restored, beside=beside, order=restore_order, removed=_removed
     )

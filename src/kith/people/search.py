@@ -1,7 +1,8 @@
-"""Search of all people by the beginning of a username, a display name, or its second or third word.
+"""Search of all people by the beginning of a username, or of a display name from its first, second or third word on.
 
-Limit: a page looks at LOOKED_MAX entries of each list of the index (see `names`). If that is not enough, because many
-must not be seen or begin alike, the page is short and says that there is more; the next one continues there.
+Limit: a page looks at LOOKED_MAX entries of each list of the index (see `names`). If many entries must not be seen, or
+many names begin alike, that may not fill the page. The page is then short and says that there is more; the next page
+continues there.
 """
 
 from __future__ import annotations
@@ -19,11 +20,12 @@ from kith.people.names import KINDS, entry_of, searched, span_of
 from kith.people.profiles import Profiles
 
 LOOKED_MAX = 2_000
+"""Entries of each list that a page looks at."""
 _MORE_READ = 2
-"""How much longer than a page the first part is that is read of each list."""
+"""The first read of each list is this many times a page."""
 
 Seen = Callable[[Page], Awaitable[Page]]
-"""A page of people, less those whom the reader must not see."""
+"""Returns a page of people without those whom the reader must not see."""
 
 
 class PeopleSearch:
@@ -35,7 +37,7 @@ class PeopleSearch:
     async def page(self, prefix: str, window: Window, seen: Seen) -> Page:
         """People with a name that begins with a folded `prefix`, sorted by the first 9 characters of that name.
 
-        Each once, by the first of their names that matches.
+        Each person comes once, at the first of their matching names.
         """
         walks = [self._walk(kind, prefix, window, seen) for kind in KINDS]
         return merged(await together(self._store.immediate, *walks), window)
@@ -47,7 +49,7 @@ class PeopleSearch:
         return await walk(self._store, listing, window, shown, entries_max=LOOKED_MAX, first=size)
 
     async def _shown(self, prefix: str, seen: Seen, marks: Sequence[Mark]) -> list[bool]:
-        """Of each entry: is it the first of somebody whose name begins so, and whom the reader may see?"""
+        """For each entry, whether it is the first matching name of a person whom the reader may see."""
         profiles = await self._profiles.get_many([mark.id for mark in marks])
         first = [
             max(

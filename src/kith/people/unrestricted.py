@@ -1,8 +1,8 @@
-"""Remembers which accounts need no check of who may see them (active, public, unlabelled), and who is in no block.
+"""Caches which accounts are unrestricted (active, public, unlabelled), and which users are in no block.
 
-Most accounts are so, and most users are in no block. What is known is kept until the log tells a change
-(`records.memory`), and is as of its last refresh. Where all is unrestricted no rules are asked; else they are, as ever
-(`privacy`).
+Most are. If all accounts of a read are unrestricted and its reader is in no block, the read skips the rules of
+`privacy`; otherwise it applies them. Values are cached until the log reports a change (`records.memory`), and are as of
+the memory's last refresh.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from kith.records.memory import ReadMemory
 from kith.records.tables import Remembered
 
 ACCOUNTS_MAX, USERS_MAX = 100_000, 50_000
-"""Accounts, and users whose blocks are kept, 0.1 KB each."""
+"""Cached accounts, and users whose blocks are cached; 0.1 KB each."""
 _UNRESTRICTED = Node()
 
 
 class UnrestrictedPeople:
-    """Knows of whom nothing has to be asked. Callers refresh `memory` first."""
+    """Tells which people need no check. Callers refresh `memory` first."""
 
     def __init__(self, graph: Graph, memory: ReadMemory) -> None:
         self._store, self._blocks, self.memory = graph.store, graph.graphs.number(BLOCKS), memory
@@ -33,7 +33,7 @@ class UnrestrictedPeople:
         self._blocking: Remembered[bool] = memory.of_edges((self._blocks,), USERS_MAX)
 
     async def are_unrestricted(self, users: Sequence[int]) -> bool:
-        """Whether all these accounts are there for everybody: active, public, without labels."""
+        """Whether everybody may see all these accounts: they are active, public and unlabelled."""
         kept = self._accounts.now
         known = list(map(kept.get, users))
         if False in known:
@@ -49,22 +49,23 @@ class UnrestrictedPeople:
         return all(found.values())
 
     def are_known_unrestricted(self, users: Sequence[int], reader: NodeId) -> bool:
-        """Whether it is known without a call that these accounts are unrestricted, and the reader is in no block."""
+        """Whether the cache alone shows that these accounts are unrestricted and that the reader is in no block."""
         accounts, blocked, blocking = self._accounts.now, self._blocked.now, self._blocking.now
         if blocked.get(reader, True) or blocking.get(reader, True):
             return False
         return all(accounts.get(user, False) for user in users)
 
     async def learn(self, users: Sequence[int], reader: NodeId) -> None:
-        """Read what `are_known_unrestricted` is not sure of, in one call."""
+        """Load what `are_known_unrestricted` needs and the cache lacks, concurrently."""
         sides = [(self._blocked, Direction.IN), (self._blocking, Direction.OUT)]
         await together(
             False, self.are_unrestricted(users), *(self._has_blocks(kept, reader, side) for kept, side in sides)
         )
 
     async def refresh_and_check(self, viewer: NodeId, user: int) -> bool:
-        """Refresh the memory; whether nobody blocks the viewer, and the account `user` is unrestricted. Where that is
-        not known yet, it is read beside the refresh.
+        """Refresh the memory; returns whether nobody blocks the viewer and the account `user` is unrestricted.
+
+        On an engine across a network, values that the cache lacks are read concurrently with the refresh.
         """
         if self._store.immediate or (viewer in self._blocked.now and user in self._accounts.now):
             await self.memory.refresh()

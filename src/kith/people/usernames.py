@@ -1,11 +1,11 @@
-"""Usernames: each belongs to one user at most, the first who takes it, in whichever process.
+"""Usernames: each belongs to at most one user, the first who takes it in any process.
 
 A name has a record of its own, under a hash of the name, that says who holds it. It is written together with the
-profile that shows the name, and only if neither changed since it was read. Where the engine has no transactions, a name
-is taken before the profile shows it, and released after the profile stopped showing it. A process that ends in between
-leaves a name that no profile shows. Whoever wants such a name first writes the holder's profile anew (`disown`), so a
-process that is still about to show the name there cannot do it any more, and takes the name then. No clock decides.
-See docs/decisions/0018-records-without-transactions.md.
+profile that shows the name, on the condition that neither changed since it was read. On an engine without transactions,
+a name is taken before the profile shows it, and released after the profile stopped showing it. A process that stops in
+between leaves a name that no profile shows. To take such a name, a process first rewrites the holder's profile
+(`disown`): a process that is still about to show the name there then fails, because the version changed. No step
+depends on clocks. See docs/decisions/0018-records-without-transactions.md.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ USERNAME_CHARS_MAX = 30
 _SYNTAX = re.compile(r"(?=.*[A-Za-z])(?!\.)[A-Za-z0-9_.]{1,30}(?<!\.)")
 
 Holders = dict[str, int]
-"""Folded name -> user. Nearly always one name; more where names share a hash, none once the name was released."""
+"""Folded name -> user. Nearly always one name; several if names share a hash, none after the name was released."""
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(Holders).decode
 
 
 class NameChange(NamedTuple):
-    """A change of name as records to put before and after the profile, and the conditions of that put."""
+    """A change of name: the records to put before and after the profile, and the conditions of the put."""
 
     before: list[Record]
     after: list[Record]
@@ -40,7 +40,7 @@ class NameChange(NamedTuple):
 
 
 def check_username(name: str) -> None:
-    """InvalidContent unless this is a valid username. A valid one fits into a path and cannot be an id."""
+    """InvalidContent unless this is a valid username. A valid one fits into a URL path and is never an id."""
     if not _SYNTAX.fullmatch(name):
         raise InvalidContent(
             f"username must have 1 to {USERNAME_CHARS_MAX} of a-z, A-Z, 0-9, _ and ., with a letter among them "
@@ -50,12 +50,12 @@ def check_username(name: str) -> None:
 
 
 def fold(name: str) -> str:
-    """The form that all spellings of a name share."""
+    """The form that all spellings of a username share."""
     return name.lower()
 
 
 async def holder_of(store: RecordStore, name: str) -> int | None:
-    """The user who holds a name, by its record; None if nobody does. Their profile may not show the name yet."""
+    """The user who holds a name according to its record; None if nobody does. Their profile may not show it yet."""
     (holder,) = await holders_of(store, [name])
     return holder
 
@@ -75,10 +75,10 @@ async def change_name(
     version: Hlc,
     disown: Callable[[int, str], Awaitable[bool]],
 ) -> NameChange:
-    """The records that give `user` the second of `names` and release the first; "" is no name. UsernameTaken.
+    """The records that give `user` the second of `names` and release the first; "" is no name. Errors: UsernameTaken.
 
-    `version`: the least version of these records. `disown`: takes (holder, folded name); makes sure that no write that
-    is under way can let the holder's profile show the name, and answers false if it shows it now.
+    `version`: the least version of these records. `disown`: takes (holder, folded name). It returns False if the
+    holder's profile shows the name; otherwise it makes sure that no write in progress can still show it there.
     """
     old, new = map(fold, names)
     change = NameChange([], [], [])
