@@ -1,4 +1,4 @@
-"""Posts that were read lately are kept in a process, until the log tells a change of them."""
+"""A cache of posts in each process. An entry is invalidated when the log reports a change of the post."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kith.records.store import RecordKind
 from kith.records.tables import Remembered
 
 POSTS_MAX = 20_000
-"""1 KB each."""
+"""Cached posts, 1 KB each."""
 
 
 class CachedPosts:
@@ -22,8 +22,9 @@ class CachedPosts:
         self._records: Remembered[Post] = memory.of_records(RecordKind.POST, POSTS_MAX)
 
     async def read(self, ids: Sequence[int]) -> list[Post]:
-        """Those of the posts that are there, in their order, whoever may see them. One that did not change is the very
-        object that was answered before.
+        """The posts of these ids, in their order, without missing and deleted ones. Visibility is not checked.
+
+        A post that did not change is the same object as in an earlier call.
         """
         posts = list(map(self._records.now.get, ids))
         if None in posts:

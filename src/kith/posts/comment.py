@@ -1,4 +1,4 @@
-"""What a comment is, and how it becomes a record. Pure: nothing here reads or writes."""
+"""The fields of a comment, and how a comment becomes a record. Pure: nothing here reads or writes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kith.records.store import Record, RecordKind
 
 TEXT_CHARS_MAX = 2_000
 DEPTH_MAX = 100
-"""How many comments a reply may have above it: each is read to see whether the reply is there for somebody."""
+"""Comments that a reply may have above it. All of them are read to decide whether a viewer may see the reply."""
 
 
 class Comment(msgspec.Struct, frozen=True, array_like=True):
@@ -19,16 +19,18 @@ class Comment(msgspec.Struct, frozen=True, array_like=True):
 
     id: int
     post: int
-    reply_to: int | None  # the comment it answers
+    reply_to: int | None  # the comment that it replies to
     author: int
     created_at: int  # ms since the epoch
     text: str
     deleted: bool = False
-    """As stored: it was deleted. As read for a viewer: it is a stub, shown for its replies, also if its author left."""
+    """As stored: it was deleted. As read for a viewer: it is a stub, shown only because it has replies, because it was
+    deleted or its author is deactivated or removed.
+    """
     labels: int = 0
     """The author's labels (`core.labels`), set by `Comments` on every read; never stored."""
     named: tuple[int, ...] = ()
-    """Whom it mentions by `@username`."""
+    """The users whom its text mentions by `@username`."""
 
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -46,7 +48,7 @@ def read_comment(record: Record) -> Comment:
 
 
 def emptied(comment: Comment) -> Comment:
-    """What remains of a deleted comment: its author and its place, no text."""
+    """What remains of a deleted comment: its author and its place, but no text."""
     return msgspec.structs.replace(comment, text="", deleted=True, labels=0, named=())
 
 
@@ -56,7 +58,7 @@ def with_author_labels(comment: Comment, labels: int) -> Comment:
 
 
 def line_of(id_: int, known: Mapping[int, Comment]) -> list[Comment]:
-    """A comment and those above it, from below, as far as they are known without a gap."""
+    """A comment, then those above it, upwards, until one is not in `known`."""
     line: list[Comment] = []
     above: int | None = id_
     while above is not None and (comment := known.get(above)) is not None:
@@ -66,6 +68,6 @@ def line_of(id_: int, known: Mapping[int, Comment]) -> list[Comment]:
 
 
 def is_reached(id_: int, seen: Mapping[int, Comment]) -> bool:
-    """Whether a comment and all above it are among those that somebody sees, if only as stubs."""
+    """Whether `seen`, the comments that a viewer sees (stubs included), has this comment and all above it."""
     line = line_of(id_, seen)
     return bool(line) and line[-1].reply_to is None

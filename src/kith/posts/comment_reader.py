@@ -1,8 +1,9 @@
-"""Reads comments: which a viewer may see, page by page, with their counts and the first replies to each.
+"""Reads the comments that a viewer may see, page by page, with their counts and the first replies to each.
 
-A page takes few calls of the stores, however many comments it has: the lists, the records, the lists of the first
-replies, their records, and then at once all that decides who may see what (`CommentReader.shown`). A single comment
-takes a batch for each level above it, because it is there only for those for whom all above it is (`with_above`).
+A page takes a fixed number of store calls, however many comments it has: the lists, the records, the lists of the first
+replies, their records, and one batch for everything that decides visibility (`CommentReader.shown`). A single comment
+takes one batch for each level above it (`with_above`), because a viewer may see a comment only if they may see all
+above it.
 """
 
 from __future__ import annotations
@@ -30,16 +31,16 @@ from kith.posts.visibility import visible_comments
 from kith.records.store import Record, RecordKind
 
 REPLIES_SHOWN = 2
-"""How many replies a page of comments shows under each comment."""
+"""Replies that a page of comments shows under each comment."""
 
 STUB_REPLIES = 20
-"""How many replies to a deleted comment are looked at for one that a viewer sees; where there are more, it is shown."""
+"""Replies to a stub that are searched for one that the viewer sees. A stub with more replies is shown anyway."""
 STUB_LOOKS_MAX = 500
-"""How many replies on all levels below the deleted comments of a page are looked at, about; then these are shown."""
+"""Replies, about, that are searched on all levels below the stubs of a page. Stubs undecided by then are shown."""
 
 
 class CommentCounts(NamedTuple):
-    """How many likes and replies a comment has, exactly, and whether the viewer likes it."""
+    """The exact numbers of likes and replies of a comment, and whether the viewer likes it."""
 
     likes: int
     replies: int
@@ -52,7 +53,7 @@ NO_COUNTS = CommentCounts(likes=0, replies=0, liked=False, answered=False)
 
 
 class StoredComments(NamedTuple):
-    """A page of comments as they are stored, whoever may see them, with the first replies to each."""
+    """A page of comments as stored, with the first replies to each, before visibility is checked."""
 
     comments: list[Comment]
     counts: list[CommentCounts]
@@ -66,9 +67,9 @@ class StoredComments(NamedTuple):
 
 
 class CommentPage(NamedTuple):
-    """The comments of a page that the viewer may see, each with its counts and the first replies to it, and the page.
+    """The comments of a page that the viewer may see, each with its counts and the first replies, and the page.
 
-    `total`: how many count in the whole list. `partial`: there are more comments than were ranked.
+    `total`: the number of comments in the whole list that count. `partial`: there are more comments than were ranked.
     """
 
     comments: list[Comment]
@@ -80,7 +81,7 @@ class CommentPage(NamedTuple):
 
 
 class CommentReader:
-    """Reads comments as a viewer may see them."""
+    """Reads the comments that a viewer may see."""
 
     def __init__(self, posts: Posts) -> None:
         self._posts, self._store, self._graph = posts, posts.store, posts.graph
@@ -98,7 +99,7 @@ class CommentReader:
         return comment
 
     async def _visible(self, viewer: Viewer, id_: int, *, or_stub: bool = False) -> Comment | None:
-        """A comment that `viewer` may see; `or_stub`: or that is shown for its replies."""
+        """The comment if `viewer` may see it, otherwise None. `or_stub`: also a stub that is shown for its replies."""
         (comment,) = await self.read([id_])
         if comment is None:
             return None
@@ -117,9 +118,9 @@ class CommentReader:
         return seen[id_]
 
     async def visible(self, viewer: Viewer, ids: Sequence[int], *, deleted_too: bool = False) -> list[Comment | None]:
-        """Each comment that `viewer` may see, as `get`, and None for others; in three batches, and one a level.
+        """The comment of each id, or None if `viewer` may not see it (as in `get`). Three batches, and one for a level.
 
-        `deleted_too`: as if none was deleted.
+        `deleted_too`: treat deleted comments as if they were not.
         """
         comments = await self.read(ids)
         posts = list(dict.fromkeys(one.post for one in comments if one is not None))
@@ -140,7 +141,7 @@ class CommentReader:
         return [one if one is not None and is_there(one) else None for one in found[: len(ids)]]
 
     async def of_post(self, viewer: Viewer, post: NodeId, order: ThreadOrder, window: Window) -> StoredComments:
-        """A page of the comments on a post, for `shown`; PostNotFound if `viewer` may not see the post."""
+        """A page of the comments on a post, as input for `shown`. PostNotFound if `viewer` may not see the post."""
         posts, thread = await together(
             self._store.immediate,
             self._posts.read([post]),
@@ -149,8 +150,9 @@ class CommentReader:
         return await self._found(viewer, thread, {post: posts[0]})
 
     async def of_comment(self, viewer: Viewer, comment: NodeId, order: ThreadOrder, window: Window) -> StoredComments:
-        """A page of the replies to a comment, for `shown`; CommentNotFound if `viewer` may see neither the comment nor
-        a stub.
+        """A page of the replies to a comment, as input for `shown`.
+
+        CommentNotFound if `viewer` may see neither the comment nor its stub.
         """
         seen, thread = await together(
             self._store.immediate,
@@ -162,7 +164,7 @@ class CommentReader:
         return await self._found(viewer, thread, {})
 
     async def shown(self, viewer: Viewer, found: StoredComments) -> CommentPage:
-        """What `viewer`, who may see the post, sees of a page: a stub only where they see something below it."""
+        """What `viewer`, who may see the post, sees of a page. A stub is included only if they see a reply below it."""
         questions, replies = Questions(), list(itertools.chain.from_iterable(found.replies))
         seen = self.ask_visible(questions, viewer, [*found.comments, *replies])
         counted = self._ask_counts(questions, viewer, [reply.id for reply in replies])
@@ -193,10 +195,11 @@ class CommentReader:
         )
 
     async def _lead_on(self, viewer: Viewer, stubs: Sequence[int]) -> set[int]:
-        """Those of the stubs below which there is a comment that `viewer`, who may see the post, sees; and those of
-        which that is not known when STUB_LOOKS_MAX replies were looked at.
+        """The stubs that lead on to a comment below them that `viewer`, who may see the post, sees.
+
+        Includes the stubs that are still undecided after STUB_LOOKS_MAX replies.
         """
-        above, found, left = {id_: id_ for id_ in stubs}, set[int](), STUB_LOOKS_MAX  # the stub on the page, by each
+        above, found, left = {id_: id_ for id_ in stubs}, set[int](), STUB_LOOKS_MAX  # comment -> stub of the page
         while above and left > 0:
             pages = await self._threads.previews(list(above), STUB_REPLIES)
             replies, questions = await self.read([mark.id for page in pages for mark in page.items]), Questions()
@@ -213,7 +216,7 @@ class CommentReader:
         return found | set(above.values())
 
     async def posts_of(self, ids: Sequence[int]) -> list[int | None]:
-        """The post of each comment, whoever may see it; None where there is no such comment."""
+        """The post of each comment, or None if there is no such comment. Visibility is not checked."""
         return [None if comment is None else comment.post for comment in await self.read(ids)]
 
     async def counts(self, viewer: Viewer, ids: Sequence[int]) -> list[CommentCounts]:
@@ -266,7 +269,7 @@ class CommentReader:
     def ask_visible(
         self, questions: Questions, viewer: Viewer, comments: Sequence[Comment | None]
     ) -> Callable[[Answers], list[Comment | None]]:
-        """Ask which of these comments a viewer sees who may see the post: see `visible_comments`."""
+        """Ask which of these comments `viewer`, who may see the post, sees (`visible_comments`)."""
         there = [comment.author for comment in comments if comment is not None]
         standings = self._privacy.ask_standings(questions, viewer, there)
         return lambda answers: visible_comments(comments, viewer, standings(answers))
@@ -275,7 +278,7 @@ class CommentReader:
 async def with_above(
     comments: Iterable[Comment | None], read: Callable[[list[int]], Awaitable[Iterable[Comment | None]]]
 ) -> list[Comment]:
-    """These comments, then all above them, each once; `read` is called for one level after the other."""
+    """These comments, then all comments above them, each once. `read` is called once for each level."""
     level = known = by_id(comments)
     for _ in range(DEPTH_MAX):
         above = {one.reply_to: None for one in level.values() if one.reply_to is not None}
@@ -287,7 +290,7 @@ async def with_above(
 
 
 def by_id(comments: Iterable[Comment | None]) -> dict[int, Comment]:
-    """Those of the comments that are there, by their ids."""
+    """The comments that are not None, by id."""
     return {one.id: one for one in comments if one is not None}
 
 

@@ -1,8 +1,8 @@
-"""Comments on posts, and replies to comments.
+"""Creates, deletes and likes comments on posts, and replies to comments.
 
-A comment and the edges that show and count it (`threads`) are one write. A viewer who may not see the post sees none of
-its comments, and no comment of an author whom they block or who blocks them, nor anything below it. A deleted comment,
-and one whose author left, is a stub where it has replies: no text, no author, and not counted.
+A comment and the edges that list and count it (`threads`) are one write. A viewer who may not see the post sees none of
+its comments. A viewer sees no comment of an author with whom there is a block, nor any reply below it. A comment that
+was deleted, or whose author is gone, becomes a stub if it has replies: without text and author, and not counted.
 """
 
 from __future__ import annotations
@@ -36,12 +36,13 @@ class Comments(CommentReader):
     async def create(
         self, actor: NodeId, post: NodeId, text: str, reply_to: NodeId | None = None, key: str | None = None
     ) -> tuple[Comment, WriteMark]:
-        """Create a comment of `actor` on a post, or a reply to a comment on it. With a `key`, a repetition within 24 h
-        returns the same comment while it exists.
+        """Create a comment of `actor` on a post, or a reply to a comment on it.
+
+        With a `key`, a repetition within 24 h returns the same comment while it exists.
 
         Errors: InvalidContent, also for a reply with more than DEPTH_MAX comments above it; PostNotFound or
-        CommentNotFound if it is deleted or the actor may not see it; Forbidden if the actor is deactivated or the post
-        takes no comments; IdempotencyKeyReused if the key came with another comment.
+        CommentNotFound if that is deleted or the actor may not see it; Forbidden if the actor is deactivated or the
+        post takes no comments; IdempotencyKeyReused if the key came with another comment.
         """
         check_text(text, needed=True, chars_max=TEXT_CHARS_MAX)
         id_, version = self._posts.snowflakes.next(), self._graph.clock.next()
@@ -66,10 +67,10 @@ class Comments(CommentReader):
             comment = stored or msgspec.structs.replace(comment, id=id_, created_at=made_at_ms(id_))
             if comment.deleted:
                 raise no_comment(id_)
-            # the first try may have stopped half way, in a cluster whose store came here since; this finishes it
+            # completes a first try that stopped half way, such as on a cluster whose store was moved here since
             put = await self._put(comment, version, others)
         empty = comment_record(emptied(comment), Hlc(version + 1))
-        if put.refusal is Outcome.FORBIDDEN:  # a block came in between
+        if put.refusal is Outcome.FORBIDDEN:  # somebody blocked meanwhile
             if not self._store.transactional:
                 await self._store.put([empty])
             raise self._posts.missing(post)
@@ -79,7 +80,7 @@ class Comments(CommentReader):
         return comment, put.mark
 
     async def _show_answered(self, id_: NodeId) -> None:
-        """Where edges are written one after the other: show a comment that was deleted before its reply was listed."""
+        """Without transactions: list a comment again that was deleted before its new reply was listed."""
         (answered,) = await self.read([id_])
         if answered is not None and answered.deleted:
             await self._prune([answered], [])
@@ -87,7 +88,7 @@ class Comments(CommentReader):
     async def _addressed(
         self, actor: NodeId, post: NodeId, reply_to: NodeId | None
     ) -> tuple[set[int], list[AtVersion]]:
-        """The authors of the post and of the comments above, and the condition that the one answered is unchanged.
+        """The authors of the post and of the comments above; and the condition that `reply_to` is unchanged.
 
         Errors as in `create`.
         """
@@ -132,10 +133,10 @@ class Comments(CommentReader):
         return await self._store.put([comment_record(comment, version)], edges, claim=claim, only_if=unchanged)
 
     async def delete(self, actor: NodeId, id_: NodeId) -> WriteMark:
-        """Empty a comment for good; for its author and the author of the post. Its replies stay, and it is not counted.
+        """Empty a comment for good and stop counting it. Its replies stay.
 
-        They may do so even if one blocks the other by now, or may no longer see the post. Errors: CommentNotFound;
-        Forbidden for others.
+        Its author and the author of the post may do this, even if there is a block between them by now or they may no
+        longer see the post. Errors: CommentNotFound; Forbidden for others.
         """
 
         async def empty() -> tuple[Put, tuple[Comment, bool]]:
@@ -147,7 +148,7 @@ class Comments(CommentReader):
             if record is None or comment is None:
                 raise no_comment(id_)
             if comment.deleted:
-                if not self._store.transactional:  # it may be that it was emptied, and nobody came to its edges
+                if not self._store.transactional:  # an earlier try may have stopped before it wrote the edges
                     await self._graph.write(self._remove_writes(comment, keep=replied(answers) == [True]))
                 raise no_comment(id_)
             if actor != comment.author and actor != await self._posts.author_of(comment.post):
@@ -166,9 +167,9 @@ class Comments(CommentReader):
         return put.mark
 
     async def erase(self, listing: Listing, ids: Sequence[int]) -> None:
-        """Empty comments of a removed user and take them out of the lists that show them; may be repeated.
+        """Empty comments of a removed user and remove them from their lists. May be repeated.
 
-        `listing`: the list that is being removed. Only the list of all that a user commented matters here.
+        `listing`: the list that is being removed. Only the list of all comments of a user has an effect here.
         """
         if (listing.graph, listing.direction) != (self._commented, Direction.OUT):
             return
@@ -193,18 +194,18 @@ class Comments(CommentReader):
         await self._prune(erased, [one.reply_to for one in erased if one.reply_to is not None])
 
     async def beside(self, listing: Listing, ids: Sequence[int]) -> list[tuple[int, int, int]]:
-        """The edges that show and count the comments of a user who goes away for a time, or comes back.
+        """The edges that list and count the comments of a user who is being deactivated or reactivated.
 
-        `listing` and `ids`: as in `erase`.
+        `listing` and `ids` as in `erase`.
         """
         if (listing.graph, listing.direction) != (self._commented, Direction.OUT):
             return []
         return [place for one in await self.read(ids) if one is not None for place in self._threads.places(one)]
 
     async def _prune(self, deleted: Sequence[Comment], above: Sequence[int]) -> None:
-        """Take deleted comments out of the lists where no reply needs them any more, and so on upwards.
+        """Unlist deleted comments that have no replies left, then those above them, and so on.
 
-        `above`: comments that lost a reply already. A comment that was answered while it was deleted is put back.
+        `above`: comments that lost a reply. A comment that was answered while it was deleted is listed again.
         """
         above = list(above)
         while deleted or above:
@@ -213,7 +214,7 @@ class Comments(CommentReader):
             deleted, above = [one for one in found if one is not None and one.deleted], []
 
     async def like(self, actor: NodeId, id_: NodeId) -> Engaged:
-        """Like a comment. Errors as in `get`; Forbidden if the actor is deactivated."""
+        """Like a comment. Errors: those of `get`; Forbidden if the actor is deactivated."""
         author = (await self.get(actor, id_)).author
         return await engage(self._graph, self._likes, actor, id_, NodeId(author), CommentNotFound)
 
@@ -229,6 +230,6 @@ class Comments(CommentReader):
         return found
 
     def _remove_writes(self, comment: Comment, *, keep: bool = False) -> list[EdgeWrite]:
-        """The writes that take a comment out of all lists; `keep`: it stays where its replies need it."""
+        """The writes that remove a comment from all lists. `keep`: it stays in its thread, because it has replies."""
         commented = self._graph.remove_write(self._commented, NodeId(comment.author), NodeId(comment.id))
         return [commented, *self._threads.remove_writes(comment, keep=keep)]

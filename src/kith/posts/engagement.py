@@ -1,7 +1,7 @@
 """What people do with posts and comments: like, save, share, view, hide. Each is an edge.
 
-So each is idempotent, the log tells it, and each count is the exact length of a list, even after a crash. Only a user
-who may see a post can do any of it. The commit itself looks for a block, so a block made just before is not missed.
+So each is idempotent and in the log, and each count is the exact length of a list, even after a crash. Only a user who
+may see a post can do any of it. The commit itself checks for blocks, so it does not miss one that was just made.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from kith.posts.post import Post
 from kith.posts.posts import Posts, Prefetch, no_prefetch
 
 _LOOKED_UP_MAX = 4
-"""Up to this many posts, looking up each edge is faster than reading the viewer's list of likes."""
+"""Posts up to whose number looking up each edge is faster than reading the viewer's list of likes."""
 
 
 class Engaged(NamedTuple):
@@ -44,7 +44,7 @@ class Engaged(NamedTuple):
 
 
 class PostCounts(NamedTuple):
-    """The counts of a post, exact, and whether the viewer likes and saved it. `comments`: with the replies to them."""
+    """The exact counts of a post, and whether the viewer likes and saved it. `comments` includes replies."""
 
     likes: int
     comments: int
@@ -80,15 +80,15 @@ class Engagement:
             (self._number(POST_REPLIES), Direction.OUT),
         )  # fmt: skip
         self.counted = frozenset(graph for graph, _ in self._lists)
-        """Numbers of the graphs that totals are made of."""
+        """Numbers of the graphs from which `totals` counts."""
         self.own_graphs = frozenset((self._likes, self._saves))
         """Numbers of the graphs that `own` reads."""
 
     async def add(self, graph: str, actor: NodeId, post: NodeId) -> Engaged:
         """Like, save, share, view or hide a post; `graph` says which.
 
-        Errors: PostNotFound if the actor may not see it; Forbidden if the actor is deactivated, or its author does not
-        want it shared.
+        Errors: PostNotFound if the actor may not see it; Forbidden if the actor is deactivated, or the post does not
+        allow sharing.
         """
         target = await self._posts.get(actor, post)
         if graph == SHARES and not target.allow_sharing:
@@ -111,7 +111,7 @@ class Engagement:
     async def drop(self, graph: str, actor: NodeId, post: NodeId) -> Engaged:
         """Undo `add`. An edge to a post that the actor may no longer see is dropped too, with a total of 0.
 
-        PostNotFound if they may not see the post and have no such edge.
+        PostNotFound if the actor may not see the post and has no such edge.
         """
         there = await self._posts.visible(actor, [post]) != [None]
         found = await disengage(self._graph, self._number(graph), actor, post, counted=there)
@@ -120,7 +120,7 @@ class Engagement:
         return found
 
     async def likers(self, viewer: Viewer, post: NodeId, window: Window) -> Page:
-        """Who likes a post, the newest like first, of those who are there for `viewer` (`Privacy.ask_without_blocks`).
+        """The users who like a post, newest like first, without those whom `Privacy.ask_without_blocks` leaves out.
 
         PostNotFound if the viewer may not see the post.
         """
@@ -138,15 +138,15 @@ class Engagement:
     async def saved(
         self, viewer: Viewer, user: NodeId, window: Window, prefetch: Prefetch = no_prefetch
     ) -> tuple[list[Post], Page]:
-        """The posts that `user` saved and `viewer` may see, the newest save first; the page as in `Posts.listed`."""
+        """The posts that `user` saved and `viewer` may see, newest save first, and their page as in `Posts.listed`."""
         return await self._posts.listed(viewer, Listing(self._saves, user, Direction.OUT), window, prefetch)
 
     async def counts(self, viewer: Viewer, posts: Sequence[int]) -> list[PostCounts]:
-        """The counts of each of `posts`; the caller makes sure that the viewer may see them."""
+        """The counts of each of `posts`. The caller has checked that the viewer may see them."""
         return (await self._answered(Questions(), viewer, posts))[1]
 
     async def totals(self, posts: Sequence[int]) -> list[Totals]:
-        """The counts of each of `posts`, whoever looks."""
+        """The counts of each of `posts` that are the same for every viewer."""
         likes, comments, shares, views, replies = await self._totals(posts)
         return list(map(Totals, likes, map(add, comments, replies), shares, views))
 
@@ -158,7 +158,7 @@ class Engagement:
         return list(zip(likes, saves, strict=True))
 
     async def seen(self, viewer: Viewer, posts: Sequence[Post]) -> list[tuple[Post, PostCounts] | None]:
-        """Each of `posts`, as read from the store, with its counts; None where `viewer` must not see it."""
+        """Each of `posts` (read from the store) with its counts, or None if `viewer` must not see it."""
         questions, ids = Questions(), [post.id for post in posts]
         visible = self._posts.ask_visible(questions, viewer, posts)
         answers, counts = await self._answered(questions, viewer, ids)
@@ -168,7 +168,7 @@ class Engagement:
     async def _answered(
         self, questions: Questions, viewer: Viewer, posts: Sequence[int]
     ) -> tuple[Answers, list[PostCounts]]:
-        """The answers to some questions, and the counts of each of `posts`."""
+        """The answers to `questions`, and the counts of each of `posts`, which are asked along with them."""
         store, own = self._graph.store, self.ask_own(questions, viewer, posts)
         if len(posts) <= _LOOKED_UP_MAX:
             counted = questions.totals(self._lists, posts)
@@ -191,7 +191,7 @@ class Engagement:
         return lambda answers: [answers.members[at].tolist() for at in mine]
 
     async def _totals(self, posts: Sequence[int]) -> list[list[int]]:
-        """How many edges of each kind each post has, in the order of `_lists`."""
+        """The number of edges of each kind that each post has, one row a kind, in the order of `_lists`."""
         totals: list[list[int]] = (await self._graph.store.counts(self._lists, np.array(posts, np.int64))).tolist()
         return totals
 
@@ -213,7 +213,7 @@ async def engage(
     author: NodeId,
     missing: type[NotFound] = PostNotFound,
 ) -> Engaged:
-    """Add an edge from `actor` to `target`, which `author` made. `number`: the graph.
+    """Add an edge from `actor` to `target`, which `author` made. `number`: that of the graph.
 
     Errors: Forbidden if the actor is deactivated; `missing` if one of the two blocks the other.
     """
@@ -226,10 +226,9 @@ async def engage(
 async def _engaged(
     graph: Graph, number: int, actor: NodeId, targets: Sequence[tuple[NodeId, NodeId]]
 ) -> tuple[list[Engaged | None], WriteMark]:
-    """Add an edge from `actor` to each (target, author) in one write; None where `actor` and the author block each
-    other.
+    """Add an edge from `actor` to each (target, author) in one write.
 
-    Forbidden if the actor is deactivated.
+    None for a target if there is a block between `actor` and its author. Forbidden if the actor is deactivated.
     """
     privacy = Privacy(graph)
     writes = [
@@ -257,7 +256,7 @@ async def _engaged(
 
 
 async def disengage(graph: Graph, number: int, actor: NodeId, target: NodeId, *, counted: bool) -> Engaged:
-    """Drop the edge, if there is one. `counted`: whether the actor may know the total."""
+    """Drop the edge if there is one. `counted`: the actor may know the total; otherwise it is 0."""
     removing = graph.remove_write(number, actor, target)
     write = msgspec.structs.replace(removing, counted=Direction.IN) if counted else removing
     (change,) = changes = await graph.store.apply([write])

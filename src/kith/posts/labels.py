@@ -1,8 +1,8 @@
-"""Moderation: the labels that the app puts on posts and users, and the reasons.
+"""Moderation: the labels that the app puts on posts and users, with reasons.
 
-Labels are stored where every read looks anyway: a post's in its record, a user's beside their state in the graph. The
+Labels are stored where every read looks anyway: a post's in its record, a user's on the user's node in the graph. The
 reason is a record of its own. Every change is logged, so caches and streams can react. Limit: a post or user has one
-set of labels; who set it, and what it was before, is not kept.
+set of labels; neither its author nor its history is stored.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _decode = msgspec.msgpack.Decoder(Labels).decode
 
 
 class Moderation:
-    """Reads and sets labels. For the app only: callers check that."""
+    """Reads and sets labels. Only the app may do this; callers check that."""
 
     def __init__(self, posts: Posts) -> None:
         self._posts, self._store, self._graph = posts, posts.store, posts.graph

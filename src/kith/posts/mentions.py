@@ -1,8 +1,9 @@
-"""Whom a text mentions: `@username`, in whatever script the text is.
+"""Finds whom a text mentions by `@username`, in a text of any script.
 
-The names are looked up as the text is written, so a mention stays with the user who was meant, whoever takes the name
-later. Who is not there for the author is not mentioned, as if nobody had the name: the post would tell of them. An
-address (`ann@example.org`), a link (`/@ann`) and a name elsewhere (`@ann@example.org`) mention nobody.
+Names are resolved when the text is written, so a mention stays with the user who was meant, even if somebody else takes
+the name later. A name counts as nobody's if the author may not see its user, because a mention would reveal that the
+user exists. An address (`ann@example.org`), a link (`/@ann`) and a name on another server (`@ann@example.org`) mention
+nobody.
 """
 
 from __future__ import annotations
@@ -22,14 +23,14 @@ from kith.posts.post import Post
 from kith.records.store import RecordStore
 
 NAMED_MAX = 50
-"""Different `@names` of a text."""
+"""Different `@names` in a text."""
 _LATIN = "\u00c0-\u024f\u0300-\u036f"
-"""Letters and accents that would go on with a word; scripts without spaces may stand right beside a name."""
+"""Letters and accents that would continue a word, so they may not touch a mention. Scripts without spaces may."""
 _MENTION = re.compile(rf"(?<![A-Za-z0-9_.@/{_LATIN}])@([A-Za-z0-9_.]++)(?![@{_LATIN}])")
 
 
 def names_in(text: str) -> list[str]:
-    """The usernames that a text mentions, folded, each once, in their order; they may be nobody's."""
+    """The usernames that a text mentions, folded, each once, in their order. They need not belong to anybody."""
     if "@" not in text and "＠" not in text:
         return []
     found = _MENTION.findall(unicodedata.normalize("NFKC", text))
@@ -48,18 +49,19 @@ async def named_in(store: RecordStore, privacy: Privacy, author: NodeId, text: s
 
 
 class MentionLists:
-    """The lists of posts by whom they mention. `graph_name`: their graph; None: there are none.
+    """The lists of the posts that mention a user. `graph_name`: their graph; None: mentions are not listed.
 
-    Their edges have the version of the post that they follow from: so they say what the newest one says, in whatever
-    order several changes of a post come to them.
+    An edge has the version of the post that it comes from. So the newest version of a post wins, in whatever order the
+    edges of its versions are written.
     """
 
     def __init__(self, graph: Graph, graph_name: str | None) -> None:
         self._number = None if graph_name is None else graph.graphs.number(graph_name)
 
     def writes(self, old: Sequence[int], post: Post, version: Hlc) -> list[EdgeWrite]:
-        """The writes that put a post into the lists of those it mentions, and take it out of those of others in
-        `old`. A deleted one mentions nobody.
+        """The writes that list a post with the users it mentions, and unlist it with others in `old`.
+
+        `old`: the users whom the previous version mentions. A deleted post mentions nobody.
         """
         if self._number is None:
             return []
@@ -68,7 +70,7 @@ class MentionLists:
             EdgeWrite(
                 Edge(self._number, NodeId(user), NodeId(post.id), state, post.created_at, version),
                 chained=True,
-                keep_live=user in old and state == State.NORMAL,  # most changes mention whom the post did before
+                keep_live=user in old and state == State.NORMAL,  # most edits do not change the mentions
             )
             for user, state in said.items()
         ]

@@ -1,6 +1,6 @@
-"""What a post is, what it may hold, and how it becomes a record. Pure: nothing here reads or writes.
+"""The fields of a post, their limits, and how a post becomes a record. Pure: nothing here reads or writes.
 
-Every limit has a name, and InvalidContent says which one was exceeded.
+Every limit has a name, and InvalidContent says which limit was exceeded.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Location(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Draft(msgspec.Struct, frozen=True, array_like=True):
-    """What an author sends to make a post. `type` may be None: `check_draft` finds it.
+    """What an author sends to create a post. `type` may be None; `check_draft` derives it.
 
     `audience`: who may see the post if its visibility is custom. `attributes`: the app's own JSON object.
     """
@@ -59,7 +59,7 @@ class Draft(msgspec.Struct, frozen=True, array_like=True):
 
 
 class PostEdit(msgspec.Struct, frozen=True):
-    """What to change in a post; UNSET fields stay as they are. The type follows from media and link."""
+    """The changes of an edit. UNSET fields stay as they are. The type is derived from media and link."""
 
     text: str | UnsetType = UNSET
     link: str | UnsetType | None = UNSET
@@ -93,14 +93,14 @@ class Post(msgspec.Struct, frozen=True, array_like=True):
     allow_sharing: bool = True
     location: Location | None = None
     labels: int = 0
-    """See `core.labels`. As stored: its own. As read through `Posts.visible`: its author's too."""
+    """See `core.labels`. As stored: the post's own. As read through `Posts.visible`: its author's, too."""
     named: tuple[int, ...] = ()
-    """Whom its text mentions by `@username`; `mentions` are those that the client named by id."""
-    audience_at: int = 0  # ms since the epoch: when an edit last changed who may see it; 0: never
+    """The users whom its text mentions by `@username`. `mentions` are the users whom the client named by id."""
+    audience_at: int = 0  # ms since the epoch: when an edit last changed visibility or audience; 0: never
 
     @property
     def mentioned(self) -> tuple[int, ...]:
-        """All whom it mentions."""
+        """All users whom the post mentions."""
         return tuple(dict.fromkeys((*self.mentions, *self.named))) if self.named else self.mentions
 
 
@@ -109,7 +109,7 @@ _decode = msgspec.msgpack.Decoder(Post).decode
 
 
 def post_record(post: Post, version: Hlc, kind: RecordKind = RecordKind.POST) -> Record:
-    """The record of a post, or of another `kind` that is stored like a post."""
+    """The record of a post. `kind`: another kind that is stored like a post."""
     return Record(kind, post.id, version, _encode(post))
 
 
@@ -119,7 +119,7 @@ def read_post(record: Record) -> Post:
 
 
 def canonical_draft(draft: Draft) -> bytes:
-    """Bytes that are equal only for equal drafts, whatever the order of their ids and attributes."""
+    """Bytes that are equal for equal drafts only, whatever the order of audience, mentions and attributes."""
     audience, mentions = tuple(sorted(draft.audience)), tuple(sorted(draft.mentions))
     try:
         return _encode(msgspec.structs.replace(draft, audience=audience, mentions=mentions))
@@ -128,7 +128,7 @@ def canonical_draft(draft: Draft) -> bytes:
 
 
 def check_draft(draft: Draft, media_types: Sequence[MediaType] = ()) -> Draft:
-    """The draft with its type; InvalidContent if it breaks a rule. `media_types`: the types of its media."""
+    """The draft with its type set; InvalidContent if it breaks a rule. `media_types`: the types of its media."""
     found = type_of(draft, media_types)
     kind: PostType = draft.type or found
     check_text(draft.text, needed=not (draft.link or draft.media), chars_max=TEXT_CHARS_MAX)
@@ -155,7 +155,7 @@ def check_draft(draft: Draft, media_types: Sequence[MediaType] = ()) -> Draft:
 
 
 def type_of(draft: Draft, media_types: Sequence[MediaType]) -> PostType:
-    """The type of a draft by its content; with a video among its media it is a video."""
+    """The type of a draft by its content. It is `video` if one of its media is a video."""
     if draft.media:
         return "video" if "video" in media_types else "image"
     return "link" if draft.link else "text"
@@ -210,7 +210,7 @@ def with_labels(post: Post, more: int) -> Post:
 
 
 def emptied(post: Post) -> Post:
-    """What remains of a deleted post: its author, time and labels, and the audience that must be told it is gone."""
+    """What remains of a deleted post: its author, time and labels, and its audience, which must be notified."""
     return Post(
         post.id, post.author, post.created_at, post.type, "", None, (), post.visibility, post.audience, (),
         NO_ATTRIBUTES, deleted=True, labels=post.labels,

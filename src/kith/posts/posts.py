@@ -1,9 +1,9 @@
-"""Creates, edits and deletes posts; every read of a post goes through here, so each viewer sees only what they may.
+"""Creates, edits and deletes posts. Every read of a post goes through here, so each viewer sees only what they may.
 
-A post, its place in the author's outbox (an edge of the graph `authored`) and in the lists of those it mentions
-(`mentioned`) are one write. Where the engine has no transactions, the record is written first, and the edge makes it
-visible. An edit writes the edge again at its old place, so that the log tells it. A change replaces only the version
-that it was made from, so an edit never brings back a post that was deleted meanwhile.
+A post, its place in the author's outbox (an edge of the graph `authored`) and its places in the lists of the users it
+mentions (`mentioned`) are one write. On an engine without transactions the record is written first, and the edge then
+makes it visible. An edit writes the edge again at its old place, so that the log has an event of it. A change replaces
+only the version that it was made from, so an edit never restores a post that was deleted meanwhile.
 """
 
 from __future__ import annotations
@@ -51,10 +51,12 @@ from kith.records.rewriting import NOTHING_TO_DO, next_version, rewrite, with_ne
 from kith.records.store import AtVersion, Claim, Put, Record, RecordKind, RecordStore
 
 OUTBOX_LOOKS_MAX = 5_000
-"""How many posts a page of an outbox may look at to find those that its viewer may see; about 5 us each."""
+"""Posts that a page of an outbox may look at to find those that its viewer may see; about 5 us each."""
 
 Prefetch: TypeAlias = Callable[[Sequence[Post]], Coroutine[Any, Any, object]]
-"""Reads what posts are shown with while it is asked who may see them: for some of them in vain."""
+"""Reads what posts are shown with (such as authors and media) while their visibility is checked. For posts that turn
+out to be hidden it reads in vain.
+"""
 
 
 async def no_prefetch(_: Sequence[Post]) -> None:
@@ -62,10 +64,10 @@ async def no_prefetch(_: Sequence[Post]) -> None:
 
 
 class Shelf(NamedTuple):
-    """One kind of posts: its records, the graph of its authors' lists, its noun in messages, its error.
+    """A kind of posts: its records, the graph of its authors' lists, its noun in messages, its error.
 
-    `mentions`: the graph that lists them with those whom they mention, if there is one. `is_over`: whether the post of
-    this id is gone by its age, so that a repeated key writes it no more.
+    `mentions`: the graph that lists the posts that mention a user; None: there is none. `is_over`: whether the post
+    with this id has expired, so that a repeated key does not write it again.
     """
 
     kind: RecordKind = RecordKind.POST
@@ -84,7 +86,7 @@ class PostWritten(NamedTuple):
 
 
 class Posts:
-    """Writes posts, and reads those that a viewer may see. `shelf`: the kind of posts; other kinds are not seen."""
+    """Writes posts, and reads those that a viewer may see. `shelf`: the kind of posts; it sees no other kinds."""
 
     def __init__(self, store: RecordStore, graph: Graph, snowflakes: Snowflakes, shelf: Shelf | None = None) -> None:
         self.store, self.graph, self.snowflakes = store, graph, snowflakes
@@ -95,11 +97,10 @@ class Posts:
     # --- writing ---------------------------------------------------------------------------------------
 
     async def create(self, actor: NodeId, draft: Draft, key: str | None = None) -> PostWritten:
-        """Create a post of `actor`. With a `key`, a repetition within 24 h returns the same post, as it is by then, and
-        makes no other.
+        """Create a post of `actor`. With a `key`, a repetition within 24 h returns the same post, in its current state.
 
         Errors: InvalidContent; Forbidden if the actor is deactivated; IdempotencyKeyReused if the key came with another
-        draft; the shelf's `missing` for a repetition of what is deleted.
+        draft; the shelf's `missing` if a repeated key's post was deleted.
         """
         id_, version = self.snowflakes.next(), self.graph.clock.next()
         claim = None
@@ -122,7 +123,7 @@ class Posts:
             record = stored or self._record(new, version)
             if read_post(record).deleted or self._shelf.is_over(id_):
                 raise self.missing(id_)
-            # the first try may have stopped half way, in a cluster whose store came here since; this finishes it
+            # completes a first try that stopped half way, such as on a cluster whose store was moved here since
             put = await self.store.put([record], self._listing(record, version))
         post = read_post(record)
         empty, later = emptied(post), Hlc(record.updated_at + 1)
@@ -131,9 +132,7 @@ class Posts:
         return PostWritten(post, put.mark)
 
     async def edit(self, actor: NodeId, id_: NodeId, change: PostEdit) -> PostWritten:
-        """Change a post, if it is not so already. Errors: PostNotFound; Forbidden for all but its author;
-        InvalidContent.
-        """
+        """Change a post. Errors: PostNotFound; Forbidden for all but its author; InvalidContent."""
         now_ms = ms_of(self.graph.clock.next())
         types = [] if change.media is UNSET else await self._media_types(actor, change.media)
         named = None if change.text is UNSET else await named_in(self.store, self._privacy, actor, change.text)
@@ -149,7 +148,7 @@ class Posts:
         try:
             return (await self._rewrite(actor, id_, emptied, self._remove_write)).mark
         except NotFound:
-            if not self.store.transactional:  # it may be that it was emptied, and nobody came to its edge
+            if not self.store.transactional:  # an earlier try may have stopped before it wrote the edge
                 await self._unlist_deleted(id_)
             raise
 
@@ -160,14 +159,14 @@ class Posts:
             await self.graph.write([self._remove_write(NodeId(post.author), id_)])
 
     async def label(self, id_: NodeId, labels: int, note: Callable[[Hlc], Record]) -> WriteMark:
-        """Set the app's labels on a post, with a `note` that says why. The log tells it as an edit. PostNotFound."""
+        """Set the app's labels on a post, with a `note` that says why. The log has it as an edit. PostNotFound."""
         replaced = partial(msgspec.structs.replace, labels=labels)
         return (await self._rewrite(SYSTEM, id_, replaced, self._keeping, note)).mark
 
     async def erase(self, listing: Listing, ids: Sequence[int]) -> None:
-        """Empty posts of a removed author; may be repeated.
+        """Empty posts of a removed author. May be repeated.
 
-        `listing`: the list that is being removed. Only an outbox of these posts matters here.
+        `listing`: the list that is being removed. Only an outbox of this kind of posts has an effect here.
         """
         if (listing.graph, listing.direction) != (self._authored, Direction.OUT):
             return
@@ -189,11 +188,11 @@ class Posts:
     async def raise_if_inactive(
         self, actor: NodeId, put: Put, empty: Sequence[Record], edges: Sequence[EdgeWrite], *, again: bool
     ) -> None:
-        """Forbidden if the account was deactivated or removed before `put` wrote something new of it.
+        """Forbidden if the actor was deactivated or removed before `put` wrote a new post or comment of theirs.
 
-        Where the engine has no transactions, a removal is looked for after the write too, and then what was written is
-        emptied by `empty` and `edges`. What was written before a removal is emptied by the removal's job (`erase`).
-        `again`: `put` repeats a write that may have been acknowledged, so it stays if the account is only deactivated.
+        On an engine without transactions this looks for a removal after the write, too, and undoes the write with
+        `empty` and `edges`. What was written before a removal is emptied by the removal's job (`erase`). `again`: `put`
+        repeats a write that may have been acknowledged, so it stays if the actor is only deactivated.
         """
         refused = put.refusal is Outcome.INACTIVE
         if not self.store.transactional and ((refused and not again) or await is_removed(self.graph.store, actor)):
@@ -204,7 +203,7 @@ class Posts:
             raise Forbidden("your account was deactivated meanwhile; try again", id=str(actor))
 
     async def _types_of(self, actor: NodeId, draft: Draft, claim: Claim | None) -> Sequence[MediaType]:
-        """The types of a draft's media. For a repetition, those it was accepted with: they may be deleted by now."""
+        """The types of a draft's media. For a repeated key the media are not read, as they may be deleted by now."""
         known = (await self.store.claimed([claim]))[0] if claim is not None and draft.media else None
         if claim is not None and known is not None:
             first_of(known, claim)
@@ -219,16 +218,17 @@ class Posts:
         return [media.type for media in owned(actor, ids, records, "mediaIds")]
 
     async def author_of(self, id_: int) -> int | None:
-        """The author of a post, whoever may see it; None if there never was one."""
+        """The author of a post, or None if there never was such a post. Visibility is not checked."""
         (record,) = await self.store.get_many(self._shelf.kind, [id_])
         return None if record is None else read_post(record).author
 
     # --- reading ---------------------------------------------------------------------------------------
 
     async def visible(self, viewer: Viewer, ids: Sequence[int], *, deleted_too: bool = False) -> list[Post | None]:
-        """The post of each id, or None if `viewer` must not see it. `deleted_too`: as if none was deleted.
+        """The post of each id, or None if `viewer` must not see it.
 
-        Costs one batch of records and one of the graph, however many ids.
+        `deleted_too`: treat deleted posts as if they were not. Costs one batch of records and one of the graph for any
+        number of ids.
         """
         questions, posts = Questions(), await self.read(ids)
         if deleted_too:
@@ -237,21 +237,21 @@ class Posts:
         return seen(await self.graph.store.answer(questions))
 
     async def read(self, ids: Sequence[int]) -> list[Post | None]:
-        """The post of each id as it is stored, whoever may see it; None where there never was one."""
+        """The post of each id as stored, or None if there never was one. Visibility is not checked."""
         records = await self.store.get_many(self._shelf.kind, ids)
         return [None if record is None else read_post(record) for record in records]
 
     def ask_visible(
         self, questions: Questions, viewer: Viewer, posts: Sequence[Post | None]
     ) -> Callable[[Answers], list[Post | None]]:
-        """Ask which of these posts `viewer` may see. The answer: they, with their authors' labels; None for others."""
+        """Ask which of these posts `viewer` may see. The answer: these, with their authors' labels; None for others."""
         standings = self.ask_standings(questions, viewer, posts)
         return lambda answers: visible_posts(posts, viewer, standings(answers))
 
     def ask_standings(
         self, questions: Questions, viewer: Viewer, posts: Sequence[Post | None]
     ) -> Callable[[Answers], Mapping[int, Standing]]:
-        """Ask how the authors of these posts stand to `viewer`, as far as `visible_posts` needs it."""
+        """Ask the standings of the authors of these posts to `viewer`, as far as `visible_posts` needs them."""
         alive = [post for post in posts if post is not None and not post.deleted]
         friends = {post.author for post in alive if post.visibility == "friends"}
         return self._privacy.ask_standings(questions, viewer, [post.author for post in alive], friends)
@@ -266,9 +266,9 @@ class Posts:
     async def visible_to(
         self, id_: int, viewers: Sequence[int], *, deleted_too: bool = False
     ) -> tuple[Post | None, list[bool]]:
-        """One post, and whether each of many viewers may see it: see `ask_visible_to`.
+        """One post, and whether each of many viewers may see it; see `ask_visible_to`.
 
-        Costs one record and one batch of the graph, however many viewers.
+        Costs one record and one batch of the graph for any number of viewers.
         """
         (post,) = await self.read([id_])
         if post is None:
@@ -280,9 +280,9 @@ class Posts:
     def ask_visible_to(
         self, questions: Questions, post: Post, viewers: Sequence[int], *, deleted_too: bool = False
     ) -> Callable[[Answers], tuple[Post, list[bool]]]:
-        """Ask which of many viewers may see a post. The answer: it, with its author's labels, and whether each may.
+        """Ask which of many viewers may see a post. The answer: the post with its author's labels, and a flag for each.
 
-        `deleted_too`: as if it were not deleted.
+        `deleted_too`: treat a deleted post as if it were not.
         """
         asked = msgspec.structs.replace(post, deleted=False) if deleted_too else post
         with_follow_back = post.visibility == "friends"
@@ -311,10 +311,10 @@ class Posts:
     async def listed(
         self, viewer: Viewer, listing: Listing, window: Window, prefetch: Prefetch = no_prefetch
     ) -> tuple[list[Post], Page]:
-        """The posts of a list that `viewer` may see, newest first, and their page, as if there were no others.
+        """The posts of a list that `viewer` may see, newest first, and their page, as if the list had no others.
 
-        A page that is not full after looking at OUTBOX_LOOKS_MAX posts is short, and says that there is more.
-        `prefetch`: is asked about as many posts as the page lacks, if it may show all.
+        A page that is not full after OUTBOX_LOOKS_MAX posts is short and says that there is more. `prefetch` is called
+        with as many posts as the page still lacks, before it is known whether the viewer may see them.
         """
         shown: dict[int, Post] = {}
 
@@ -337,7 +337,7 @@ class Posts:
         return [shown[mark.id] for mark in page.items], page
 
     def _keeping(self, author: NodeId, id_: NodeId) -> EdgeWrite:
-        """The edge of a post written again at its place, so that the log tells the change."""
+        """Writes the edge of a post again at its place, so that the log has an event of the change."""
         edge = self.graph.edge_now(self._authored, author, id_, State.NORMAL)
         return EdgeWrite(edge, supersede=True, keep_place=True, only_from=frozenset({State.NORMAL}))
 
@@ -345,7 +345,7 @@ class Posts:
         return self.graph.remove_write(self._authored, author, id_)
 
     def _listing(self, record: Record, made: Hlc) -> list[EdgeWrite]:
-        """The edges of a post, whose first version was `made`: repeated, they change nothing that came since."""
+        """The edges that list a post. `made`: the post's first version, so repeating them overrides no later change."""
         post = read_post(record)
         edge = Edge(self._authored, NodeId(post.author), NodeId(post.id), State.NORMAL, post.created_at, made)
         return [EdgeWrite(edge, if_active=True), *self._mentions.writes((), post, record.updated_at)]
@@ -365,10 +365,10 @@ class Posts:
         edge: Callable[[NodeId, NodeId], EdgeWrite],
         note: Callable[[Hlc], Record] | None = None,
     ) -> PostWritten:
-        """Replace a post by what `change` makes of it; retry if somebody else changed it in between.
+        """Replace a post by the result of `change`; retry if another write came between.
 
-        `actor`: its author, or the app's back office. `edge`: makes the edge to write. `note`: makes a record to put
-        with it.
+        `actor`: its author, or the app's back office. `edge`: makes the edge to write with it. `note`: makes a record
+        to put with it.
         """
 
         async def replace() -> tuple[Put, Post]:
@@ -385,7 +385,7 @@ class Posts:
             if actor not in (SYSTEM, post.author):
                 raise Forbidden(f"only its author may change a {self._shelf.noun}", id=str(id_))
             new, version = change(stored), next_version(self.graph.clock, record)
-            if new is stored and self.store.transactional:  # elsewhere the edges of the change may be still to come
+            if new is stored and self.store.transactional:  # elsewhere the edges of an earlier try may be missing
                 return NOTHING_TO_DO, post
             changed = self._record(new, version)
             changed = changed if new.deleted else with_newer_fields(changed, record)

@@ -1,9 +1,9 @@
-"""The lists of comments: what hangs on a post or a comment, in which order, and how many count.
+"""The lists of comments on a post and of replies to a comment: their order, their pages, and how many count.
 
-A comment is in the list of its post (graph `comments`), a reply in the list of the comment that it answers (graph
-`replies`) and, to be counted, in that of its post too (graph `post_replies`). The state of the edge says how it stands
-there: NORMAL counts; NEGATIVE was deleted and stays for its replies; ARCHIVED has an author who is away. A page is made
-of all three lists. The order `top` is made in `top_comments`.
+A comment is in the list of its post (graph `comments`). A reply is in the list of the comment that it answers (graph
+`replies`) and, to be counted, in that of its post (graph `post_replies`). The state of the edge says what the entry is:
+NORMAL counts; NEGATIVE was deleted and stays because it has replies; ARCHIVED has an author who is deactivated. A page
+merges all three lists. `top_comments` makes the order `top`.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _EMPTY = Page([], more_after=False, more_before=False)
 
 
 class ThreadPage(NamedTuple):
-    """A page, how many comments count in the whole list, and whether there are more than were ranked."""
+    """A page of a list. `total`: comments that count in the whole list. `partial`: only the newest were ranked."""
 
     page: Page
     total: int
@@ -38,7 +38,7 @@ class ThreadPage(NamedTuple):
 
 
 class Threads:
-    """Reads the lists of comments, and makes the writes that change them."""
+    """Reads the lists of comments, and builds the writes that change them."""
 
     def __init__(self, graph: Graph) -> None:
         self._graph, self._store, number = graph, graph.store, graph.graphs.number
@@ -47,15 +47,15 @@ class Threads:
         self._top = TopComments(self._store, number(COMMENT_LIKES))
 
     def of_post(self, post: int) -> Listing:
-        """The comments on a post that count."""
+        """The list of the comments on a post that count."""
         return Listing(self._comments, post, Direction.OUT)
 
     def of_comment(self, comment: int) -> Listing:
-        """The replies to a comment that count."""
+        """The list of the replies to a comment that count."""
         return Listing(self._replies, comment, Direction.OUT)
 
     async def page(self, listing: Listing, order: ThreadOrder, window: Window) -> ThreadPage:
-        """A page of a list, with those who do not count any more; most of them have no place on a page."""
+        """A page of a list, including entries that do not count. `CommentReader.shown` drops most of these later."""
         listings = _all_of(listing)
         if order == "top":
             counts, page = await together(
@@ -70,14 +70,14 @@ class Threads:
         return ThreadPage(page if order == "newest" else reversed_page(page), answers.counts[counted][0], False)
 
     async def previews(self, ids: Sequence[int], limit: int) -> list[Page]:
-        """The oldest `limit` entries under each of these comments."""
+        """The oldest `limit` replies to each of these comments, including those that do not count."""
         questions, window = Questions(), reversed_window(Window(limit))
         asked = [[questions.page(one, window) for one in _all_of(self.of_comment(id_))] for id_ in ids]
         answers = await self._store.answer(questions)
         return [reversed_page(_merged([answers.pages[at] for at in rows], window)) for rows in asked]
 
     async def answered(self, ids: Sequence[int]) -> list[bool]:
-        """For each comment: does a reply hang on it that counts, that stays for its own, or whose author is away?"""
+        """For each comment, whether it has a reply in any listed state, even one that does not count."""
         questions = Questions()
         answered = self.ask_answered(questions, ids)
         return answered(await self._store.answer(questions))
@@ -92,28 +92,28 @@ class Threads:
         counted = questions.counts([one for id_ in ids for one in _all_of(self.of_comment(id_))])
 
         def replies(answers: Answers) -> list[tuple[int, bool]]:
-            counts = iter(answers.counts[counted])  # three of each
+            counts = iter(answers.counts[counted])  # three for each
             return [(live, bool(live or kept or away)) for live, kept, away in zip(counts, counts, counts, strict=True)]
 
         return replies
 
     def places(self, comment: Comment) -> list[tuple[int, int, int]]:
-        """The edges (graph, source, destination) that show and count a comment; the one that shows it comes first."""
+        """The edges (graph, source, destination) that list and count a comment; the one that lists it comes first."""
         if comment.reply_to is None:
             return [(self._comments, comment.post, comment.id)]
         return [(self._replies, comment.reply_to, comment.id), (self._post_replies, comment.post, comment.id)]
 
     def add_writes(self, comment: Comment, version: Hlc) -> list[EdgeWrite]:
-        """The writes that put a new comment in its lists, unless the write before them is refused."""
+        """The writes that add a new comment to its lists, unless the write before them is refused."""
         return [
             EdgeWrite(Edge(graph, NodeId(source), NodeId(id_), State.NORMAL, comment.created_at, version), chained=True)
             for graph, source, id_ in self.places(comment)
         ]
 
     def remove_writes(self, comment: Comment, *, keep: bool = False) -> list[EdgeWrite]:
-        """The writes that take a comment out of its lists; `keep`: it stays where it is shown, and does not count.
+        """The writes that remove a comment from its lists. `keep`: it stays listed in its thread, but does not count.
 
-        They hold for lists to which it is still to come, as it may where edges are written one after the other.
+        Without transactions the add of a comment may come after them; they win over it by their later version.
         """
         gone = (
             self._graph.edge_now(graph, NodeId(source), NodeId(id_), State.REMOVED)
@@ -123,9 +123,9 @@ class Threads:
         return [self._relist_write(comment, State.NORMAL, State.ARCHIVED) if keep else shown, *counted]
 
     async def prune(self, deleted: Sequence[Comment]) -> list[int]:
-        """Make the lists show deleted comments that are answered, and no others.
+        """List those of the deleted comments that have replies, and unlist the others.
 
-        Returns the comments above those that were dropped, which perhaps have no replies left now.
+        Returns the comments above those that were unlisted; they may have no replies left now.
         """
         answered = await self.answered([comment.id for comment in deleted])
         writes = [
@@ -141,19 +141,19 @@ class Threads:
         ]
 
     def _relist_write(self, comment: Comment, *was: State) -> EdgeWrite:
-        """The write that shows a deleted comment at its place, if its edge is in one of the states `was`."""
+        """The write that lists a deleted comment at its place, if its edge is in one of the states `was`."""
         graph, source, id_ = self.places(comment)[0]
         edge = self._graph.edge_now(graph, NodeId(source), NodeId(id_), State.NEGATIVE)
         return EdgeWrite(edge, supersede=True, keep_place=True, only_from=frozenset(was))
 
 
 def _all_of(listing: Listing) -> list[Listing]:
-    """The lists of all who stand where those of `listing` do, that list first."""
+    """The list in each of the listed states, NORMAL first."""
     return [listing._replace(state=state) for state in _LISTED]
 
 
 def _merged(pages: Sequence[Page], window: Window) -> Page:
-    """The page that several lists have in `window` as if they were one."""
+    """The page in `window` of several lists, as if they were one list."""
     used = [page for page in pages if page != _EMPTY]
     if len(used) < 2:
         return used[0] if used else _EMPTY
@@ -168,7 +168,7 @@ def _merged(pages: Sequence[Page], window: Window) -> Page:
 
 
 def reversed_window(window: Window) -> Window:
-    """The window of a list, newest first, for a `window` of the same list, oldest first."""
+    """Turn a window of a list that is read oldest first into the window of the same list, newest first."""
     if window.before is not None:
         return window._replace(after=window.before, before=None)
     return window._replace(after=None, before=window.after or BELOW_ALL)

@@ -1,8 +1,8 @@
-"""The order `top` of a thread: the most liked comments first, of equally liked ones the newest.
+"""The order `top` of a thread: most liked comments first, of equally liked ones the newest.
 
-To count the likes of thousands of comments costs more than the page. So of a long thread the numbers are kept for a
-moment: until then a like moves no comment, while new comments are ranked at once and those that are gone left out.
-Limit: the newest RANKED_MAX of a thread are ranked.
+Counting the likes of thousands of comments costs more than the rest of the page. So the counts of a long thread are
+cached for KEPT_S. Meanwhile a like moves no comment; new comments are still ranked at once, and removed ones left out.
+Limit: only the newest RANKED_MAX comments of a thread are ranked.
 """
 
 from __future__ import annotations
@@ -19,15 +19,16 @@ from kith.graph.shapes import Ids, Listing
 from kith.graph.store import EdgeStore
 
 RANKED_MAX = 2_000
+"""Comments of a thread that are ranked, the newest."""
 COUNTED_MAX = 100
-"""Up to so many comments the likes are counted for each page."""
+"""Comments of a thread up to which likes are counted for each page."""
 KEPT_S = 5.0
-"""How long those of a longer thread are kept."""
-_THREADS_MAX = 200  # kept at once, 32 KB each
+"""Time for which the counts of a longer thread are cached."""
+_THREADS_MAX = 200  # cached threads, 32 KB each
 
 
 class _Counted(NamedTuple):
-    """The likes of comments, whose ids ascend, and until when they are kept."""
+    """The likes of comments, by ascending ids. `until_s`: when the cached counts expire."""
 
     ids: Ids
     likes: Ids
@@ -35,14 +36,14 @@ class _Counted(NamedTuple):
 
 
 class TopComments:
-    """Ranks threads. `likes`: the number of the graph of who likes which comment."""
+    """Ranks threads. `likes`: the number of the graph of likes of comments."""
 
     def __init__(self, store: EdgeStore, likes: int, now_s: Callable[[], float] = time.monotonic) -> None:
         self._store, self._likes, self._now_s = store, (likes, Direction.IN), now_s
         self._kept: dict[Listing, _Counted] = {}
 
     async def page(self, listings: Sequence[Listing], window: Window) -> Page:
-        """A page of the comments in any of these lists of one thread, as marks of (likes, id)."""
+        """A page of the comments in these lists of one thread, as marks of (likes, id)."""
         found = await self._store.ids_many(listings, RANKED_MAX)
         ids = np.unique(found.ids)[-RANKED_MAX:]
         likes = await self._likes_of(listings[0], ids)
@@ -70,7 +71,7 @@ class TopComments:
 
 
 def _cut(likes: Ids, ids: Ids, window: Window) -> Page:
-    """The part of a ranked list that `window` asks for, which has no bounds in time."""
+    """The part of a ranked list that `window` asks for. `since` and `until` of the window do not apply."""
     if window.before is not None:
         end = _better_than(window.before, likes, ids)
         start = max(0, end - window.limit)
@@ -82,5 +83,5 @@ def _cut(likes: Ids, ids: Ids, window: Window) -> Page:
 
 
 def _better_than(mark: Mark, likes: Ids, ids: Ids) -> int:
-    """How many stand before `mark`."""
+    """The number of entries before `mark`."""
     return int(np.count_nonzero((likes > mark.position) | ((likes == mark.position) & (ids > mark.id))))

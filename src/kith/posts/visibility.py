@@ -1,10 +1,10 @@
 """Who may see which post or comment: the hard rules, which no ranking and no route may break. Pure.
 
-How an author stands to a viewer comes from `people.privacy`, in batches. A post's labels are in its record.
+The standing of an author to a viewer comes from `people.privacy`, in batches. A post's labels are in its record.
 
-The names are the same wherever something is shown: `may_see` decides of one thing, `visible_posts` and the like of
-many; `ask_visible` asks the graph what these need, and `visible` reads, asks and decides for one viewer, `visible_to`
-for many.
+Names are the same for all kinds of things: `may_see` decides about one thing, `visible_posts` and the like about many.
+`ask_visible` asks the graph for what they need; `visible` reads, asks and decides for one viewer, `visible_to` for many
+viewers.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def may_see(post: Post, viewer: Viewer, author: Standing) -> bool:
 
 
 def visible_posts(posts: Sequence[Post | None], viewer: Viewer, authors: Mapping[int, Standing]) -> list[Post | None]:
-    """Each post with its author's labels; None if `viewer` must not see it. `authors`: how they stand to `viewer`."""
+    """Each post with its author's labels, or None if `viewer` must not see it. `authors`: the authors' standings."""
     return [
         with_labels(post, authors[post.author].labels)
         if post is not None and not post.deleted and may_see(post, viewer, authors[post.author])
@@ -50,7 +50,7 @@ def visible_posts(posts: Sequence[Post | None], viewer: Viewer, authors: Mapping
 
 
 def may_see_comment(deleted: bool, by: int, viewer: Viewer, author: Standing) -> bool:
-    """Whether `viewer`, who may see the post, may see a comment on it. `by`: who wrote the comment."""
+    """Whether `viewer`, who may see the post, may see a comment on it. `by`: the author; `author`: their standing."""
     if deleted or author.state == State.REMOVED:
         return False
     if viewer is SYSTEM or viewer == by:
@@ -63,8 +63,9 @@ def may_see_comment(deleted: bool, by: int, viewer: Viewer, author: Standing) ->
 def visible_comments(
     comments: Sequence[Comment | None], viewer: Viewer, authors: Mapping[int, Standing]
 ) -> list[Comment | None]:
-    """Each comment with its author's labels, to `viewer`, who may see the post: a stub where it is gone for everybody,
-    None where `viewer` must not see it. `authors`: how those who wrote them stand to `viewer`.
+    """What `viewer`, who may see the post, sees of each comment. `authors`: the standings of their authors to `viewer`.
+
+    That is the comment with its author's labels; a stub if it is gone for everybody; None if `viewer` must not see it.
     """
 
     def seen(comment: Comment, author: Standing) -> Comment | None:
@@ -76,10 +77,10 @@ def visible_comments(
 
 
 def _is_gone(deleted: bool, author: Standing) -> bool:
-    """Whether a comment is gone for everybody: deleted, or with its author. Its replies are not."""
+    """Whether a comment is gone for everybody: it was deleted, or its author is not active. Its replies may stay."""
     return deleted or author.state != State.NORMAL
 
 
 def _kept_back(labels: int, followed: bool) -> bool:
-    """Whether labels hide something from a viewer who did not make it."""
+    """Whether labels hide something from a viewer who did not make it. `followed`: the viewer follows its author."""
     return bool(labels & HIDE or (labels & LIMIT and not followed))
