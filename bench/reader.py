@@ -129,7 +129,7 @@ def _token(settings: Settings) -> str:
 
 
 def _open(browser: Browser, link: str) -> tuple[float, float]:
-    """Milliseconds from following the link until posts are on the screen, elapsed and of CPU, in a browser with an empty
+    """Milliseconds, elapsed and of CPU, from following the link until posts are on the screen, in a browser without a
     cache.
     """
     context = browser.new_context(**_WINDOW)

@@ -35,7 +35,7 @@ Item = TypeVar("Item")
 
 
 class Town(NamedTuple):
-    """The store and its data. `edges`: follows. `profiles`: users who have a profile. `posts`: rows of id and author."""
+    """The store and its data. `edges`: follows. `profiles`: users who have one. `posts`: rows of id and author."""
 
     store: Settings
     data: Data
