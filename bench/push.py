@@ -40,7 +40,7 @@ _HOST = "push.example"
 
 
 def push(folder: Path) -> list[Figure]:
-    """Messages to 1,000 browsers, a little over 64 in flight at once; then their encryption alone."""
+    """Messages to 1,000 browsers, 64 in flight at once; then their encryption alone."""
     context = multiprocessing.get_context("spawn")
     receive, send = context.Pipe(duplex=False)
     certificate = _certificate(folder)
