@@ -38,7 +38,7 @@ _REQUESTS, _CONNECTIONS = 40_000, 16
 _ANSWER_BYTES = 50
 _PINNERS, _PINS_EACH, _ITEMS = 40_000, 20, 10_000
 _BATCH = 2_000
-_Asked = tuple[list[int], list[int]]
+_BatchCheck = tuple[list[int], list[int]]
 
 
 def _owners() -> list[NodeId]:
@@ -83,8 +83,8 @@ def boards_check(folder: Path) -> list[Figure]:
         boards, many = await _boards(services)
         users = list(map(int, _owners()))
         mixed = [(_drawn(users, 12, call), _drawn(boards, 13, call)) for call in range(_CALLS)]
-        only: list[_Asked] = [([], _drawn(boards, CHECKED_MAX, call)) for call in range(_CALLS)]
-        unfollowed: list[_Asked] = [([], _drawn(many, CHECKED_MAX, call)) for call in range(_CALLS)]
+        only: list[_BatchCheck] = [([], _drawn(boards, CHECKED_MAX, call)) for call in range(_CALLS)]
+        unfollowed: list[_BatchCheck] = [([], _drawn(many, CHECKED_MAX, call)) for call in range(_CALLS)]
         calls, checks, worst = [await _rate(services, asked) for asked in (mixed, only, unfollowed)]
         says = f"{_OWNERS:,} owners, {len(boards):,} boards"
         return [
@@ -106,7 +106,7 @@ def _drawn(ids: Sequence[int], count: int, seed: int) -> list[int]:
     return random.Random(seed).sample(ids, count)
 
 
-async def _rate(services: Services, asked: Sequence[_Asked]) -> float:
+async def _rate(services: Services, asked: Sequence[_BatchCheck]) -> float:
     """Calls per second of CPU time: the best of several short rounds, because other work on the machine slows some."""
     rates = []
     for at in range(0, len(asked), _CALLS_A_ROUND):

@@ -40,7 +40,7 @@ _FOLLOWED_MIN, _WARM_FOLLOWED_MIN = 20, 10
 _AGAIN, _LOOKED_AT = 2_000, 50
 _PAGE, _CONNECTIONS = 20, 16
 _PAGE_BYTES_MIN = 1_000  # an empty one has about 200
-_ASKED = {"home": 1_200, "home-again": 2_000, "home-latest": 3_000}
+_TARGETS = {"home": 1_200, "home-again": 2_000, "home-latest": 3_000}
 _PEER = "Redis: ZREVRANGE and 20 HGETALL in a pipeline, redis-py asyncio, 16 connections; no HTTP, no rules, no ranking"
 _WORDS = ["the river was quiet this morning", "somebody had left a red boat", "by the old bridge", "again", "tea"]
 
@@ -73,7 +73,7 @@ def home(folder: Path) -> list[Figure]:
                     _check(cast)
                 turns.loads.append(_firsts(port, cast))
     with _ready(cast) as port:
-        first_arriving = _firsts(port, cast, arrivals=_ASKED["home"] / 2)
+        first_arriving = _firsts(port, cast, arrivals=_TARGETS["home"] / 2)
     with _ready(cast) as port:
         run(port, functools.partial(_pages, cast.readers.again, "ranked"),
             connections=_CONNECTIONS, seconds=60, warm_s=0, once=True)  # fmt: skip
@@ -89,7 +89,7 @@ def home(folder: Path) -> list[Figure]:
     }  # fmt: skip
     figures = []
     for name, (load, arriving) in loads.items():
-        rate, half = _ASKED[name], _ASKED[name] // 2
+        rate, half = _TARGETS[name], _TARGETS[name] // 2
         figures += [
             with_peer(Figure(name, load.rate, "pages/s", f">= {rate:,}", data=says), _PEER, peer),
             Figure(f"{name}-p99", arriving.p99_ms, "ms", "< 10", data=f"{says}; {half:,} pages/s arrive"),
@@ -192,7 +192,7 @@ def _both(port: int, cast: Cast, name: str, kind: str) -> tuple[Load, Load]:
         run, port, functools.partial(_pages, cast.readers.again, kind),
         connections=_CONNECTIONS, seconds=SECONDS, least_bytes=_PAGE_BYTES_MIN,
     )  # fmt: skip
-    return loaded(), loaded(arrivals=_ASKED[name] / 2)
+    return loaded(), loaded(arrivals=_TARGETS[name] / 2)
 
 
 async def _fill(settings: Settings, at: Town) -> Sequence[tuple[int, int]]:

@@ -38,7 +38,7 @@ _AT_ONCE = 1_000
 _OPENED_WITHIN_S, _POLL_S = 60.0, 0.005
 
 
-class _Asked(NamedTuple):
+class _ListRead(NamedTuple):
     """A path, the user who requests it, and how many items the answer must have."""
 
     path: str
@@ -51,7 +51,7 @@ def likes_list_http(folder: Path) -> list[Figure]:
     at = town(folder)
     posts, likers = _drawn(at.posts[:, 0]), at.profiles[:_ENTRIES].tolist()
     rows = [(liker, post) for post in posts for liker in likers]
-    asked = [_Asked(f"/posts/{post}/likes?limit={_ENTRIES}", likers[0], _ENTRIES) for post in posts]
+    asked = [_ListRead(f"/posts/{post}/likes?limit={_ENTRIES}", likers[0], _ENTRIES) for post in posts]
     return _read("likes-list-http", at, lambda services: put_edges(services, LIKES, rows), asked)
 
 
@@ -70,7 +70,7 @@ def blocked_list_http(folder: Path) -> list[Figure]:
     at = town(folder)
     users, strangers = _drawn(at.profiles), range(at.users, at.users + _ENTRIES)
     rows = [(user, stranger) for user in users for stranger in strangers]
-    asked = [_Asked(f"/users/{user}/blocked?limit={_ENTRIES}", user, _ENTRIES) for user in users]
+    asked = [_ListRead(f"/users/{user}/blocked?limit={_ENTRIES}", user, _ENTRIES) for user in users]
     return _read("blocked-list-http", at, lambda services: put_edges(services, BLOCKS, rows), asked)
 
 
@@ -78,7 +78,7 @@ def comments_page_http(folder: Path) -> list[Figure]:
     """10 comments of a post, each with the first 2 replies."""
     at = town(folder)
     posts, writers = _drawn(at.posts[:, 0], _COMMENTED), at.profiles.tolist()
-    asked = [_Asked(f"/posts/{post}/comments?limit={_COMMENTS}", writers[0], _COMMENTS) for post in posts]
+    asked = [_ListRead(f"/posts/{post}/comments?limit={_COMMENTS}", writers[0], _COMMENTS) for post in posts]
 
     async def fill(services: Services) -> None:
         async def comment(post: int, number: int) -> None:
@@ -99,7 +99,7 @@ def comments_top_http(folder: Path) -> list[Figure]:
     at = town(folder)
     posts, writers = _drawn(at.posts[:, 0], _LONG_THREADS), at.profiles.tolist()
     asked = [
-        _Asked(f"/posts/{post}/comments?limit={_ENTRIES}&sort=top", writer, _ENTRIES)
+        _ListRead(f"/posts/{post}/comments?limit={_ENTRIES}&sort=top", writer, _ENTRIES)
         for writer in writers[:_LISTS]
         for post in posts
     ]
@@ -145,11 +145,11 @@ def _posts_of_users(name: str, folder: Path, graph: str, route: str) -> list[Fig
     at = town(folder)
     users, posts = _drawn(at.profiles), at.posts[:_ENTRIES, 0].tolist()
     rows = [(user, post) for user in users for post in posts]
-    asked = [_Asked(f"/users/{user}/{route}?limit={_ENTRIES}", user, _ENTRIES) for user in users]
+    asked = [_ListRead(f"/users/{user}/{route}?limit={_ENTRIES}", user, _ENTRIES) for user in users]
     return _read(name, at, lambda services: put_edges(services, graph, rows), asked)
 
 
-def _read(name: str, at: Town, fill: Callable[[Services], Awaitable[None]], asked: Sequence[_Asked]) -> list[Figure]:
+def _read(name: str, at: Town, fill: Callable[[Services], Awaitable[None]], asked: Sequence[_ListRead]) -> list[Figure]:
     settings = at.copied(name)
     asyncio.run(_filled(settings, fill))
     with server(settings):
@@ -166,7 +166,7 @@ def _read(name: str, at: Town, fill: Callable[[Services], Awaitable[None]], aske
     ]
 
 
-def _requests(asked: Sequence[_Asked]) -> list[bytes]:
+def _requests(asked: Sequence[_ListRead]) -> list[bytes]:
     chosen = np.random.default_rng(22).integers(0, len(asked), _READS).tolist()
     return [request("GET", API + asked[one].path, KEY, user=asked[one].user) for one in chosen]
 

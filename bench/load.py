@@ -221,7 +221,7 @@ def _call_when_due(arrivals: Arrivals, started: float, call: Callable[[], object
         call()
 
 
-async def _drive(port: int, requests: Iterator[bytes], how: _How) -> Load:
+async def _drive(port: int, requests: Iterator[bytes], how: _LoadPlan) -> Load:
     if how.warm_s:
         await _closed_loop(port, _Run(requests, how.least_bytes), how.connections, how.warm_s)
     run = _Run(requests, how.least_bytes)
@@ -232,7 +232,7 @@ async def _drive(port: int, requests: Iterator[bytes], how: _How) -> Load:
     return summed(run.latencies_s, took, run.body_bytes, run.errors, run.wrong)
 
 
-class _How(NamedTuple):
+class _LoadPlan(NamedTuple):
     connections: int
     seconds: float
     warm_s: float
@@ -241,7 +241,7 @@ class _How(NamedTuple):
     arrivals: float | None
 
 
-def _process(port: int, make: Callable[[], Sequence[bytes]], how: _How, answer: Any) -> None:
+def _process(port: int, make: Callable[[], Sequence[bytes]], how: _LoadPlan, answer: Any) -> None:
     requests: Iterable[bytes] = make()
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         endless = iter(requests) if how.once else itertools.cycle(requests)
@@ -269,7 +269,7 @@ def run(
     """
     context = multiprocessing.get_context("spawn")
     receive, send = context.Pipe(duplex=False)
-    how = _How(connections, seconds, warm_s, once, least_bytes, arrivals)
+    how = _LoadPlan(connections, seconds, warm_s, once, least_bytes, arrivals)
     process = context.Process(target=_process, args=(port, make, how, send))
     process.start()
     send.close()

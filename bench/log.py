@@ -51,9 +51,9 @@ def watch(folder: Path) -> list[Figure]:
         for _ in range(_EDGES // _A_REQUEST):
             _write(http, chosen, _A_REQUEST, "mutes")
         reading = [int(file.stem.removeprefix("api-")) for file in (Path(settings.data) / "metrics").glob("api-*.json")]
-        turns = [_told_a_second(http, token, reading) for _ in range(_TURNS)]
+        turns = [_sent_a_second(http, token, reading) for _ in range(_TURNS)]
         rate, a_core = map(statistics.median, zip(*turns, strict=True))
-        late_ms = _late_ms(http, settings.port, chosen)
+        late_ms = _lags_ms(http, settings.port, chosen)
     says = f"{_EDGES:,} random mutes; the median of {_TURNS} turns"
     watchers = f"{_WATCHERS:,} watchers of a node each, half of which take nothing"
     live = f"{watchers}; {_A_LIVE_REQUEST * _LIVE_A_SECOND:,} follows/s"
@@ -64,7 +64,7 @@ def watch(folder: Path) -> list[Figure]:
     ]
 
 
-def _told_a_second(http: httpx.Client, token: str, reading: list[int]) -> tuple[float, float]:
+def _sent_a_second(http: httpx.Client, token: str, reading: list[int]) -> tuple[float, float]:
     """Changes that a reader of the history from a token is sent: per second, and per CPU second of the processes
     `reading`.
     """
@@ -141,12 +141,12 @@ def _pair(chosen: random.Random) -> tuple[int, int]:
     return chosen.randrange(_USERS), chosen.randrange(_USERS, 2 * _USERS)
 
 
-def _late_ms(http: httpx.Client, port: int, chosen: random.Random) -> list[float]:
+def _lags_ms(http: httpx.Client, port: int, chosen: random.Random) -> list[float]:
     """Milliseconds from sending each write until the watcher of its node has the change."""
-    return asyncio.run(_late(http, port, chosen))
+    return asyncio.run(_lags(http, port, chosen))
 
 
-async def _late(http: httpx.Client, port: int, chosen: random.Random) -> list[float]:
+async def _lags(http: httpx.Client, port: int, chosen: random.Random) -> list[float]:
     """Open the watchers, then write from a thread."""
     sent_s: dict[tuple[int, int], float] = {}
     late_ms: list[float] = []

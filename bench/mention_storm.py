@@ -37,7 +37,7 @@ _FOLLOWED, _FIRST = 3_000_000_001, 3_000_000_002
 _POLL_S, _TOLD_WITHIN_S, _BETWEEN_S = 0.005, 60.0, 0.05
 
 
-class _Stormed(NamedTuple):
+class _StormResult(NamedTuple):
     online_s: list[float]
     ordinary_s: list[float]
     waiting: int  # chunks of the last tier at the end
@@ -48,7 +48,7 @@ def mention_storm(folder: Path) -> list[Figure]:
     settings = imported(folder, graph_of(folder))
     crowd = crowd_of()
 
-    async def main() -> _Stormed:
+    async def main() -> _StormResult:
         async with open_services(settings) as services:
             await seen(services.stores, crowd)
             return await _storm(settings, services)
@@ -67,7 +67,7 @@ def mention_storm(folder: Path) -> list[Figure]:
     ]
 
 
-async def _storm(settings: Settings, services: Services) -> _Stormed:
+async def _storm(settings: Settings, services: Services) -> _StormResult:
     walks, now_ms = Walks(services.stores.store), wall_ms()
     first = (now_ms - EPOCH_MS) << TIME_SHIFT
     chunks = -(-FOLLOWERS // 100_000)
@@ -88,7 +88,7 @@ async def _storm(settings: Settings, services: Services) -> _Stormed:
             left &= under_way
         stormed.set()
         waiting = sum(walk.waiting for walk in await walks.of([Tier.MONTH]))
-        return _Stormed(online_s, await following, waiting)
+        return _StormResult(online_s, await following, waiting)
 
 
 async def _ordinary(services: Services, number: int | None, until: asyncio.Event | None = None) -> list[float]:

@@ -45,7 +45,7 @@ class Crowd(NamedTuple):
     month: Users
 
 
-class _Told(NamedTuple):
+class _TierTimes(NamedTuple):
     """When each tier was done, in seconds from the start, and how many new rows it wrote."""
 
     first_s: float
@@ -59,7 +59,7 @@ def mention(folder: Path) -> list[Figure]:
     settings = imported(folder, graph_of(folder))
     crowd = crowd_of()
 
-    async def main() -> _Told:
+    async def main() -> _TierTimes:
         async with wiring.open_stores(settings, "bench") as stores:
             return await _tell(stores, crowd)
 
@@ -106,7 +106,7 @@ async def seen(stores: OpenStores, crowd: Crowd) -> None:
             await stores.activity.seen(users[at : at + ASKED_MAX], at_ms)
 
 
-async def _tell(stores: OpenStores, crowd: Crowd) -> _Told:
+async def _tell(stores: OpenStores, crowd: Crowd) -> _TierTimes:
     now_ms = wall_ms()
     await seen(stores, crowd)
     ended: dict[Tier, float] = {}
@@ -125,7 +125,7 @@ async def _tell(stores: OpenStores, crowd: Crowd) -> _Told:
     while more:
         more = await coordinator.work()
         most = max(most, _memory_mb())
-    return _Told(first_s, ended, rows, most - before)
+    return _TierTimes(first_s, ended, rows, most - before)
 
 
 def coordinator_of(stores: OpenStores, on_end: OnEnd, tiers: Sequence[Tier] = tuple(Tier)) -> Coordinator:

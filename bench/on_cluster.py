@@ -47,7 +47,7 @@ HANDED_DOWN = (
 """Settings of the server that are not on its command line."""
 _STARTED_S, _CAUGHT_UP_S = 120.0, 300.0
 _CONNECTIONS, WRITE_CONNECTIONS = 16, 64
-_ASKED = {"follow": 1_000, "filter": 25_000, "cache": 8_000, "store": 5_000, "home": 150}
+_TARGETS = {"follow": 1_000, "filter": 25_000, "cache": 8_000, "store": 5_000, "home": 150}
 _SAYS = f"one node of each engine and {PARTITIONS} partitions on the cores of the client"
 
 
@@ -131,11 +131,11 @@ def follow(folder: Path) -> list[Figure]:
             return []
         loaded = functools.partial(run, settings.port, connections=WRITE_CONNECTIONS, seconds=SECONDS, once=True)
         full = loaded(functools.partial(follows, 1), warm_s=SECONDS / 2)
-        half = loaded(functools.partial(follows, 2), arrivals=_ASKED["follow"] / 2)
+        half = loaded(functools.partial(follows, 2), arrivals=_TARGETS["follow"] / 2)
         listed_ms = np.percentile([_shown_ms(settings, number) for number in range(_LISTED)], 99)
-    arriving = f"{_ASKED['follow'] // 2} arrive a second; {_SAYS}"
+    arriving = f"{_TARGETS['follow'] // 2} arrive a second; {_SAYS}"
     return [
-        Figure("cluster-follow", full.rate, "follows/s", f">= {_ASKED['follow']:,}", data=f"64 connections; {_SAYS}"),
+        Figure("cluster-follow", full.rate, "follows/s", f">= {_TARGETS['follow']:,}", data=f"64 connections; {_SAYS}"),
         Figure("cluster-follow-p50", half.p50_ms, "ms", "< 30", data=arriving),
         Figure("cluster-follow-p99", half.p99_ms, "ms", "< 150", data=arriving),
         Figure("cluster-follow-listed-p99", float(listed_ms), "ms", "< 500", data=f"{_LISTED} in a row; {_SAYS}"),
@@ -185,7 +185,9 @@ def check(folder: Path) -> list[Figure]:
             after = _answered(settings)
             share = (after[layer] - before[layer]) / max(1, sum(after.values()) - sum(before.values()))
             says = f"{share:.1%} answered by it; 16 connections; {_SAYS}"
-            figures.append(Figure(f"cluster-check-{layer}", full.rate, "checks/s", f">= {_ASKED[layer]:,}", data=says))
+            figures.append(
+                Figure(f"cluster-check-{layer}", full.rate, "checks/s", f">= {_TARGETS[layer]:,}", data=says)
+            )
         mix = functools.partial(checks, [*["filter"] * 13, *["cache"] * 5, *["store"] * 2])
         arrivals = loaded(mix).rate / 2
         mixed = loaded(mix, arrivals=arrivals)
@@ -296,7 +298,7 @@ def home(folder: Path) -> list[Figure]:
     with cluster(folder, "cluster-home") as settings:
         if settings is None:
             return []
-        rate, half = _ASKED["home"] / 2, _READERS // 2
+        rate, half = _TARGETS["home"] / 2, _READERS // 2
         readers, fresh = range(1, _READERS + 1), range(_FRESH, _FRESH + int(_FRESH_RATE * SECONDS) + 1)
         _filled(settings, lambda services: _put_readers(services, [*readers, *fresh]))
         loaded = functools.partial(run, settings.port, connections=_CONNECTIONS, warm_s=0, once=True)
@@ -316,7 +318,7 @@ def home(folder: Path) -> list[Figure]:
         new = pages(functools.partial(_homes, fresh, "ranked"), seconds=SECONDS, arrivals=_FRESH_RATE)
     says = f"{_FOLLOWED} follows each, {_POSTS:,} posts; {_SAYS}"
     return [
-        Figure("cluster-home", full.rate, "pages/s", f">= {_ASKED['home']}", data=f"{says}; 16 connections"),
+        Figure("cluster-home", full.rate, "pages/s", f">= {_TARGETS['home']}", data=f"{says}; 16 connections"),
         Figure("cluster-home-p99", calm.p99_ms, "ms", "< 80", data=f"{says}; {rate:g} arrive a second"),
         Figure("cluster-home-fresh-p99", new.p99_ms, "ms", "< 150", data=f"{says}; {_FRESH_RATE} arrive a second"),
     ]

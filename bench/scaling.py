@@ -27,7 +27,7 @@ from kith.run.config import Settings
 _CONNECTIONS, _WARM_S, _BALANCED_S = 32, 2.0, 8.0
 
 
-class _Took(NamedTuple):
+class _RateAndCores(NamedTuple):
     """A rate, and how many cores were busy meanwhile: with the scaled processes, and with all processes."""
 
     rate: float
@@ -51,7 +51,7 @@ def scaling(folder: Path) -> list[Figure]:
     return figures
 
 
-def _api(folder: Path, count: int) -> _Took | None:
+def _api(folder: Path, count: int) -> _RateAndCores | None:
     """Checks that the filter answers, with `count` API processes."""
     with cluster(folder, f"cluster-scaling-api-{count}", workers=count) as settings:
         if settings is None:
@@ -64,7 +64,7 @@ def _api(folder: Path, count: int) -> _Took | None:
         return _taken("kith-api", load)
 
 
-def _owners(folder: Path, count: int) -> _Took | None:
+def _owners(folder: Path, count: int) -> _RateAndCores | None:
     """Follows with `count` owners, which share the partitions."""
     with cluster(folder, f"cluster-scaling-owners-{count}") as settings, contextlib.ExitStack() as more:
         if settings is None:
@@ -91,13 +91,13 @@ def _owner(settings: Settings, number: int) -> Iterator[None]:
         process.wait()
 
 
-def _taken(name: str, load: Callable[[], Load]) -> _Took:
+def _taken(name: str, load: Callable[[], Load]) -> _RateAndCores:
     """The rate of a load, and the cores that the processes with this name, and all, took meanwhile."""
     pids, began = _named(name), time.perf_counter()
     before, busy = cpu_s(pids), _busy_s()
     rate = load().rate
     took = time.perf_counter() - began
-    return _Took(rate, (cpu_s(pids) - before) / took, (_busy_s() - busy) / took)
+    return _RateAndCores(rate, (cpu_s(pids) - before) / took, (_busy_s() - busy) / took)
 
 
 def _named(name: str) -> list[int]:

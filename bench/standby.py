@@ -48,7 +48,7 @@ def standby(folder: Path) -> list[Figure]:
         _wait_level(second)
         with _machine(folder / "alone") as (alone, without):
             turns = [(_loaded(alone, without, turn), _loaded(primary, process, turn)) for turn in range(_TURNS)]
-        late = _Late(primary, second)
+        late = _LagProbes(primary, second)
         _loaded(primary, process, _TURNS)
         late_ms = late.stop()
         took_s = _failover(second, process)
@@ -117,7 +117,7 @@ def _written(graph: str, chosen: random.Random) -> bytes:
     return request("POST", f"{_BASE}/graph/{graph}/edges", KEY, msgspec.json.encode({"edges": rows}))
 
 
-class _Late:
+class _LagProbes:
     """Probes of the lag: writes to the primary, and a watcher of the standby that sees them."""
 
     def __init__(self, primary: Settings, second: Settings) -> None:
