@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from html import escape
 from typing import Any
 
@@ -32,7 +33,7 @@ def render(document: dict[str, Any]) -> str:
     return (
         f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{escape(info["title"])} API</title>'
         f'<meta name="viewport" content="width=device-width"><style>{_STYLE}</style>'
-        f"<h1>{escape(info['title'])} API {escape(info['version'])}</h1><p>{escape(info.get('description', ''))}</p>"
+        f"<h1>{escape(info['title'])} API {escape(info['version'])}</h1>{_prose(info.get('description', ''))}"
         f"<table>{_errors()}</table>"
         "<p>In a body, what has a <code>?</code> may be left out. "
         f'Machine-readable: <a href="/openapi.json">/openapi.json</a></p>{body}</html>'
@@ -46,7 +47,7 @@ def _errors() -> str:
 def _operation(path: str, method: str, operation: dict[str, Any], schemas: dict[str, Any]) -> str:
     rows = "".join(
         f"<tr><td><code>{escape(parameter['name'])}</code></td><td>{escape(parameter['in'])}</td>"
-        f"<td>{escape(_values(parameter))}</td><td>{escape(parameter.get('description', ''))}</td></tr>"
+        f"<td>{escape(_values(parameter))}</td><td>{_inline(parameter.get('description', ''))}</td></tr>"
         for parameter in operation.get("parameters", [])
     )
     table = f"<table>{rows}</table>" if rows else ""
@@ -55,10 +56,26 @@ def _operation(path: str, method: str, operation: dict[str, Any], schemas: dict[
     answer = next((_schema(value, schemas) for status, value in answers.items() if status.startswith("2")), "")
     return (
         f'<details><summary><span class="m {method}">{method.upper()}</span><code>{escape(path)}</code> '
-        f"{escape(operation.get('summary') or '')}</summary><p>{escape(operation.get('description') or '')}</p>{table}"
+        f"{_inline(operation.get('summary') or '')}</summary>{_prose(operation.get('description') or '')}{table}"
         f"{f'<p>Body</p><pre>{asked}</pre>' if asked else ''}{f'<p>Answer</p><pre>{answer}</pre>' if answer else ''}"
         "</details>"
     )
+
+
+def _prose(text: str) -> str:
+    """The HTML of a docstring: paragraphs, lists of lines that begin with `- `, and code in backquotes."""
+    blocks = []
+    for block in re.split(r"\n\s*\n", text.strip()):
+        before, *items = re.split(r"(?:^|\n)- ", block)
+        if before:
+            blocks.append(f"<p>{_inline(before)}</p>")
+        if items:
+            blocks.append(f"<ul>{''.join(f'<li>{_inline(item)}</li>' for item in items)}</ul>")
+    return "".join(blocks)
+
+
+def _inline(text: str) -> str:
+    return re.sub(r"`([^`]+)`", r"<code>\1</code>", escape(text))
 
 
 def _values(parameter: dict[str, Any]) -> str:
