@@ -44,14 +44,14 @@ def run_audit(
         Audited, typer.Argument(help="Edges and counts, rows of inboxes, or cached sets and timelines.")
     ] = Audited.EDGES,
     data: Data = None,
-    repair: Annotated[bool, typer.Option("--repair", help="Mend what differs.")] = False,
+    repair: Annotated[bool, typer.Option("--repair", help="Repair what differs.")] = False,
     sample: Annotated[
-        float, typer.Option("--sample", min=0.0, max=1.0, help="Share of the edges, notices or caches looked at.")
+        float, typer.Option("--sample", min=0.0, max=1.0, help="Share of edges, notices or caches to audit.")
     ] = 1.0,
     against: Annotated[
-        Path | None, typer.Option("--against", help="A data folder to compare the cluster of the settings with.")
+        Path | None, typer.Option("--against", help="A data folder to compare with the cluster of the settings.")
     ] = None,
-    report: Annotated[Path | None, typer.Option("--report", help="File to keep the state and the result in.")] = None,
+    report: Annotated[Path | None, typer.Option("--report", help="File for the state and the result.")] = None,
 ) -> None:
     """Check that both ends of every edge and every count agree, that inboxes have all their rows, or that cached sets
     and home timelines match the graph.

@@ -38,7 +38,7 @@ def run_backup(
     to: ArchiveName,
     data: Data = None,
     increment: Annotated[
-        bool, typer.Option("--increment", help="Only what is new since the last backup there.")
+        bool, typer.Option("--increment", help="Back up only what is new since the last backup there.")
     ] = False,
 ) -> None:
     """Back up the store and its media files while servers run. With --increment, copy only what is new.
@@ -75,7 +75,8 @@ def run_restore(
         str | None, typer.Option("--at", help="A time (2026-03-01T09:30, UTC), or the token of a write or of a watch.")
     ] = None,
     drill: Annotated[
-        bool, typer.Option("--drill", help="Restore into a temporary folder, prove it whole, remove it.")
+        bool,
+        typer.Option("--drill", help="Test the backup: restore it into a temporary folder, audit that, remove it."),
     ] = False,
 ) -> None:
     """Restore a backup into a data folder that has no store yet: its newest moment, or an earlier one (--at)."""

@@ -43,13 +43,13 @@ from kith.run.opening.folders import open_environment
 from kith.run.opening.wiring import open_graph, open_stores
 from kith.watch.tokens import WatchTokens
 
-importing = typer.Typer(name="import", no_args_is_help=True, help="Bring edges or pins in.")
-exporting = typer.Typer(name="export", no_args_is_help=True, help="Take edges out.")
+importing = typer.Typer(name="import", no_args_is_help=True, help="Import edges or pins.")
+exporting = typer.Typer(name="export", no_args_is_help=True, help="Export edges.")
 commands = typer.Typer()
 commands.add_typer(importing)
 commands.add_typer(exporting)
 GraphOption = Annotated[str, typer.Option("--graph", help="Name of the graph.")]
-ReportOption = Annotated[Path | None, typer.Option("--report", help="Where refused lines go.")]
+ReportOption = Annotated[Path | None, typer.Option("--report", help="File for refused lines.")]
 
 
 @importing.command("edges")
@@ -57,7 +57,7 @@ def run_import(
     file: Annotated[Path, typer.Argument(help="CSV, TSV, NDJSON or Parquet; .gz, .xz and .zst too.")],
     graph: GraphOption = "follows",
     data: Data = None,
-    mutual: Annotated[bool, typer.Option("--mutual", help="Each row is an edge both ways.")] = False,
+    mutual: Annotated[bool, typer.Option("--mutual", help="Each row is an edge in both directions.")] = False,
     report: ReportOption = None,
 ) -> None:
     """Import a file of edges. If it is interrupted, the same command resumes it.
@@ -100,7 +100,7 @@ def run_discard(graph: GraphOption = "follows", data: Data = None) -> None:
 
 @exporting.command("edges")
 def run_export(
-    file: Annotated[Path, typer.Argument(help="What to write; its name says the format.")],
+    file: Annotated[Path, typer.Argument(help="File to write; its name gives the format.")],
     graph: GraphOption = "follows",
     data: Data = None,
 ) -> None:

@@ -23,7 +23,7 @@ def run_flockdb(
     host: Annotated[
         str, typer.Option("--host", help="Address to listen on. The protocol knows no passwords.")
     ] = "127.0.0.1",
-    retry_dead: Annotated[bool, typer.Option("--retry-dead", help="Try again what failed for good.")] = False,
+    retry_dead: Annotated[bool, typer.Option("--retry-dead", help="Retry dead operations.")] = False,
 ) -> None:
     """Serve FlockDB's clients until stopped, alone or beside `kith serve`; `flockdb_graphs` names the graphs."""
     settings = config.load({"data": data})

@@ -18,11 +18,13 @@ commands = typer.Typer()
 
 @commands.command("generate")
 def run_generate(
-    file: Annotated[Path, typer.Argument(help="What to write; its name says the format.")],
-    users: Annotated[int, typer.Option(min=2, help="Users.")] = 100_000,
-    edges: Annotated[int, typer.Option(min=1, help="Follows.")] = 1_000_000,
+    file: Annotated[Path, typer.Argument(help="File to write; its name gives the format.")],
+    users: Annotated[int, typer.Option(min=2, help="Number of users.")] = 100_000,
+    edges: Annotated[int, typer.Option(min=1, help="Number of follows.")] = 1_000_000,
     seed: Annotated[int, typer.Option(help="The same seed gives the same graph.")] = 1,
-    celebrity: Annotated[list[str] | None, typer.Option(help="NAME=FOLLOWERS; may be repeated.")] = None,
+    celebrity: Annotated[
+        list[str] | None, typer.Option(help="A celebrity, as NAME=FOLLOWERS; may be repeated.")
+    ] = None,
 ) -> None:
     """Generate a follow graph with heavy tails, of any size, in constant memory."""
     community = Community(users, edges, seed, dict(_celebrity(text) for text in celebrity or []))

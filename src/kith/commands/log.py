@@ -18,7 +18,7 @@ from kith.run import config
 from kith.run.config import Settings
 from kith.run.opening import wiring
 
-commands = typer.Typer(name="log", no_args_is_help=True, help="The event log, and for whom it is kept.")
+commands = typer.Typer(name="log", no_args_is_help=True, help="The event log, and the leases that keep it.")
 
 
 @commands.command("show")
@@ -43,7 +43,9 @@ def run_show(data: Data = None) -> None:
 
 
 @commands.command("release")
-def run_release(lease: Annotated[str, typer.Argument(help="As `kith log show` names it.")], data: Data = None) -> None:
+def run_release(
+    lease: Annotated[str, typer.Argument(help="Name of the lease, as in `kith log show`.")], data: Data = None
+) -> None:
     """Release a lease, so that the log may drop its events. A holder that returns too late gets an error."""
     release(config.load({"data": data}), lease)
     say(f"{lease} is released")

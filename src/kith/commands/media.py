@@ -21,7 +21,7 @@ commands = typer.Typer()
 
 @commands.command("sweep")
 def run_sweep(
-    data: Data = None, dry_run: Annotated[bool, typer.Option("--dry-run", help="Only count.")] = False
+    data: Data = None, dry_run: Annotated[bool, typer.Option("--dry-run", help="Only count; remove nothing.")] = False
 ) -> None:
     """Remove media files that no record names, once they are an hour old. Servers may run."""
     files, gone, size = sweep(config.load({"data": data}), remove=not dry_run)

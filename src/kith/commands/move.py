@@ -21,9 +21,9 @@ commands = typer.Typer()
 @commands.command("move")
 def run_move(
     folder: Annotated[Path, typer.Argument(help="The data folder; servers may use it.")],
-    switch: Annotated[bool, typer.Option("--switch", help="Then let the cluster take over.")] = False,
+    switch: Annotated[bool, typer.Option("--switch", help="Then switch to the cluster.")] = False,
     back_: Annotated[
-        bool, typer.Option("--back", help="Take what the cluster was written since into the folder.")
+        bool, typer.Option("--back", help="Move back: apply the cluster's writes since the switch to the folder.")
     ] = False,
     audited: Annotated[bool, typer.Option("--audit/--no-audit", help="Compare both sides before the switch.")] = True,
 ) -> None:

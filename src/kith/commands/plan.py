@@ -31,8 +31,8 @@ def run_plan(
     what: Annotated[
         Planned, typer.Argument(help="A graph, or mentions of accounts with many followers.")
     ] = Planned.GRAPH,
-    users: Annotated[int, typer.Option(help="Users.")] = _USERS,
-    degree: Annotated[float | None, typer.Option(help="Average number of follows of a user. Default: 400.")] = None,
+    users: Annotated[int, typer.Option(help="Number of users.")] = _USERS,
+    degree: Annotated[float | None, typer.Option(help="Average number of follows per user. Default: 400.")] = None,
     largest: Annotated[
         int | None, typer.Option(help="Followers of the most followed account. Default: two fifths of the users.")
     ] = None,
@@ -45,13 +45,15 @@ def run_plan(
     homes: Annotated[float, typer.Option(help="First pages of home a second, at the busiest.")] = 0,
     posts: Annotated[float, typer.Option(help="New posts a second, at the busiest.")] = 0,
     timelines: Annotated[float, typer.Option(help="Share of the users who have a home timeline.")] = 0,
-    notices: Annotated[float, typer.Option(help="What inboxes tell a second, at the busiest.")] = 0,
+    notices: Annotated[float, typer.Option(help="Notifications a second, at the busiest.")] = 0,
     followers: Annotated[int, typer.Option(help="Notifications: followers of the account.")] = _MENTION.followers,
-    active: Annotated[float, typer.Option(help="Notifications: share of them here in a day.")] = _MENTION.active_share,
+    active: Annotated[
+        float, typer.Option(help="Notifications: share of them active in a day.")
+    ] = _MENTION.active_share,
     asking: Annotated[float, typer.Option(help="Notifications: share that asked for it.")] = _MENTION.asking_share,
     mentions: Annotated[float, typer.Option(help="Notifications: mentions a second.")] = _MENTION.mentions_per_s,
     opens: Annotated[float, typer.Option(help="Notifications: inboxes opened a second.")] = _MENTION.opens_per_s,
-    article: Annotated[bool, typer.Option("--article", help="Recompute the numbers of the article instead.")] = False,
+    article: Annotated[bool, typer.Option("--article", help="Recompute the article's numbers instead.")] = False,
 ) -> None:
     """Show what a graph of this size needs, on one machine and on a cluster; or what mentions cost by each way."""
     if article:

@@ -18,12 +18,18 @@ commands = typer.Typer()
 @commands.command("promote")
 def run_promote(
     data: Data = None,
-    port: Annotated[int | None, typer.Option("--port", help="Instead of --url: its port on this machine.")] = None,
+    port: Annotated[
+        int | None, typer.Option("--port", help="Instead of --url: the standby's port on this machine.")
+    ] = None,
     url: Annotated[
         str,
-        typer.Option("--url", help="Where clients reach it, for the old primary to say; default: where it is served."),
+        typer.Option(
+            "--url", help="URL of the new primary, which the old one gives to clients; default: where it is served."
+        ),
     ] = "",
-    force: Annotated[bool, typer.Option("--force", help="Even if another machine was promoted already.")] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Promote even if another machine was promoted already.")
+    ] = False,
 ) -> None:
     """Make a standby the primary. A standby that is being served continues as the primary; else start `kith serve`."""
     settings = config.load({"data": data, "port": port})

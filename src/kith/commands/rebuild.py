@@ -32,9 +32,9 @@ commands = typer.Typer()
 @commands.command("rebuild")
 def run_rebuild(
     folder: Annotated[Path, typer.Argument(help="A new folder, or one that a backup was restored into.")],
-    log: Annotated[Path | None, typer.Option("--from", help="The data folder whose log is done again.")] = None,
+    log: Annotated[Path | None, typer.Option("--from", help="The data folder whose log is replayed.")] = None,
     as_is: Annotated[
-        bool, typer.Option(help="Take what a rebuild that was cut short has done for all there is, as its log is lost.")
+        bool, typer.Option(help="Accept an unfinished rebuild as it is, if the rest of its log is lost.")
     ] = False,
 ) -> None:
     """Replay a store's log: all of it into a new folder, or the events that a restored backup lacks.

@@ -41,10 +41,12 @@ _WORDS = "did you see this they found it at last what a day nobody knew and now 
 def run_replay(
     file: Annotated[Path, typer.Argument(help="Lines `actor target unix_seconds MT|RT|RE`, plain, .gz or .zst.")],
     key: Annotated[str, typer.Option("--key", envvar="KITH_REPLAY_KEY", help="A server key of the server.")],
-    url: Annotated[str, typer.Option(help="Where the server is.")] = "http://127.0.0.1:7400",
-    speed: Annotated[float, typer.Option(min=0.001, help="Seconds of the file a second.")] = 60.0,
+    url: Annotated[str, typer.Option(help="URL of the server.")] = "http://127.0.0.1:7400",
+    speed: Annotated[float, typer.Option(min=0.001, help="Seconds of the file played per second.")] = 60.0,
     count: Annotated[int | None, typer.Option(min=1, help="Actions to play; default: all.")] = None,
-    watch: Annotated[float, typer.Option(min=0, max=1, help="Share of posts whose way home is timed.")] = 0.05,
+    watch: Annotated[
+        float, typer.Option(min=0, max=1, help="Share of posts for which the time to a follower's home is measured.")
+    ] = 0.05,
 ) -> None:
     """Play real activity (who mentioned, shared, answered whom, and when) against a running server."""
     with console.counting("actions played") as progress:

@@ -16,7 +16,7 @@ from kith.run.serving import children, processes, server, supervisor
 
 commands = typer.Typer()
 Workers = Annotated[int | None, typer.Option("--workers", help="API processes.")]
-ApiKey = Annotated[str | None, typer.Option("--api-key", help="A server key to let in, beside those stored.")]
+ApiKey = Annotated[str | None, typer.Option("--api-key", help="A server key to accept, besides the stored ones.")]
 
 
 @commands.command()

@@ -30,7 +30,7 @@ def run_standby(
     port: Port = None,
     workers: Workers = None,
     api_key: Annotated[
-        str, typer.Option("--api-key", envvar=_KEY, help="A server key of the primary, to begin with.")
+        str, typer.Option("--api-key", envvar=_KEY, help="A server key of the primary; needed for the first start.")
     ] = "",
 ) -> None:
     """Keep a data folder a moment behind the primary's, media included, and serve reads from it until stopped.

@@ -18,9 +18,9 @@ commands = typer.Typer()
 
 @commands.command()
 def token(
-    user: Annotated[str | None, typer.Option("--user", help="The user the token acts for.")] = None,
+    user: Annotated[str | None, typer.Option("--user", help="Id of the user that the token acts for.")] = None,
     server: Annotated[bool, typer.Option("--server", help="Make a server key instead.")] = False,
-    hours: Annotated[int, typer.Option("--hours", min=1, max=24 * 365, help="How long a user token holds.")] = 24,
+    hours: Annotated[int, typer.Option("--hours", min=1, max=24 * 365, help="Hours that a user token is valid.")] = 24,
     data: Data = None,
 ) -> None:
     """Sign a user token as your app would, or make a server key, which servers accept within seconds."""

@@ -20,9 +20,7 @@ def run_worker(
     ],
     probe_port: Annotated[
         int | None,
-        typer.Option(
-            min=1, max=65535, help="Port to answer /healthz, /readyz and /metrics at, for whoever runs the process."
-        ),
+        typer.Option(min=1, max=65535, help="Port on which to answer /healthz, /readyz and /metrics."),
     ] = None,
     data: Data = None,
 ) -> None:

@@ -16,7 +16,7 @@ commands = typer.Typer()
 
 @commands.command("demo")
 def run_demo(
-    file: Annotated[Path | None, typer.Argument(help="Edges to load; default: a made-up community.")] = None,
+    file: Annotated[Path | None, typer.Argument(help="File of edges to load; default: a generated community.")] = None,
     port: Port = None,
     data: Annotated[str, typer.Option("--data", help="Data folder of the demo.")] = "kith-data/demo",
     once: Annotated[bool, typer.Option("--once", help="Stop after the twelve questions.")] = False,
