@@ -89,7 +89,7 @@ async def rebuild_from(source: OpenStores, target: Environment, progress: Callab
 
     async def keep() -> None:
         at = segments.last_event(target)
-        await keeping.keep(environment.positions.of(max(0, at - 1)))  # a segment begins with the event before
+        await keeping.keep(environment.positions.of(max(0, at - 1)))  # a segment includes the event before it
 
     await keep()
     rebuilding = asyncio.create_task(asyncio.to_thread(rebuild, environment, target, progress))

@@ -50,7 +50,7 @@ def streams(settings: Settings) -> StreamLimits:
 
 
 def media(settings: Settings) -> MediaLimits:
-    """Bounds of uploads, and of what is decoded from them."""
+    """Bounds of uploads, and of the images decoded from them."""
     return MediaLimits(
         settings.media_image_bytes_max,
         settings.media_video_bytes_max,

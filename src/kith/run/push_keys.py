@@ -35,7 +35,7 @@ class PushKeys(NamedTuple):
     fcm: ServiceAccount | None
 
     def offer(self, hosts: Sequence[str]) -> Offer:
-        """What devices may register for."""
+        """The kinds of push for which devices may register."""
         of: dict[DeviceKind, object] = {"webpush": self.vapid, "apns": self.apns, "fcm": self.fcm}
         kinds = frozenset(kind for kind, key in of.items() if key is not None)
         return Offer(kinds, None if self.vapid is None else self.vapid.public, tuple(hosts))

@@ -94,7 +94,7 @@ def mention_costs(
     figures: MentionFigures = MentionFigures(),  # noqa: B008  frozen
     assumed: Assumptions = Assumptions(),  # noqa: B008  frozen
 ) -> list[MentionCost]:
-    """What each way costs, in the order of WAYS."""
+    """The costs of each way, in the order of WAYS."""
     return [_cost(way, demand, figures, assumed) for way in WAYS]
 
 

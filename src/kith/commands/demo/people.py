@@ -26,7 +26,7 @@ class Cast(NamedTuple):
 
     star: Person
     reader: Person
-    followees: list[Person]  # of the reader, beside the star
+    followees: list[Person]  # other users whom the reader follows
     fans: list[Person]  # other followers of the star
     new: list[Person]
 

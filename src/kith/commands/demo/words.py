@@ -61,7 +61,7 @@ _BIOS = ("tea before talk", "slow trains", "maps and bread", "mostly harmless", 
 
 
 class Person(NamedTuple):
-    """Somebody in the demo."""
+    """A person in the demo."""
 
     id: int
     name: str

@@ -47,7 +47,7 @@ class Machine:
             del self._standbys[next(iter(self._standbys))]
         keeping = self._standbys.setdefault(standby, Keeping(self._log, f"standby/{standby}", wall_ms))
         last = segments.last_event(self._environment) if after is None else after
-        at = self._environment.positions.of(max(0, last - 1))  # a segment begins with the event before
+        at = self._environment.positions.of(max(0, last - 1))  # a segment includes the event before it
         if keeping.is_due(at):
             task = asyncio.create_task(keeping.keep(at), name="kith-standby-lease")
             self._renewing.add(task)

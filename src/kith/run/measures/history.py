@@ -70,7 +70,7 @@ class MeasureHistory:
         await asyncio.to_thread(self._write, at_ms, gauges)
 
     async def numbers(self, since_ms: int, operation: str | None) -> NumbersAnswer:
-        """Curves from `since_ms` on, and the table of operations over all that is kept."""
+        """Curves from `since_ms` on, and the table of operations over all kept samples."""
         return await asyncio.to_thread(self._numbers, since_ms, operation)
 
     def _write(self, at_ms: int, gauges: Mapping[str, float]) -> None:

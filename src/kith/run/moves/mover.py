@@ -38,7 +38,7 @@ class Tell(Protocol):
     """Shows the progress of a move."""
 
     def __call__(self, what: str, number: int, /) -> None:
-        """`number` of `what` are done by now."""
+        """Show that `number` of `what` are done so far."""
         ...
 
 

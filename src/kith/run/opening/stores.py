@@ -50,7 +50,7 @@ class Closing(Protocol):
         ...
 
     async def open(self) -> None:
-        """Take writes again."""
+        """Accept writes again."""
         ...
 
     async def permit(self) -> int:

@@ -1,4 +1,4 @@
-"""The process of FlockDB's door over a data folder, alone or beside `kith serve`."""
+"""Runs the process of FlockDB's door over a data folder, alone or beside `kith serve`."""
 
 from __future__ import annotations
 
