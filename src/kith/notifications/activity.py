@@ -1,8 +1,9 @@
-"""The port behind "who is online, and who was lately": it decides who is told at once, and who finds it on opening the
-inbox.
+"""The port that knows who is online, and when users were last seen.
 
-It is a hint, and may be minutes old: a user who is wrongly taken for away is told later, or finds it on opening the
-inbox. Implemented by `engines/embedded` and held to `tests/reference_activity.py` by the conformance suite.
+It decides who is notified of a mention at once, and who finds it on opening the inbox. It is a hint and may be minutes
+old: a user who is wrongly taken for away is notified later, or finds the mention on opening the inbox.
+`engines/embedded` and `engines/redis` implement it; the conformance suite compares them with
+`tests/reference_activity.py`.
 """
 
 from __future__ import annotations
@@ -18,14 +19,13 @@ from kith.core.errors import BatchTooLarge
 Users = NDArray[np.int64]
 """One dimension of ids of users."""
 SEEN_STEP_MS = 60_000
-"""When somebody was last seen is kept to the minute."""
+"""Resolution of the time when a user was last seen."""
 ASKED_MAX = 200_000
 """The most users in one call."""
 
 
 class Connected(NamedTuple):
-    """The users with a stream open in one process, ascending; valid until a time, or until the process reports
-    again."""
+    """The users with a stream open in one process, ascending. Valid until a time, or until its next report."""
 
     until_ms: int
     users: Users
@@ -34,22 +34,23 @@ class Connected(NamedTuple):
 class Activity(Protocol):
     """When users were last seen, and who has a stream open.
 
-    Atomicity: each user by themselves. Visibility: at once. Durability: what was told in the last minutes may be lost.
-    Errors: StoreFull, StoreUnavailable; BatchTooLarge above ASKED_MAX, in `limit` too.
+    Atomicity: per user. Visibility: at once. Durability: what was reported in the last minutes may be lost. Errors:
+    StoreFull, StoreUnavailable; BatchTooLarge above ASKED_MAX, in `limit` too.
     """
 
     async def seen(self, users: Users, at_ms: int) -> None:
-        """Note that these users were seen at that time, unless a later time is noted already. `users` ascend, none
-        twice."""
+        """Note that users were seen at a time, unless a later time is noted already. `users` ascend, none twice."""
         ...
 
     async def last_seen(self, users: Users) -> Users:
-        """When each was last seen, in ms since the epoch, to the minute below; 0: never, or it was lost."""
+        """When each user was last seen, in ms since the epoch, rounded down to a minute; 0: never, or it was lost."""
         ...
 
     async def set_online(self, process: str, users: Users, until_ms: int) -> None:
-        """Note that these users, and no others, have a stream open in a process; valid until a time, or until it
-        reports again."""
+        """Note that these users, and no others, have a stream open in a process.
+
+        Valid until a time, or until the process reports again.
+        """
         ...
 
     async def online(self, users: Users, now_ms: int) -> NDArray[np.bool_]:
@@ -62,7 +63,7 @@ class Activity(Protocol):
 
 
 def check_asked(users: int) -> None:
-    """BatchTooLarge if so many users are too many for one call."""
+    """Raise BatchTooLarge if these are too many users for one call."""
     if users > ASKED_MAX:
         raise BatchTooLarge(f"{users} users in one call; at most {ASKED_MAX}")
 

@@ -1,6 +1,6 @@
-"""A flag that says "too many chunks wait", raised by the process that counts them. It expires by itself.
+"""A flag that says "too many chunks wait". The process that counts them raises it; after FLAG_MS it expires.
 
-While it is up, the last tier is skipped: its followers find the mention on opening the inbox. It expires, because the
+While it is up, the last tier is skipped: its followers find the mention on opening the inbox. It expires because the
 process that raised it may die.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 from kith.graph.store import Notes
 
 TASKS_MAX = 50_000
-"""Chunks that may wait before the last tier yields."""
+"""Chunks that may wait before the last tier is skipped."""
 FLAG_MS = 30_000
 FLAG = "mentions/pressure"
 
@@ -25,5 +25,5 @@ async def watch_pressure(notes: Notes, waiting: int, now_ms: int, tasks_max: int
 
 
 def stands(until: bytes | None, now_ms: int) -> bool:
-    """Whether the flag is up, by its note."""
+    """Whether the flag is up, given its note."""
     return until is not None and now_ms < int(until) <= now_ms + FLAG_MS

@@ -1,4 +1,4 @@
-"""Notices of one kind about one thing are one entry: "Ann and 12 others liked your post". Pure."""
+"""Groups notices of one type about one thing into one entry: "Ann and 12 others liked your post". Pure."""
 
 from __future__ import annotations
 
@@ -8,28 +8,28 @@ from itertools import islice
 from kith.notifications.notice import Notice
 
 _ALONE = frozenset({"mention", "comment", "reply", "follow_request", "board_invite"})
-"""Types that are never grouped: each notice says something of its own, or asks for an answer."""
+"""Types that are never grouped: each such notice says something of its own, or asks for an answer."""
 
 
 def actors_of(group: Sequence[Notice]) -> list[int]:
     """The actors of a group, each once, the latest first."""
-    if len(group) == 1:  # as most are
+    if len(group) == 1:  # the common case
         return [group[0].actor]
     return list(dict.fromkeys([notice.actor for notice in group]))
 
 
 def gathers(notice: Notice) -> bool:
-    """Whether it is shown together with others of its kind."""
+    """Whether a notice is grouped with others of its type."""
     return notice.type not in _ALONE and not notice.event
 
 
 def key_of(notice: Notice, *, grouped: bool) -> tuple[object, ...]:
-    """What notices of one group share."""
+    """The key that the notices of one group share."""
     return (notice.type, notice.subject) if grouped and gathers(notice) else (notice.id,)
 
 
 def groups_of(notices: Iterable[Notice], limit: int, *, grouped: bool) -> tuple[list[list[Notice]], Notice | None]:
-    """The notices in groups, `limit` at most, and the first notice that would begin one more."""
+    """The notices in at most `limit` groups, and the first notice that would begin one more."""
     if not grouped:
         each = iter(notices)
         return [[notice] for notice in islice(each, limit)], next(each, None)
@@ -43,5 +43,5 @@ def groups_of(notices: Iterable[Notice], limit: int, *, grouped: bool) -> tuple[
 
 
 def newest_first(groups: Sequence[Sequence[Notice]]) -> list[list[Notice]]:
-    """Groups of notices that were looked at from the oldest on, as they are shown."""
+    """Groups of notices that were read oldest first, in the order in which they are shown."""
     return sorted((list(reversed(group)) for group in groups), key=lambda group: -group[0].id)

@@ -1,7 +1,8 @@
-"""The port behind inboxes: pointers from users to the notices that tell them something.
+"""The port of inboxes: rows that point from users to the notices that notify them.
 
-A notice is stored once for all users; a row only says "this user is told of this notice". What is read, seen or hidden
-is decided elsewhere. Implemented by `engines/embedded` and held to `tests/reference_inbox.py` by the conformance suite.
+A notice is stored once for all users; a row only says "this user is notified by this notice". Whether it is read, seen
+or hidden is decided elsewhere. `engines/embedded` and `engines/cassandra` implement the port; the conformance suite
+compares them with `tests/reference_inbox.py`.
 """
 
 from __future__ import annotations
@@ -21,11 +22,11 @@ PAGE_MAX = 1_001
 ADDED_MAX = 200_000
 """The most rows that one call adds."""
 PERIOD_MS = 7 * 86_400_000
-"""Rows are kept, and forgotten, by the week in which their notice was made."""
+"""Length of a period. Rows are stored, and deleted, by the period in which their notice was made."""
 
 
 class InboxRow(NamedTuple):
-    """This user is told of this notice."""
+    """This user is notified by this notice."""
 
     user: int
     notice: int
@@ -34,31 +35,32 @@ class InboxRow(NamedTuple):
 class InboxStore(Protocol):
     """Rows of (user, notice), both ids from 0 to 2**63 - 1.
 
-    Order: newest notice first; ids of notices are snowflakes. Atomicity: each row by itself; a row that is written
-    again changes nothing. Visibility: what a call wrote is read by all calls that follow. Durability: rows are durable
-    when a call returns. Retention: rows of a period are forgotten together, by `expire` alone, at a cost that does not
-    grow with their number. Errors: StoreFull, StoreUnavailable, Overloaded, after which some rows of the call may be
-    there; BatchTooLarge above ADDED_MAX and PAGE_MAX.
+    Order: newest notice first; ids of notices are snowflakes. Atomicity: per row; writing a row again changes nothing.
+    Visibility: all later calls read what a call wrote. Durability: rows are durable when a call returns. Retention: the
+    rows of a period are deleted together, only by `expire`, at a cost that does not grow with their number. Errors:
+    StoreFull, StoreUnavailable, Overloaded, after which some rows of the call may be written; BatchTooLarge above
+    ADDED_MAX and PAGE_MAX.
     """
 
-    immediate: bool  # reads answer without waiting, so nothing is gained by making several together
+    immediate: bool  # reads never wait, so running several concurrently gains nothing
 
     async def add(self, rows: Sequence[InboxRow]) -> list[bool]:
-        """Write rows; for each, whether it is new. Of equal rows in one call the first is."""
+        """Write rows; returns for each whether it is new. Of equal rows in one call, the first is new."""
         ...
 
     async def put(self, rows: Sequence[InboxRow]) -> None:
-        """Write rows, and do not ask which of them are new."""
+        """Write rows, without finding out which of them are new."""
         ...
 
     async def add_for_all(self, notice: int, users: Users) -> int:
-        """Tell many users of one notice; how many of the rows are new. `users` ascend, none twice."""
+        """Write rows of one notice for many users; returns how many are new. `users` ascend, none twice."""
         ...
 
     async def page(self, user: int, *, before: int | None = None, after: int | None = None, limit: int) -> list[int]:
         """Up to `limit` notices of a user, newest first.
 
-        The newest; or those next below `before`; or those next above `after`; or, with both, the newest in between.
+        The newest ones; with `before` the nearest below it; with `after` the nearest above it; with both the newest in
+        between.
         """
         ...
 
@@ -67,7 +69,7 @@ class InboxStore(Protocol):
         ...
 
     async def remove(self, user: int, notices: Sequence[int]) -> None:
-        """Delete rows of a user; those that are not there are left out."""
+        """Delete rows of a user; rows that do not exist are ignored."""
         ...
 
     async def remove_all(self, user: int) -> None:
@@ -75,7 +77,7 @@ class InboxStore(Protocol):
         ...
 
     async def expire(self, before_ms: int) -> int:
-        """Forget the periods that ended before then (ms since the epoch); how many. Rows of later ones stay."""
+        """Delete the periods that ended before a time (ms since the epoch); returns how many. Later rows stay."""
         ...
 
 
@@ -85,5 +87,5 @@ def period_of(notice: int) -> int:
 
 
 def base_of(period: int) -> int:
-    """The least id that a notice of a period may have; below 0 in the first one."""
+    """The least id that a notice of a period may have; below 0 in the first period."""
     return (period * PERIOD_MS - EPOCH_MS) << TIME_SHIFT

@@ -1,8 +1,8 @@
-"""Follows the log and tells people what others did: mentions, comments, likes, shares, follows, requests, invitations.
+"""Follows the log and makes notices of mentions, comments, likes, shares, follows, requests and invitations.
 
-What an event means is decided purely (`drafts_of`), from the event and from what is stored of it. Nobody is told of
-what they did themselves, of what they must not see or do not want, of an account that came back with all its edges, or
-of what was imported. An event that comes again tells nothing new (`notices`).
+What an event means is decided purely (`drafts_of`), from the event and from the stored records that it is about. Nobody
+is notified of their own actions, of what they must not see or do not want, of edges that came back with an account, or
+of imported edges. A repeated event makes no further notice (`notices`).
 """
 
 from __future__ import annotations
@@ -40,15 +40,17 @@ from kith.posts.posts import Posts
 
 NAME = "notifications"
 FRESH_MS = 86_400_000
-"""Nobody is told of something that was done longer than this before it was logged: it was imported, or written
-again."""
+"""An edge made longer than this before it was logged notifies nobody: it was imported, or written again."""
 _HOLDING = (NORMAL, State.ARCHIVED)
 PART = 200
-"""Events looked at together."""
+"""Events processed together."""
 
 
 class StoredSubjects(NamedTuple):
-    """What events are about, as stored now. `requests`: by (source, destination), of those who follow."""
+    """What events are about, as stored now.
+
+    `requests`: follow requests of the new followers, by (source, destination). `private`: the followed users who are.
+    """
 
     posts: dict[int, Post]
     comments: dict[int, Comment]
@@ -75,19 +77,19 @@ class Intake:
         self._meaning = Meaning(self._graph.graphs)
 
     async def handle(self, events: Sequence[Event]) -> None:
-        """Tell the users whom these events concern."""
+        """Notify the users whom these events concern."""
         telling = [event for event in events if self._meaning.tells(event)]
         for at in range(0, len(telling), PART):
             drafts = [draft for _, draft in await self._drafts(telling[at : at + PART])]
             await self.tell(await self._recipients.worth_storing(drafts))
 
     async def tell(self, allowed: Sequence[NoticeDraft]) -> None:
-        """Tell each allowed draft once, however often it comes."""
+        """Make the notice of each allowed draft, once however often it comes."""
         told = await self._notices.tell(allowed)
         await self._recent.note(list(zip(allowed, told, strict=True)))
 
     async def drafts(self, events: Sequence[Event]) -> list[tuple[Event, NoticeDraft]]:
-        """What up to PART events tell, by what is stored now, before it is asked who may be told."""
+        """The drafts that up to PART events make, by what is stored now, before it is checked who may be notified."""
         return await self._drafts([event for event in events if self._meaning.tells(event)])
 
     async def _drafts(self, telling: Sequence[Event]) -> list[tuple[Event, NoticeDraft]]:
@@ -101,7 +103,7 @@ class Intake:
         return False
 
     async def lost(self) -> None:
-        """Do nothing: of forgotten events it cannot be known what was new, so nobody is told of them."""
+        """Do nothing: which of the forgotten events were new is not known, so nobody is notified of them."""
 
     async def _look(self, events: Sequence[Event]) -> StoredSubjects:
         """Read what these events are about."""
@@ -128,7 +130,7 @@ class Intake:
 
 
 class Meaning:
-    """What events of the log tell people. Pure."""
+    """Which drafts of notices an event of the log makes. Pure."""
 
     def __init__(self, graphs: Graphs) -> None:
         number = graphs.number
@@ -142,12 +144,12 @@ class Meaning:
         self._telling = self._to_posts | self._to_comments | self._to_boards | {self._follows, self.requests}
 
     def tells(self, event: Event) -> bool:
-        """Whether an event may tell somebody something: the edge is new, and does not come back with its account.
+        """Whether an event may notify somebody: its edge is new, and did not come back with an account.
 
-        The edge of a mention of somebody who is away is archived from the first.
+        The edge of a mention of a deactivated account is archived from the start.
         """
         return (
-            event.state in _HOLDING  # few events come further: most are records
+            event.state in _HOLDING  # checked first: most events are of records
             and event.graph in self._telling
             and (event.began or (event.graph == self._mentioned and event.before is None))
             and event.before != State.ARCHIVED
@@ -155,7 +157,7 @@ class Meaning:
         )
 
     def subjects_of(self, events: Iterable[Event]) -> tuple[list[int], list[int], list[int], list[tuple[int, int]]]:
-        """The posts, comments and boards that events are about, and who follows whom by them."""
+        """The posts, comments and boards that events are about, and the (follower, followed) of each follow."""
         posts, comments, boards, follows = set[int](), set[int](), set[int](), list[tuple[int, int]]()
         for event in events:
             if event.graph in self._to_posts:
@@ -169,7 +171,7 @@ class Meaning:
         return list(posts), list(comments), list(boards), follows
 
     def drafts_of(self, event: Event, seen: StoredSubjects) -> list[NoticeDraft]:
-        """What an event tells, and to whom. The actor is told nothing."""
+        """The drafts that an event makes. The actor is never notified."""
         source, at_ms = event.source, ms_of(event.updated_at)
         if event.graph == self.requests:
             drafts = [NoticeDraft("follow_request", source, event.destination, at_ms)]
@@ -187,10 +189,10 @@ class Meaning:
         return [draft for draft in drafts if draft.actor != draft.recipient]
 
     def _followed(self, event: Event, seen: StoredSubjects, at_ms: int) -> list[NoticeDraft]:
-        """A follow that answers a request tells the requester, if the request was accepted; any other tells the user
-        followed.
+        """A follow that answers a request notifies the requester; any other follow notifies the user followed.
 
-        The request is taken back right after the follow was written, so it is there still, or changed later.
+        If the followed account is public by now, its requests were accepted in bulk, and nobody is notified. A request
+        is removed right after its follow was written, so it is still there, or its last change is later.
         """
         follower, followed = event.source, event.destination
         request = seen.requests.get((follower, followed))
@@ -204,7 +206,7 @@ class Meaning:
         return NoticeDraft("like" if event.graph == self._likes else "share", event.source, post.author, at_ms, post.id)
 
     def _of_board(self, event: Event, board: Board, at_ms: int) -> list[NoticeDraft]:
-        """The owner invites. A follow that came with a merged board keeps its old place, and tells nobody."""
+        """The owner invites. A follow that came with a merged board keeps its old position, and notifies nobody."""
         if event.graph == self._board_members:
             return [NoticeDraft("board_invite", board.owner, event.source, at_ms, board=board.id)]
         if event.position < at_ms:
@@ -212,7 +214,7 @@ class Meaning:
         return [NoticeDraft("board_follow", event.source, board.owner, at_ms, board=board.id)]
 
     def _of_comment(self, event: Event, comment: Comment, seen: StoredSubjects, at_ms: int) -> list[NoticeDraft]:
-        """All reasons to tell users of a comment; each is told once, for the first that they want to hear."""
+        """All reasons to notify users of a comment. Each user is notified once, for the first reason that they want."""
         if event.graph == self._comment_likes:
             return [NoticeDraft("like", event.source, comment.author, at_ms, comment.post, comment.id)]
         reasons: list[tuple[NoticeType, int]] = [("mention", user) for user in dict.fromkeys(comment.named)]
@@ -233,9 +235,9 @@ class Meaning:
 
 
 async def begin(log: LogStore, group: str = NAME) -> None:
-    """Let intake, or another group, begin with the events from now on, if it never read this log.
+    """Let intake, or another group, begin at the current end of the log, if it never read this log.
 
-    Called by the process that takes writes, before the first one; a worker that starts later would begin after it.
+    Called by the process that takes writes, before the first write: a worker that starts later would begin after it.
     """
     if await log.progress(group) is None:
         await log.save(group, await log.end(), {})

@@ -1,9 +1,11 @@
-"""Stores notices and whom they tell, and reads them.
+"""Stores notices with the inbox rows of their recipients, and reads notices.
 
-The row in the inbox is written first, then the notice with its claim in one `put`: the log tells the notice, and a
-reader of that event finds the row. A process that stops in between leaves a row without a notice, which readers skip
-and which is deleted with its period; the event comes again and is told under another id. Where a store refuses, what is
-repeated in this process has the same id, and so the same row, however often.
+The inbox row is written first, then the notice with its claim in one `put`. So a consumer that reads the notice's event
+in the log finds the row.
+
+A process that stops in between leaves a row without a notice. Readers skip such a row, and it is deleted with its
+period; the event is repeated and gets a notice under another id. If the store fails but the process lives, the
+repetition uses the same id, and so the same row, however often.
 """
 
 from __future__ import annotations
@@ -19,13 +21,13 @@ from kith.records.claims import first_of
 from kith.records.store import Claim, RecordKind, RecordStore, Write
 
 AT_ONCE_MAX = 200
-"""How many notices one call writes; on an embedded store other writers wait for it."""
+"""Notices that one call writes. On an embedded store other writers wait meanwhile."""
 FORGOTTEN_AT_ONCE = 1_000
-"""How many notices one call deletes, so that other writes get their turns in between."""
+"""Notices that one call deletes, so that other writes get their turns in between."""
 BEGUN_MAX = 10_000
-"""Claims that are remembered of calls that failed, so that these write the same rows when they are repeated."""
+"""Claims of failed calls that are remembered, so that a repeated call writes the same rows."""
 NOBODY = NodeId(0)
-"""The notice id in a claim for something that nobody is told."""
+"""The notice id in a claim for something that nobody is notified of."""
 
 
 class Notices:
@@ -40,25 +42,25 @@ class Notices:
         return self._snowflakes.next(), self._clock.next()
 
     async def claimed(self, drafts: Sequence[NoticeDraft]) -> list[bytes | None]:
-        """For each draft, the claim under which it was told; None if it was not."""
+        """For each draft, the value of the claim under which its notice was made; None if none was."""
         return await self.records.claimed([claim for _, claim in self._claims(drafts)])
 
     async def tell(self, drafts: Sequence[NoticeDraft]) -> list[NodeId]:
-        """Tell each of these once, however often it is repeated; the ids of their notices."""
+        """Make a notice of each draft, once however often this is repeated; returns the ids of the notices."""
         told: list[NodeId] = []
         for at in range(0, len(drafts), AT_ONCE_MAX):
             told += await self.tell_under(self._claims(drafts[at : at + AT_ONCE_MAX]))
         return told
 
     def _claims(self, drafts: Sequence[NoticeDraft]) -> list[tuple[NoticeDraft, Claim]]:
-        """Each draft with its claim, under a new id; all of one version."""
+        """Each draft with its claim, under a new id; all with one version."""
         ids, version = self._snowflakes.next_many(len(drafts)), self._clock.next()
         return [(draft, claim_of(draft, id_, version)) for draft, id_ in zip(drafts, ids, strict=True)]
 
     async def tell_under(self, drafts: Sequence[tuple[NoticeDraft, Claim]]) -> list[NodeId]:
-        """Tell each draft under its claim, unless another of the same key was first; the ids of what was told.
+        """Make a notice of each draft under its claim, unless the key is claimed already; returns the notices' ids.
 
-        A claim for NOBODY, or one whose key is claimed for NOBODY already, tells nobody.
+        A claim for NOBODY, or one whose key is claimed for NOBODY already, notifies nobody.
         """
         drafts = [(draft, self._begun.get(claim.key, claim)) for draft, claim in drafts]
         known = await self.records.claimed([claim for _, claim in drafts])
@@ -73,7 +75,7 @@ class Notices:
             await self.inbox.put(rows)
         puts = await self.records.put_many([_write(*drafts[at], *told[at]) for at in new]) if new else []
         for at, put in zip(new, puts, strict=True):
-            if put.claimed is not None:  # it was told meanwhile
+            if put.claimed is not None:  # another call claimed the key meanwhile
                 draft, claim = drafts[at]
                 mine, told[at] = told[at][0], first_of(put.claimed, claim)
                 if mine != told[at][0]:
@@ -87,8 +89,9 @@ class Notices:
         return [id_ for id_, _ in told]
 
     async def _finish(self, told: Sequence[tuple[NoticeDraft, Claim, NodeId, Hlc]]) -> None:
-        """Store the notices of claims that a process left without one: of an engine without transactions, which may be
-        the one that this store came from.
+        """Store the notices of claims that a stopped process left without one.
+
+        That happens on an engine without transactions, or in a store that was moved here from one.
         """
         there = await self.records.get_many(RecordKind.NOTICE, [id_ for _, _, id_, _ in told])
         left = [one for one, record in zip(told, there, strict=True) if record is None]
@@ -97,9 +100,9 @@ class Notices:
             await self.records.put(missing)
 
     async def expire(self, before_ms: int) -> tuple[int, int]:
-        """Forget the notices of periods that ended before then, and their rows; how many periods and notices.
+        """Delete the notices of periods that ended before a time, and their rows; returns how many periods and notices.
 
-        Rows are deleted first: readers skip a row without its notice, and no one reads a notice without rows. The
+        Rows are deleted first: readers skip a row without its notice, and nobody reads a notice without rows. The
         outcome of a mention is deleted before its notice, so that no outcome remains without one.
         """
         periods, below = await self.inbox.expire(before_ms), max(0, base_of(before_ms // PERIOD_MS))
@@ -114,11 +117,11 @@ class Notices:
         return forgotten
 
     async def read(self, ids: Sequence[int]) -> list[Notice | None]:
-        """The notice of each id, before it is asked who may see it; None if there is none (any more)."""
+        """The notice of each id, whether or not anybody may see it; None if there is none (any more)."""
         records = await self.records.get_many(RecordKind.NOTICE, ids) if ids else []
         return [None if record is None else read_notice(record.data) for record in records]
 
 
 def _write(draft: NoticeDraft, claim: Claim, id_: NodeId, version: Hlc) -> Write:
-    """The claim, and the notice that it stands for; none for NOBODY."""
+    """The claim, and the notice that it stands for; no notice for NOBODY."""
     return Write([] if id_ == NOBODY else [notice_record(notice_from(id_, draft), version)], claim)

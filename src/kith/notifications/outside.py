@@ -1,4 +1,4 @@
-"""Mentions that other systems report, each with an id of theirs: the same id is told once, and gets the same answer."""
+"""Mentions that other systems report under ids of their own. The same id notifies once and gets the same answer."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from kith.notifications.recipients import Recipients
 from kith.records.claims import KEY_CHARS_MAX, claim_of, first_of
 
 _NO_OWNER = NodeId(0)
-"""The claims of these ids are the app's, not a user's."""
+"""The owner of the claims of these ids: the app, not a user."""
 AHEAD_MAX_MS = 300_000
-"""How far in the future a mention may be by another system's clock."""
+"""How far in the future the time of a mention may be, by another system's clock."""
 
 
 class OutsideMentions:
@@ -28,7 +28,7 @@ class OutsideMentions:
     async def accept(
         self, event: str, actor: NodeId, mentioned: NodeId, post: NodeId | None, at_ms: int | None
     ) -> bool:
-        """Whether the mentioned user is told. The same event within 24 h gets the same answer and tells nothing more.
+        """Whether the mentioned user is notified. The same event within 24 h gets the same answer and notifies nobody.
 
         Errors: InvalidContent; IdempotencyKeyReused if the event came with other content.
         """

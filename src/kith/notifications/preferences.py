@@ -1,6 +1,6 @@
-"""What a user wants to be told of, and when nothing may ring: one record a user.
+"""What a user wants to be notified of, and when devices must not ring: one record per user.
 
-Asked before somebody is told (at most `CACHED_MS` old), and again at each read (current).
+Preferences are checked before a notice is written (at most `CACHED_MS` old), and again at each read (current).
 """
 
 from __future__ import annotations
@@ -23,15 +23,17 @@ from kith.records.store import AtVersion, Put, Record, RecordKind, RecordStore
 
 CACHED_MS = 60_000
 CACHED_MAX = 50_000
-"""Users whose preferences a process remembers."""
+"""Users whose preferences a process caches."""
 ACCOUNTS_MAX = 1_000
 DAY_MINUTES = 1_440
 MentionsOf = Literal["followed", "these", "me", "none"]
 
 
 class QuietHours(msgspec.Struct, frozen=True, array_like=True):
-    """Minutes since midnight in a time zone, from the first up to the second; over midnight if the second is
-    smaller."""
+    """From `start_min` up to, but not including, `end_min`: minutes since midnight in a time zone.
+
+    They span midnight if `end_min` is smaller.
+    """
 
     start_min: int
     end_min: int
@@ -39,10 +41,11 @@ class QuietHours(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Preferences(msgspec.Struct, frozen=True, array_like=True):
-    """What a user wants to be told of.
+    """What a user wants to be notified of.
 
-    `off`: types that they do not. `mentions`: of all whom they follow, of `accounts` among these only, of themselves
-    only, or none; the first two include those of themselves. `accounts_off`: whose doings they are never told of.
+    `off`: types that they do not want. `mentions`: of all accounts that they follow; of `accounts` among these only; of
+    themselves only; or none. The first two include mentions of themselves. `accounts_off`: actors whose actions never
+    notify them.
     """
 
     off: tuple[NoticeType, ...] = ()
@@ -52,7 +55,7 @@ class Preferences(msgspec.Struct, frozen=True, array_like=True):
     quiet: QuietHours | None = None
 
     def allow(self, type_: NoticeType, actor: int, recipient: int, user: int) -> bool:
-        """Whether `user`, whose preferences these are, wants to be told this."""
+        """Whether `user`, whose preferences these are, wants to be notified of this."""
         if type_ in self.off or actor in self.accounts_off:
             return False
         if type_ != "mention":
@@ -64,22 +67,22 @@ class Preferences(msgspec.Struct, frozen=True, array_like=True):
 
 DEFAULT = Preferences()
 _NO_ZONES = ("localtime", "posixrules", "Factory")
-"""Files beside those of time zones: what one machine is set to."""
+"""Files among those of time zones that name no zone: they depend on the machine's own settings."""
 _FOLDERS_OF_MACHINES = ("posix/", "right/")
-"""The zones once more, which some machines have; the second count leap seconds."""
+"""Folders in which some machines have the zones once more; `right/` counts leap seconds."""
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(Preferences).decode
 
 
 def preferences_of(record: Record | None) -> Preferences:
-    """The preferences of a record."""
+    """The preferences in a record; DEFAULT without one."""
     return DEFAULT if record is None else _decode(record.data)
 
 
 def is_quiet(quiet: QuietHours | None, at_ms: int) -> bool:
-    """Whether nothing may ring at this moment: in the user's quiet hours, by the clock on their wall.
+    """Whether no device may ring at this moment: it is in the user's quiet hours, by their local time.
 
-    Never where this machine does not know their zone: the one that took it has other data of zones, or had.
+    False if this machine does not know the time zone: the machine that accepted the zone has, or had, other zone data.
     """
     zone = None if quiet is None else _zone_of(quiet.time_zone)
     if quiet is None or zone is None:
@@ -92,7 +95,7 @@ def is_quiet(quiet: QuietHours | None, at_ms: int) -> bool:
 
 
 def check_preferences(preferences: Preferences) -> None:
-    """InvalidContent if there are too many accounts, or a time or its zone does not exist."""
+    """Raise InvalidContent if there are too many or needless accounts, or if a time or its zone does not exist."""
     for field, accounts in (("accounts", preferences.accounts), ("accountsOff", preferences.accounts_off)):
         if len(accounts) > ACCOUNTS_MAX:
             raise InvalidContent(f"{field} takes at most {ACCOUNTS_MAX} ids", field=field, max=ACCOUNTS_MAX)
@@ -109,7 +112,7 @@ def check_preferences(preferences: Preferences) -> None:
 
 
 def _zone_of(name: str) -> ZoneInfo | None:
-    """The time zone of this name; None where this machine knows none."""
+    """The time zone of this name; None if this machine does not know it."""
     try:
         return ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError, OSError):
@@ -142,7 +145,7 @@ class PreferencesKept:
         return known | read
 
     async def put(self, user: NodeId, preferences: Preferences) -> WriteMark:
-        """Replace the preferences of a user. InvalidContent."""
+        """Replace the preferences of a user. Errors: InvalidContent."""
         check_preferences(preferences)
 
         async def replace() -> tuple[Put, None]:
@@ -169,6 +172,6 @@ class PreferencesKept:
 
 
 async def read_preferences(records: RecordStore, users: Sequence[int]) -> dict[int, Preferences]:
-    """The preferences, as they are now, of those of these users who have set any; the others' are DEFAULT."""
+    """The current preferences of the users who have set any; the others have DEFAULT."""
     found = await records.get_many(RecordKind.NOTICE_PREFERENCES, users)
     return {user: _decode(one.data) for user, one in zip(users, found, strict=True) if one is not None}

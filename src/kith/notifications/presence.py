@@ -1,7 +1,7 @@
 """Reports to `activity` who has a stream open in this process, and who read their home or notifications.
 
-No request waits for it: users are noted in memory, and reported together every TELL_S. A process that dies loses what
-it noted since, and its streams count as closed after ONLINE_MS.
+No request waits for it: users are noted in memory and reported together every TELL_S. If a process dies, what it noted
+since its last report is lost, and its streams count as closed after ONLINE_MS.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _log = structlog.get_logger("kith.notifications")
 
 
 class Presence:
-    """Of one API process. `process`: its name, which no other has; `connected`: users with a stream open in it."""
+    """Reports for one API process. `process`: its unique name; `connected`: users with a stream open in it."""
 
     def __init__(
         self,
@@ -36,13 +36,12 @@ class Presence:
         self._told_until_ms = self._seen_due_ms = 0
 
     def note(self, user: int) -> None:
-        """This user is here now. Beyond ASKED_MAX within a minute some are left out."""
+        """Note that a user is here now. Beyond ASKED_MAX users within a minute some are left out."""
         if len(self._seen) < ASKED_MAX:
             self._seen.add(user)
 
     async def tell(self) -> None:
-        """Report who is connected, if that changed or is about to expire; once a minute, who was seen. Errors:
-        Unavailable."""
+        """Report who is connected, if that changed or expires soon; once a minute, who was seen. Raises Unavailable."""
         now_ms, connected = self._now_ms(), set(self._connected())
         if connected != self._told or (connected and self._told_until_ms - now_ms < ONLINE_MS // 2):
             await self._activity.set_online(self._process, _ascending(connected), now_ms + ONLINE_MS)

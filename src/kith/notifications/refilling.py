@@ -1,8 +1,8 @@
-"""Writes the rows of inboxes again from the notices, because neither backups nor standbys have them.
+"""Rewrites the rows of inboxes from the notices, because neither backups nor standbys have the rows.
 
-The recipient of a notice gets the row again. For a mention that was told to followers, all followers who want it now
-are told: it is not known any more who was online then, so some are told at once who would have found it on opening the
-inbox.
+The recipient of a notice gets the row again. For a mention that went to followers, all followers who want it now get a
+row. Who was online at the time is not known any more, so some followers get a row who would have found the mention on
+opening the inbox.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from kith.records.store import Record
 PART = 1_000
 """Notices in one call."""
 ROOM_S = 1.0
-"""How long it waits for room before it tries again."""
+"""Pause before retrying when there is no room for another walk."""
 
 
 class Refilling:
-    """`walk`: given a notice and the account that it mentions, has all of its followers told."""
+    """Rewrites rows. `walk`: given a notice and the account that it mentions, begins to notify all its followers."""
 
     def __init__(
         self,
@@ -37,13 +37,13 @@ class Refilling:
         self._inboxes, self._outcomes, self._walk, self._now_ms = inboxes, outcomes, walk, now_ms
 
     async def write(self, records: Sequence[Record]) -> int:
-        """Write the rows of the recipients of notices, up to PART; how many were missing. May be repeated."""
+        """Write the rows of the recipients of up to PART notices; returns how many were missing. May be repeated."""
         return sum(await self._inboxes.add([InboxRow(one.recipient, one.id) for one in self._kept(records)]))
 
     async def tell_followers(self, records: Sequence[Record]) -> int:
-        """Have the followers told of the mentions among notices, up to PART; how many mentions. May be repeated.
+        """Have followers notified of the mentions among up to PART notices; returns how many mentions. May be repeated.
 
-        Where there is no room for more it waits: what began anew from the first would never come to the last.
+        If there is no room for more walks, it waits: a caller that restarted at the first would never reach the last.
         """
         mentions = [one for one in self._kept(records) if one.type == "mention"]
         outcomes = await self._outcomes.of([one.id for one in mentions])
@@ -53,14 +53,14 @@ class Refilling:
         return len(told)
 
     async def _begin(self, mention: Notice) -> None:
-        """Begin to tell the followers, once there is room."""
+        """Begin to notify the followers, once there is room."""
         while True:
             with contextlib.suppress(Overloaded):
                 return await self._walk(mention.id, mention.recipient)
             await asyncio.sleep(ROOM_S)
 
     def _kept(self, records: Sequence[Record]) -> list[Notice]:
-        """The notices that are not over."""
+        """The notices that have not expired."""
         since_ms = self._now_ms() - NOTICE_KEPT_MS
         read = [read_notice(record.data) for record in records if made_at_ms(record.id) > since_ms]
         return [one for one in read if one is not None]

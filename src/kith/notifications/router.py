@@ -1,4 +1,4 @@
-"""How a mention of an account reaches those of its followers who asked for it: all alike, or in tiers."""
+"""How a mention of an account reaches the followers who want it: all alike, or in tiers."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ COUNTS_MAX = 10_000
 def route(followers: int, threshold: int) -> tuple[Tier, ...]:
     """The tiers that a mention of an account goes through.
 
-    Below the threshold all followers are told. From it on, those who are online, then those who were here within a day,
-    then within a month; the rest find it when they come.
+    Below the threshold, one tier notifies all followers. From the threshold on, tiers notify the followers who are
+    online, then those seen within a day, then within a month; the rest find the mention on opening the inbox.
     """
     return (Tier.ALL,) if followers < threshold else (Tier.ONLINE, Tier.DAY, Tier.MONTH)
 
 
 class Router:
-    """`route` by the number of followers, which is looked up at most every COUNT_KEPT_MS an account."""
+    """`route` by the number of followers, which is cached for COUNT_KEPT_MS."""
 
     def __init__(
         self, follower_count: Callable[[int], Awaitable[int]], threshold: int, now_ms: Callable[[], int]
@@ -38,7 +38,7 @@ class Router:
         return route(await self.followers(account), self._threshold)
 
     async def followers(self, account: int) -> int:
-        """How many follow an account, or did some minutes ago."""
+        """How many follow an account, at most COUNT_KEPT_MS old."""
         count, at_ms = self._counts.get(account, (0, -COUNT_KEPT_MS))
         if not 0 <= self._now_ms() - at_ms < COUNT_KEPT_MS:
             count, at_ms = await self._follower_count(account), self._now_ms()

@@ -1,7 +1,8 @@
 """Which notices a user may see now. Blocks, mutes, deletions, labels and privacy hide notices as they hide posts.
 
-What was taken back is hidden too: a like, a share, a follow, a request, a mention that an edit took out. A batch of
-notices takes a read of records, one for each level of comments above, and one question to the graph.
+A notice of something that was taken back is hidden too: a like, a share, a follow, a request, a mention that an edit
+removed. A batch of notices costs one read of records, one more for each level of parent comments, and one query to the
+graph.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ AnyNotice = Notice | NoticeDraft
 
 
 class Content(NamedTuple):
-    """The posts, comments and boards that notices are about, before it is asked who may see them."""
+    """The posts, comments and boards that notices are about, whoever may see them."""
 
     posts: Mapping[int, Post]
     comments: Mapping[int, Comment]
@@ -67,7 +68,7 @@ class Content(NamedTuple):
         )
 
     def authors(self) -> set[int]:
-        """The authors and owners of all of it."""
+        """The authors and owners of all this content."""
         return {
             *(post.author for post in self.posts.values()),
             *(comment.author for comment in self.comments.values()),
@@ -79,7 +80,7 @@ class Content(NamedTuple):
         return {post.author for post in self.posts.values() if post.visibility == "friends"}
 
     def visible_content(self, user: NodeId, authors: Mapping[int, Standing], hidden: Collection[int]) -> Content:
-        """The part of it that a user may see, given how the authors stand to the user and which posts the user hid."""
+        """The part that a user may see. `authors`: how each stands to the user; `hidden`: posts that the user hid."""
         posts = visible_posts([post for id_, post in self.posts.items() if id_ not in hidden], user, authors)
         comments = visible_comments([*self.comments.values()], user, authors)
         return Content(
@@ -97,22 +98,22 @@ _NOTHING = Content({}, {}, {})
 
 
 class Shown(NamedTuple):
-    """Which notices their reader may see, and what of their content."""
+    """Which notices their reader may see, and the part of their content that the reader may see."""
 
     notices: Sequence[bool]
     content: Content
 
 
 class Showing(Enum):
-    """How far somebody may see a notice."""
+    """Whether a user may see a notice."""
 
     NO = 0
-    FOR_OTHERS = 1  # not what they muted or hid, nor a mention while they are away, which is theirs alone
+    FOR_OTHERS = 1  # hidden from this user alone: they muted or hid it, or it mentions them while they are away
     YES = 2
 
 
 class NoticeRules:
-    """Asks the graph and the records."""
+    """Queries the graph and the records."""
 
     def __init__(self, graph: Graph, records: RecordStore) -> None:
         self._graph, self._records, self._privacy = graph, records, Privacy(graph)
@@ -123,7 +124,7 @@ class NoticeRules:
         self._board_follows, self._members = number(BOARD_FOLLOWS), number(BOARD_MEMBERS)
 
     async def content(self, notices: Sequence[AnyNotice], reads: Reads | None = None) -> Content:
-        """What these notices are about, and all comments above those comments."""
+        """What these notices are about, with all parents of the comments."""
         reads, records = reads or Reads(), self._records
         ids = list({one.post for one in notices if one.post is not None})
         said = list({one.comment for one in notices if one.comment is not None})
@@ -147,7 +148,7 @@ class NoticeRules:
     def ask(
         self, questions: Questions, user: NodeId, notices: Sequence[AnyNotice], content: Content
     ) -> Callable[[Answers], Shown]:
-        """Ask which of these notices `user` may see."""
+        """Ask which of these notices `user` may see; returns a function of the answers."""
         about = {one.recipient for one in notices} - {user}
         told = {one.actor for one in notices} | about
         standings = self._privacy.ask_standings(questions, user, told | content.authors(), content.friends_only())
@@ -178,7 +179,10 @@ class NoticeRules:
     def ask_each(
         self, questions: Questions, told: Sequence[tuple[NodeId, AnyNotice]], content: Content
     ) -> Callable[[Answers], list[Showing]]:
-        """Ask for each (user, notice) how far the user may see it: for many users with few notices each."""
+        """Ask for each (user, notice) whether the user may see it; returns a function of the answers.
+
+        For many users with few notices each.
+        """
         abouts = [content.of(one) for _, one in told]
         others = [(user, NodeId(other)) for user, one in told for other in (one.actor, one.recipient) if other != user]
         heard = dict.fromkeys(others)
@@ -230,7 +234,7 @@ class NoticeRules:
         return shown
 
     def _edge(self, one: AnyNotice) -> EdgeKey | None:
-        """The edge that must hold for what the notice says to be so; None if the content alone decides."""
+        """The edge that must exist for the notice to be true; None if the content alone decides."""
         if one.event:
             return None
         match one.type:
@@ -257,12 +261,12 @@ class NoticeRules:
 
 
 def _may_tell(one: Standing) -> bool:
-    """Whether a user is told of the actions of somebody, given how that actor stands to the user."""
+    """Whether a user may be notified of an actor's actions, given how the actor stands to the user."""
     return one.state is State.NORMAL and not one.blocked and not one.labels & HIDE
 
 
 def _is_there(one: AnyNotice, seen: Content) -> bool:
-    """Whether what a notice is about is among what is seen."""
+    """Whether what a notice is about is among the content `seen`."""
     return (
         (one.post is None or one.post in seen.posts)
         and (one.comment is None or (is_reached(one.comment, seen.comments) and not seen.comments[one.comment].deleted))
@@ -275,6 +279,6 @@ def _comments_of(records: Iterable[Record | None]) -> list[Comment]:
 
 
 def _is_of_board(one: AnyNotice, there: Mapping[int, Board]) -> bool:
-    """Whether a board is there, and still belongs to the user who was told of a follow of it, or who invited."""
+    """Whether the board is there, and still belongs to the user who was notified of a follower, or who invited."""
     board = there.get(one.board or -1)
     return board is not None and board.owner == (one.actor if one.type == "board_invite" else one.recipient)

@@ -1,8 +1,8 @@
-"""Tells followers who want it that an account was mentioned: a consumer of the log, beside `intake`.
+"""Notifies followers who want it that an account was mentioned: a consumer of the log, beside `intake`.
 
 Intake makes the notice of a mention, for the account itself. This consumer begins walks that write rows of the same
-notice for followers; the workers of `pools` continue them. Followers whom no walk has reached find the mention of an
-account with many followers on opening the inbox (`recent`).
+notice for followers; the workers of `pools` continue them. If the account has many followers, those whom no walk has
+reached find the mention on opening the inbox (`recent`).
 """
 
 from __future__ import annotations
@@ -31,19 +31,19 @@ from kith.records.store import RecordKind, RecordStore
 
 NAME = "mentions"
 BEGUN_MAX = 10_000
-"""Mentions that a process remembers to have begun."""
+"""Begun mentions that a process remembers."""
 _PART = 5_000
-"""Users whose preferences are asked for in one call."""
+"""Users whose preferences are read in one call."""
 
 
 class Wishes:
-    """Which followers of an account want to be told of a notice that mentions it."""
+    """Which followers of an account want a notice that mentions it."""
 
     def __init__(self, records: RecordStore) -> None:
         self._records = records
 
     async def wanted(self, notice: int, account: int, users: Users) -> NDArray[np.bool_]:
-        """For each user, by their current preferences; false for the actor and for the account itself."""
+        """For each user, whether they want it by their current preferences; false for the actor and the account."""
         (record,) = await self._records.get_many(RecordKind.NOTICE, [notice])
         told = None if record is None else read_notice(record.data)
         if told is None:
@@ -71,9 +71,10 @@ class Spread:
         self._begun: dict[int, None] = {}
 
     async def handle(self, events: Sequence[Event]) -> None:
-        """Begin to tell the followers of every account that is mentioned in these events.
+        """Begin to notify the followers of every account that is mentioned in these events.
 
-        Where one must wait for room, the batch comes again: those before it, whose walks may have ended, are left out.
+        If there is no room for a mention, the batch is repeated. The mentions before it are skipped then, because their
+        walks may have ended.
         """
         for one in events:
             if one.state == RECORD_CHANGED and one.source == RecordKind.NOTICE:
@@ -85,11 +86,11 @@ class Spread:
                         del self._begun[next(iter(self._begun))]
 
     async def work_backlog(self) -> bool:
-        """Nothing: walks are worked by `pools`."""
+        """Do nothing: `pools` works the walks."""
         return False
 
     async def lost(self) -> None:
-        """Do nothing: walks that were begun go on, and mentions among the lost events are found as `recent` ones."""
+        """Do nothing: begun walks continue, and mentions among the lost events are found as `recent` ones."""
 
 
 def coordinator_over(
@@ -104,7 +105,7 @@ def coordinator_over(
     celebrity_followers_min: int,
     tiers: Sequence[Tier],
 ) -> Coordinator:
-    """A coordinator of some tiers over its stores; `on_end` hears of outcomes once they are kept."""
+    """A coordinator of some tiers over these stores; `on_end` is called with each outcome once it is stored."""
     router = Router(partial(follower_count, graph), celebrity_followers_min, now_ms)
     outcomes = Outcomes(records, graph.clock)
 

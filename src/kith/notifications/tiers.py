@@ -1,7 +1,7 @@
-"""Which followers of a celebrity are told in which tier. Pure.
+"""Which followers of a celebrity are notified in which tier. Pure.
 
-Each tier includes the one before it, so a user who goes or comes online between two tiers is told by one of them. A row
-that is there already costs one look-up.
+Each tier includes the one before it, so a user who goes online or offline between two tiers is notified by one of them.
+A row that exists already costs one lookup.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ MONTH_MS = 30 * DAY_MS
 
 
 class Tier(enum.IntEnum):
-    """In the order in which they are worked."""
+    """The tiers, in the order in which they are worked."""
 
     ONLINE = 0  # P0: has a stream open
     DAY = 1  # P1: was here within a day
     MONTH = 2  # P2: was here within 30 days; yields under load
-    ALL = 3  # whoever follows; for accounts below the threshold, instead of the others
+    ALL = 3  # every follower; for accounts below the threshold, instead of the others
 
 
 def told_in(tier: Tier, online: NDArray[np.bool_], last_seen: Users, now_ms: int) -> NDArray[np.bool_]:
-    """Which users a tier tells."""
+    """Which users a tier notifies."""
     match tier:
         case Tier.ONLINE:
             return online

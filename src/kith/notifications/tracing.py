@@ -1,6 +1,6 @@
-"""How far a mention in a post has come: to the account, then to the account's followers, tier by tier.
+"""How far a mention in a post was delivered: to the account, then to the account's followers, tier by tier.
 
-For operators. A tier without an entry has not begun, or ended with nobody to tell.
+For operators. A tier without an entry has not begun, or ended with nobody to notify.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from kith.records.store import RecordStore
 
 
 class TracedMention(NamedTuple):
-    """A mention of `account`. `notice`: None while the account has not been told, or was not to be told."""
+    """A mention of `account`. `notice`: None if the account was not notified yet, or was not to be."""
 
     account: int
     notice: int | None
@@ -45,7 +45,7 @@ async def trace_mentions(post: Post, records: RecordStore, walks: Walks, clock: 
 
 
 async def _notice(post: Post, account: int, records: RecordStore, clock: HybridClock) -> int | None:
-    """The notice that told the account, by the claim under which it was made."""
+    """The account's notice, found by the claim under which it was made."""
     draft = NoticeDraft("mention", post.author, account, post.created_at, post.id)
     claim = claim_of(draft, 0, clock.next())
     (value,) = await records.claimed([claim])

@@ -1,12 +1,12 @@
 """Finds events that should have made a notice and did not: `kith audit notifications`.
 
-It reads the log as far as `intake` has handled it, and looks at each event as intake does. A notice was made if its
-claim is there. If the rules or the recipient's preferences forbid it now, it counts as suppressed; also if what they
-depend on was changed since, because their answer at that time is not known. Events that kept failing are dead and wait
-for `kith dead`. The rest is missing; a repair tells it.
+It reads the log as far as `intake` has handled it, and examines each event as intake does. A notice was made if its
+claim exists. It counts as suppressed if the rules or the recipient's preferences forbid it now, or if anything that
+they depend on changed since, because their answer at that time is not known. An event that kept failing is dead and
+waits for `kith dead`. The rest is missing; a repair makes the notice.
 
-It is not kept when an account was made private, hidden or deactivated: after its return, what happened meanwhile counts
-as missing.
+It is not stored when an account was made private, hidden or deactivated. So once such an account is back, what happened
+meanwhile counts as missing.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ from kith.records.store import Record, RecordKind
 READ_AT_ONCE = 1_000
 EXAMPLES_MAX = 10
 ANSWERED_MS = 60_000
-"""How long after a follow the request that it answers may be taken back."""
+"""How long after a follow the request that it answers may be removed."""
 
 
 class UntoldAudit(msgspec.Struct, rename="camel"):
-    """What the log should have told: `expected` is the sum of the next four."""
+    """Notices that the log should have made: `expected` is the sum of the next four."""
 
     expected: int = 0
     told: int = 0
@@ -48,7 +48,7 @@ class UntoldAudit(msgspec.Struct, rename="camel"):
 
 
 class EventAuditor:
-    """Looks at events. `since_ms`: from when on; not before intake began to read the log."""
+    """Audits events logged since `since_ms`, which must not be before intake began to read the log."""
 
     def __init__(
         self,
@@ -66,7 +66,7 @@ class EventAuditor:
         self._number = graph.graphs.number
 
     async def audit(self, *, repair: bool = False, sample: float = 1.0) -> UntoldAudit:
-        """Look at a `sample` (0 to 1) of the events; with `repair`, tell what is missing."""
+        """Audit a `sample` (0 to 1) of the events; with `repair`, make the missing notices."""
         found, chosen = UntoldAudit(), random.Random()
         handled = await self._log.progress(NAME)
         if handled is None:
@@ -78,7 +78,7 @@ class EventAuditor:
             events = [
                 one for one in batch.events if one.logged_ms >= self._since_ms and covers(handled.at, one.log_position)
             ]
-            looked_at = [one for one in events if failed.get(one.log_position, True)]  # others are being tried
+            looked_at = [one for one in events if failed.get(one.log_position, True)]  # others are being retried
             looked_at = [one for one in looked_at if sample >= 1 or chosen.random() < sample]
             for first in range(0, len(looked_at), PART):
                 await self._look(looked_at[first : first + PART], {*failed}, found, repair=repair)
@@ -94,7 +94,7 @@ class EventAuditor:
         open_ = [(event, draft) for event, draft in untold if draft in allowed and event.log_position not in dead]
         changed = await self._changed(open_)
         missing = [draft for (_, draft), was_changed in zip(open_, changed, strict=True) if not was_changed]
-        expected = sum(draft.instead_of is None for _, draft in pairs)  # however many reasons there are for it
+        expected = sum(draft.instead_of is None for _, draft in pairs)  # each once, whatever the number of reasons
         not_told = [event for event, draft in untold if draft.instead_of is None]
         gone = sum(event.log_position in dead for event in not_told)
         found.expected += expected
@@ -111,7 +111,7 @@ class EventAuditor:
             found.repaired += len(missing)
 
     async def _changed(self, pairs: Sequence[tuple[Event, NoticeDraft]]) -> list[bool]:
-        """For each: was anything that the rules and preferences ask changed after the event?"""
+        """For each: whether anything that the rules and preferences depend on changed after the event."""
         changed = [False] * len(pairs)
         asked = [(at, graph, ends) for at, (_, draft) in enumerate(pairs) for graph, ends in self._edges(draft)]
         for graph in {graph for _, graph, _ in asked}:
@@ -134,7 +134,7 @@ class EventAuditor:
         ]
 
     def _edges(self, one: NoticeDraft) -> list[tuple[int, tuple[NodeId, NodeId]]]:
-        """The edges that decide whether the recipient hears of it, as (graph, ends)."""
+        """The edges that decide whether the recipient is notified, as (graph, ends)."""
         actor, recipient = NodeId(one.actor), NodeId(one.recipient)
         there, back = (actor, recipient), (recipient, actor)
         both = [(self._number(name), ends) for name in (BLOCKS, FOLLOWS, FOLLOW_REQUESTS) for ends in (there, back)]

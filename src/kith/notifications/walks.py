@@ -2,8 +2,8 @@
 
     mentions/walk/<tier>/<notice>   a `Walk`, MessagePack
 
-A walk takes the same few bytes for ten followers or 200 million. Each tier has its own notes and bound, so a full tier
-does not affect the others.
+A walk takes the same few bytes for ten followers or 200 million. Each tier has its own notes and its own bound, so a
+full tier does not affect the others.
 """
 
 from __future__ import annotations
@@ -20,37 +20,41 @@ from kith.records.rewriting import newer_fields
 
 _PREFIX = "mentions/walk/"
 WALKS_MAX = 3_000
-"""Walks of a tier at a time. Beyond, a mention waits in the log; in the last tier it is left for followers to find."""
+"""Walks of a tier at a time. Beyond, a mention waits in the log; in the last tier followers find it in the inbox."""
 
 
 class Walk(msgspec.Struct, frozen=True, array_like=True):
-    """One tier of one mention: what is done, and the place after which it goes on."""
+    """One tier of one mention: what is done, and where to resume."""
 
     notice: int
     account: int
     tier: Tier
-    chunks: int  # about how many there are
-    done: int = 0
-    after: bytes | None = None
+    chunks: int  # in all, estimated
+    done: int = 0  # chunks
+    after: bytes | None = None  # the place after which the next chunk begins
     told: int = 0  # rows that were new
     suppressed: int = 0  # followers of the tier who do not want it
     tries: int = 0  # failures of the next chunk
-    probes: bool = False  # goes over who is online, and looks who of them follows; else over the followers
-    next_try_ms: int = 0  # after a failure, in ms since the epoch; until then it waits
+    probes: bool = False  # walks the online users and looks up which of them follow; else walks the followers
+    next_try_ms: int = 0  # after a failure: when to retry, in ms since the epoch
 
     @property
     def waiting(self) -> int:
-        """Chunks to do."""
+        """Chunks left to do."""
         return max(1, self.chunks - self.done)
 
     @property
     def key(self) -> str:
-        """The key of its note, and the name of the lease under which it is worked."""
+        """The key of its note, and the name of the lease that its worker holds."""
         return f"{_PREFIX}{self.tier.value}/{self.notice:020}"
 
 
 class Ended(msgspec.Struct, frozen=True):
-    """How a walk ended: chunks of followers `left` to find the mention when they come, or given up as `dead`; about."""
+    """How a walk ended.
+
+    `left`: about how many chunks it skipped, whose followers find the mention on opening the inbox. `dead`: about how
+    many chunks were given up after failures.
+    """
 
     walk: Walk
     left: int = 0
@@ -58,7 +62,7 @@ class Ended(msgspec.Struct, frozen=True):
 
 
 class Depth(msgspec.Struct, frozen=True):
-    """What waits in a tier."""
+    """The backlog of a tier."""
 
     walks: int
     chunks: int
@@ -72,8 +76,10 @@ class Walks:
         self._notes = notes
 
     async def begin(self, walks: Sequence[Walk], *, again: bool = False) -> list[Walk]:
-        """Note walks, unless they are under way. Overloaded where there are too many; those of the last tier for
-        which there is no room are returned instead. `again`: half of the room is left for what is new.
+        """Store walks that are not under way yet. Overloaded if a tier has too many.
+
+        Returns the walks of the last tier for which there is no room, instead of raising. `again`: leave half of the
+        room to new mentions.
         """
         new, left = list[Walk](), list[Walk]()
         room = WALKS_MAX - WALKS_MAX // 2 if again else WALKS_MAX
@@ -92,7 +98,7 @@ class Walks:
         return left
 
     async def of(self, tiers: Iterable[Tier]) -> list[Walk]:
-        """The walks of some tiers as they are to be worked: the shortest first, then the oldest; failed ones last.
+        """The walks of some tiers in the order of work: the shortest first, then the oldest; failed ones last.
 
         So a mention with few followers does not wait for one with millions.
         """
@@ -105,7 +111,7 @@ class Walks:
         return None if raw is None else _decode(raw)
 
     async def step(self, walk: Walk, further: Walk | None) -> bool:
-        """Save how far a walk is; None: it has ended. Returns false if another worker saved meanwhile."""
+        """Save how far a walk is; None: it has ended. Returns false if another worker saved it meanwhile."""
         raw = await self._notes.get_note(walk.key)
         if raw is None or _decode(raw) != walk:
             return False
@@ -114,12 +120,12 @@ class Walks:
 
 
 def read_walks(notes: Iterable[bytes]) -> list[Walk]:
-    """The walks of these notes."""
+    """The walks stored in these notes."""
     return [_decode(raw) for raw in notes]
 
 
 def depth_of(walks: Sequence[Walk], now_ms: int) -> Depth:
-    """How much waits, and since when."""
+    """How much waits, and for how long."""
     oldest_ms = min((made_at_ms(walk.notice) for walk in walks), default=now_ms)
     return Depth(len(walks), sum(walk.waiting for walk in walks), max(0, now_ms - oldest_ms) / 1000)
 
@@ -129,5 +135,5 @@ _decode = msgspec.msgpack.Decoder(Walk).decode
 
 
 def prefix_of(tier: Tier) -> str:
-    """What the keys of the notes of a tier begin with."""
+    """The prefix of the keys of a tier's notes."""
     return f"{_PREFIX}{tier.value}/"
