@@ -6,7 +6,8 @@ from kith.api import docs
 
 
 def test_a_description_is_shown_in_paragraphs_and_lists_with_its_code() -> None:
-    description = "The feed as `events`.\nSent at once:\n\n- `new_post`: a <post>\n  that is new\n- `reset`\n\nLimit: one."
+    events = "- `new_post`: a <post>\n  that is new\n- `reset`"
+    description = f"The feed as `events`.\nSent at once:\n\n{events}\n\nLimit: one."
     operation = {"tags": ["home"], "summary": "Stream", "description": description, "responses": {}}
     page = docs.render({"info": {"title": "T", "version": "1"}, "paths": {"/feed/stream": {"get": operation}}})
     assert "<p>The feed as <code>events</code>.\nSent at once:</p>" in page
