@@ -31,7 +31,7 @@ making.BYTES_A_SEGMENT, making._CHUNK_BYTES, pictures._CHUNK_BYTES = 500, 4096, 
 _DIES_IN_A_RESTORE = """
 import os, signal
 from kith.run.backups import restoring
-restoring._go = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
+restoring._apply_increments = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
 """
 _KILLS, _EDGES = int(os.environ.get("TEST_KILLS", "6")), 100
 _PICTURE_BYTES = 10_000

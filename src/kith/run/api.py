@@ -104,7 +104,7 @@ async def open_api(
         api = api_over(settings, services, Quotas(counts, limits.quotas(settings)), machine)
         beside = [
             asyncio.create_task(api.history.run()),
-            asyncio.create_task(_let_new_keys_in(api.guard, services.stores.credentials)),
+            asyncio.create_task(_poll_server_keys(api.guard, services.stores.credentials)),
         ]
         try:
             yield api
@@ -113,7 +113,7 @@ async def open_api(
             await api.audits.close()
 
 
-async def _let_new_keys_in(guard: Guard, store: CredentialStore) -> None:
+async def _poll_server_keys(guard: Guard, store: CredentialStore) -> None:
     """Poll for server keys that other processes add, such as `kith token --server`, and accept them."""
     while True:
         await asyncio.sleep(KEYS_READ_S)
@@ -134,7 +134,7 @@ def api_over(settings: Settings, services: Services, counted: Quotas, machine: M
         settings.media_base_url.rstrip("/") or FILES_PATH,
     )  # fmt: skip
     shown = PostEncoder(present, profiles, services.media, services.engagement, services.cached_posts, people)
-    stream, watching = _told_as_it_happens(settings, services, guard, bounds.timeout_s)
+    stream, watching = _live_resources(settings, services, guard, bounds.timeout_s)
     standbys = [] if machine is None else [StandbyResource(machine.source, machine.keep, metrics.observe)]
     history, audits = MeasureHistory(Path(settings.data) / "samples", metrics), AuditProcesses(Path(settings.data))
 
@@ -165,8 +165,8 @@ def api_over(settings: Settings, services: Services, counted: Quotas, machine: M
         watching,
         WebhooksResource(services.webhooks, graph.graphs, services.posts.snowflakes.next, services.watch),
         *standbys,
-        *_of_console(settings, services, history, audits, counted),
-        ServiceResource(partial(_problems, services, machine), metrics.render, pages, partial(_says, machine)),
+        *_console_resources(settings, services, history, audits, counted),
+        ServiceResource(partial(_problems, services, machine), metrics.render, pages, partial(_role_of, machine)),
     ]
     if settings.web_app == "on":
         resources.append(WebResource(Site(APP, {"client": client_folder()}, media_origins(settings))))
@@ -179,10 +179,10 @@ def api_over(settings: Settings, services: Services, counted: Quotas, machine: M
     if settings.cors_origins:
         door = CrossOrigin(door, settings.cors_origins, operations, metrics.observe)
 
-    return Api(door, operations, partial(_end, stream, watching, *standbys), history, audits, guard)
+    return Api(door, operations, partial(_close_streams, stream, watching, *standbys), history, audits, guard)
 
 
-def _told_as_it_happens(
+def _live_resources(
     settings: Settings, services: Services, guard: Guard, timeout_s: float
 ) -> tuple[StreamResource, WatchResource]:
     """The resources with long-lived connections: streams for readers, and `/watch` for apps."""
@@ -199,7 +199,7 @@ def _told_as_it_happens(
     return stream, watching
 
 
-def _of_console(
+def _console_resources(
     settings: Settings, services: Services, history: MeasureHistory, audits: AuditProcesses, counted: Quotas
 ) -> tuple[ConsoleResource, StoredResource, SpreadResource]:
     """The resources of the operator's console."""
@@ -226,7 +226,7 @@ def _settings(settings: Settings) -> list[SettingAnswer]:
     ]
 
 
-def _end(*resources: StreamResource | WatchResource | StandbyResource) -> None:
+def _close_streams(*resources: StreamResource | WatchResource | StandbyResource) -> None:
     """Close open streams, which never end on their own."""
     for resource in resources:
         resource.close()
@@ -240,7 +240,7 @@ def media_origins(settings: Settings) -> tuple[str, ...]:
     return (f"{base.scheme}://{base.netloc}",) if base.netloc else ()
 
 
-def _says(machine: Machine | None) -> dict[str, str]:
+def _role_of(machine: Machine | None) -> dict[str, str]:
     """What the machine reports about its role to probes."""
     return {} if machine is None else machine.says()
 

@@ -25,7 +25,7 @@ from kith.run.serving import processes
 FILE = "audit.json"
 _NICENESS = 10
 _WRITTEN_EVERY_MS = 500
-_FOUND = (0, 1)  # exit statuses of an audit that finished
+_FINISHED_STATUSES = (0, 1)  # exit statuses of an audit that finished
 _ERROR_CHARS_MAX = 2_000
 
 
@@ -106,7 +106,7 @@ class AuditProcesses:
 
     def _wait(self, process: subprocess.Popen[str], began: AuditAnswer) -> None:
         _, error = process.communicate()
-        if process.returncode not in _FOUND:
+        if process.returncode not in _FINISHED_STATUSES:
             why = error[-_ERROR_CHARS_MAX:].strip() or f"its process ended with status {process.returncode}"
             _write(self._file, AuditAnswer("failed", began.began, wall_ms(), error=why))
 

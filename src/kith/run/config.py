@@ -27,9 +27,9 @@ FILE = "kith.toml"
 PREFIX = "KITH_"
 _SECRET_CHARS_MIN = 32
 _KEY_CHARS_MIN = 20
-_ALIKE = 0.5
+_SIMILARITY_MIN = 0.5
 """Least similarity (0 to 1) of a setting to a wrong name for it to be suggested."""
-_NO_SETTING = re.compile(
+_NOT_A_SETTING = re.compile(
     r"serve_(settings|sources|supervisor|heartbeat)|(replay|primary)_key"  # between processes, and of commands
     r"|(data|test|fault|bench)_\w+"  # of tests
     r"|(\w+_)?(service_(host|port\w*)|port_\d+_(tcp|udp|sctp)\w*)"  # set by Kubernetes for a service called kith
@@ -484,7 +484,7 @@ def _refusal(name: str, value: object, says: str) -> str:
 
 def _unknown(shown: str, name: str, prefix: str = "") -> BadRequest:
     """The error for a name that is no setting, with the most similar setting. `prefix`: of variables."""
-    likely = difflib.get_close_matches(name.lower(), Settings.__struct_fields__, 1, _ALIKE)
+    likely = difflib.get_close_matches(name.lower(), Settings.__struct_fields__, 1, _SIMILARITY_MIN)
     meant = [prefix + (setting.upper() if prefix else setting) + " is; " for setting in likely]
     return BadRequest(f"{shown} is no setting; {''.join(meant)}`kith settings` lists them")
 
@@ -501,7 +501,7 @@ def _from_file(path: Path) -> dict[str, Any]:
 def _from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
     """Settings from variables such as `KITH_PORT=7401`; lists are JSON, or names separated by commas.
 
-    A variable with the prefix that is neither a setting nor one of `_NO_SETTING` is refused.
+    A variable with the prefix that is neither a setting nor one of `_NOT_A_SETTING` is refused.
     """
     known = {field.name: field.default for field in msgspec.structs.fields(Settings)}
     values: dict[str, Any] = {}
@@ -511,7 +511,7 @@ def _from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
             continue
         if name in known:
             values[name] = _list(key, text) if isinstance(known[name], tuple) else text
-        elif not _NO_SETTING.fullmatch(name):
+        elif not _NOT_A_SETTING.fullmatch(name):
             raise _unknown(key, name, PREFIX)
     return values
 

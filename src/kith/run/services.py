@@ -142,7 +142,7 @@ async def _services(
     media = media_over(settings, posts, stores.metrics)
     profiles = Profiles(posts.store, graph.clock, media.check_image, graph.graphs.number(NAMES))
     stories = Stories(posts.store, graph, posts.snowflakes, hours=settings.story_hours)
-    suggested, served = suggestions(settings, stores), _served(settings)
+    suggested, served = suggestions(settings, stores), _served_log(settings)
     told = telling(settings, stores, posts)
     memory = ReadMemory(graph.store, stores.log, wall_ms, share=settings.read_share)
     await memory.refresh()  # from here on it follows the log
@@ -163,7 +163,7 @@ async def _services(
     going_public = GoingPublic(graph, people, stores.leases)
     jobs = account_jobs(
         graph, stores.leases, posts.erase, comments.erase, stories.erase, boards.erase,
-        forget=_each(profiles.forget, told.notifications.forget, devices.forget),
+        forget=_in_turn(profiles.forget, told.notifications.forget, devices.forget),
         restored=going_public.returned, beside=comments.beside,
     )  # fmt: skip
     privacy = Privacy(graph)
@@ -172,7 +172,7 @@ async def _services(
     presence, being_here = _presence(stores, live)
     ahead = asyncio.create_task(facts.read_ahead())
     try:
-        async with _looked_after(stores, jobs, going_public, settings.peers):
+        async with _background_work(stores, jobs, going_public, settings.peers):
             yield Services(
                 stores=stores, number=number, keys=known, privacy=privacy, relations=people, profiles=profiles,
                 jobs=jobs, going_public=going_public, suggestions=suggested, posts=posts, comments=comments,
@@ -230,7 +230,7 @@ def _webhooks(settings: Settings, stores: OpenStores, secrets: Secrets) -> Webho
 
 
 @contextlib.asynccontextmanager
-async def _looked_after(
+async def _background_work(
     stores: OpenStores, jobs: NodeJobs, going_public: GoingPublic, peers: Sequence[str]
 ) -> AsyncIterator[None]:
     """Run a primary's background work: resume jobs whose process is gone, and notify the primary that it replaced."""
@@ -256,7 +256,7 @@ def _presence(stores: OpenStores, live: Live) -> tuple[Presence, asyncio.Task[No
     return presence, asyncio.create_task(presence.keep_telling())
 
 
-def _served(settings: Settings) -> ServedFiles:
+def _served_log(settings: Settings) -> ServedFiles:
     """The log of ranked pages that were served. The API processes divide its size among them."""
     return ServedFiles(
         Path(settings.data) / "served",
@@ -273,7 +273,7 @@ def media_over(settings: Settings, posts: Posts, observer: CallObserver) -> Medi
     return MediaLibrary(posts.store, posts.graph, posts.snowflakes, kept, limits.media(settings))
 
 
-def _each(*finish: WhenDone) -> WhenDone:
+def _in_turn(*finish: WhenDone) -> WhenDone:
     """Run these one after the other."""
 
     async def do(user: NodeId) -> None:

@@ -30,7 +30,7 @@ def settings(tmp_path: Path) -> Settings:
 def test_a_process_answers_by_its_layers_and_tells_which(
     settings: Settings, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(checks, "_MEASURED_S", 0.01)
+    monkeypatch.setattr(checks, "_REPORT_INTERVAL_S", 0.01)
 
     async def scene() -> None:
         sets = ReferenceSets()

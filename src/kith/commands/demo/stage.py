@@ -53,7 +53,7 @@ _NEWCOMERS = 1 << 62
 """A newcomer's id is this plus the time in ms; it hardly collides with ids of an app."""
 
 
-class _Quiet:
+class _OneBar:
     """Shows an import as one progress bar."""
 
     def __init__(self, bars: Progress) -> None:
@@ -77,14 +77,14 @@ def run(settings: Settings, file: Path | None, console: Console, *, stay: bool) 
         supervisor.prepare(settings)
         community = None  # loaded once the server runs, because its worker decides writes
     else:
-        community = _gather(settings, file, console)
+        community = _load_community(settings, file, console)
     process = multiprocessing.get_context("spawn").Process(target=_serve, args=(settings, os.getpid()))
     before = signal.signal(signal.SIGTERM, _as_if_interrupted)  # the server must not outlive us on SIGTERM either
     process.start()
     try:
         url = supervisor.base_url(settings)
         _wait(url, process.is_alive)
-        star, willing = community or _gather(settings, file, console)
+        star, willing = community or _load_community(settings, file, console)
         asyncio.run(_show(console, settings, key, star, willing, stay=stay))
     except (KeyboardInterrupt, asyncio.CancelledError):
         console.print("stopping")
@@ -95,7 +95,7 @@ def run(settings: Settings, file: Path | None, console: Console, *, stay: bool) 
         signal.signal(signal.SIGTERM, before)
 
 
-def _gather(settings: Settings, file: Path | None, console: Console) -> tuple[int, frozenset[int]]:
+def _load_community(settings: Settings, file: Path | None, console: Console) -> tuple[int, frozenset[int]]:
     """Load a community; returns the star, and the followers who want notifications of mentions."""
     star = _load(settings, file, console)
     return star, asyncio.run(make_present(settings, NodeId(star)))
@@ -228,7 +228,7 @@ def _made_up(settings: Settings, console: Console) -> Path:
 def _import(settings: Settings, file: Path, console: Console) -> None:
     started = time.perf_counter()
     with Progress(console=console, transient=True) as bars:
-        done = import_edges(settings, "follows", file, _Quiet(bars))
+        done = import_edges(settings, "follows", file, _OneBar(bars))
     seconds = time.perf_counter() - started
     refused = f", {done.refused:,} lines refused" if done.refused else ""
     console.print(f"Loaded {done.applied:,} follows in {seconds:.1f} s{refused}.")

@@ -112,7 +112,7 @@ class BackUp:
         last, made, because = last_part(before.whole), list[Part](), ""
         if last is not None:
             try:
-                self._check_goes_on(before, last)
+                self._check_continues(before, last)
                 made += self._increment(before, last)
             except (Conflict, StoreMismatch) as gone:
                 because = gone.message
@@ -126,13 +126,13 @@ class BackUp:
         self.until = None if newest is None else newest.until
         return Made(made, self._copied, because)
 
-    def _check_goes_on(self, before: Parts, last: Part) -> None:
+    def _check_continues(self, before: Parts, last: Part) -> None:
         """Raise Conflict if the log does not continue the last part; StoreMismatch if that part cannot be restored."""
         restore_plan(before.whole, damaged=before.damaged)
         if self._history() != list(last.history):
             raise Conflict("the store was restored since the last backup, and its log went on another way")
         if mark_of(segments.event_at(self._store, last.until)) != last.mark:
-            raise Conflict(_hole(last.until))
+            raise Conflict(_gap_message(last.until))
 
     def _increment(self, before: Parts, last: Part) -> list[Part]:
         """A part with the events after `last`; empty, where nothing is new."""
@@ -160,7 +160,7 @@ class BackUp:
         files: dict[str, StoredFile] = {}
         first_ms, mark, last_ms, at, end = 0, last.mark, last.last_ms, last.until, -1
         while end < 0 or at < end:
-            segment = self._taken(at)
+            segment = self._segment_after(at)
             end = segment.end if end < 0 else end
             name = f"log-{len(files) + 1:06}"
             files[name] = put_verified(self.archive, file_of(id_, name), [segments.pack(segment)])
@@ -202,11 +202,11 @@ class BackUp:
         put_verified(self.archive, manifest_of(part.id), [packed(part)])
         return part
 
-    def _taken(self, after: int) -> segments.Segment:
+    def _segment_after(self, after: int) -> segments.Segment:
         try:
             return segments.take(self._store, after, BYTES_A_SEGMENT)
         except Conflict as gone:
-            raise Conflict(_hole(after)) from gone
+            raise Conflict(_gap_message(after)) from gone
 
     def _identity(self) -> str:
         graphs, notes = segments.identity(self._store)
@@ -253,7 +253,7 @@ def mark_of(event: bytes) -> str:
     return hashlib.sha256(event).hexdigest() if event else ""
 
 
-def _hole(after: int) -> str:
+def _gap_message(after: int) -> str:
     return (
         f"the log does not go on after event {after} of the last backup: a bulk import lies there, or events were "
         "forgotten (see `log_events_max`), or another copy of the store was put in its place"

@@ -65,7 +65,7 @@ def restore(
         chosen = restore_plan(parts.whole, goal, parts.damaged)
         _fetch(archive, chosen.whole, folder)
         with _opened(folder, archive.where) as store:
-            event, ms = _go(archive, store, chosen, goal)
+            event, ms = _apply_increments(archive, store, chosen, goal)
         names = names_of(archive, [chosen.whole, *chosen.increments])
         lost = copy_out(archive, names, media_folder(settings), progress)
     return Restored(event, ms, len(names) - len(lost), lost)
@@ -83,7 +83,7 @@ def goal_of(archive: Archive, parts: Parts, at: str | None, folder: Path) -> Goa
     with contextlib.suppress(ValueError):
         time = datetime.fromisoformat(at)
         return Goal(ms=int((time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp() * 1000))
-    secret = _signing(archive, parts.whole, folder)
+    secret = _signing_secret(archive, parts.whole, folder)
     positions = [_position_of(secret, token) for token in at.split(".")]
     refused: BadRequest | None = None
     for line in dict.fromkeys(part.line for part in reversed(parts.whole)):
@@ -114,7 +114,7 @@ def _position_of(secret: bytes | None, token: str) -> LogPosition:
     )
 
 
-def _signing(archive: Archive, parts: Sequence[Part], folder: Path) -> bytes | None:
+def _signing_secret(archive: Archive, parts: Sequence[Part], folder: Path) -> bytes | None:
     """The secret that signs the store's tokens; every increment and every whole holds it."""
     for part in reversed(parts):
         for _, segment in _segments(archive, part):
@@ -124,23 +124,23 @@ def _signing(archive: Archive, parts: Sequence[Part], folder: Path) -> bytes | N
         return store.get_note(_SIGNING)
 
 
-def _go(archive: Archive, store: Environment, chosen: RestorePlan, goal: Goal) -> tuple[int, int]:
+def _apply_increments(archive: Archive, store: Environment, chosen: RestorePlan, goal: Goal) -> tuple[int, int]:
     """Apply the increments up to the point, and begin a history there; returns the last event and its time in ms.
 
     Errors: StoreMismatch, if the store does not match the parts' marks.
     """
     _check(store, chosen.whole, archive)
     for part in chosen.increments:
-        if _is_in(archive, store, part, goal):
+        if _apply_increment(archive, store, part, goal):
             break
         _check(store, part, archive)
-    last, ms = _begin(store)
+    last, ms = _begin_history(store)
     if goal.event is not None and last != goal.event:
         raise BadRequest(f"that point is not in the backup; the nearest before it is event {last}")
     return last, ms
 
 
-def _is_in(archive: Archive, store: Environment, part: Part, goal: Goal) -> bool:
+def _apply_increment(archive: Archive, store: Environment, part: Part, goal: Goal) -> bool:
     """Apply an increment up to the point; returns whether the point lies in it."""
     for name, segment in _segments(archive, part):
         if segments.last_event(store) > segment.end:
@@ -155,7 +155,7 @@ def _is_in(archive: Archive, store: Environment, part: Part, goal: Goal) -> bool
     return False
 
 
-def _begin(store: Environment) -> tuple[int, int]:
+def _begin_history(store: Environment) -> tuple[int, int]:
     """Begin a history after the last event; returns that event and its time in ms."""
     last = segments.last_event(store)
     ms = logged_ms(segments.event_at(store, last))
@@ -239,7 +239,7 @@ def _restore_older(settings: Settings, archive: Archive, at: str | None, progres
         shutil.rmtree(folder, ignore_errors=True)
         FolderArchive(folder).put(STORE_FILE, archive.read(STORE_FILE))
         with _opened(folder, archive.where) as store:
-            event, ms = _begin(store)
+            event, ms = _begin_history(store)
         target = FolderArchive(media_folder(settings), private=False)
         for file in source.rglob("*"):
             if file.is_file() and "#" not in file.name:

@@ -30,7 +30,7 @@ from kith.run.opening.folders import media_folder
 NAME = "backup"
 """Name of the worker, and of the lease under which one process at a time backs up a store."""
 _STATUS_FILE = "backups.json"
-_LOOKED_S, RETRIED_S = 30.0, 60.0
+_CHECK_INTERVAL_S, RETRIED_S = 30.0, 60.0
 _MINUTE_MS, _HOUR_MS, _DAY_MS = 60_000, 3_600_000, 86_400_000
 _log = structlog.get_logger("kith")
 Due = Literal["nothing", "increment", "whole"]
@@ -102,21 +102,21 @@ async def turn(settings: Settings, maker: BackUp, now_ms: int) -> float:
     status = read_status(settings)
     what = due(status, settings, now_ms)
     if what == "nothing":
-        return min(_LOOKED_S, settings.backup_every_minutes * 60)
+        return min(_CHECK_INTERVAL_S, settings.backup_every_minutes * 60)
     try:
         made = await asyncio.to_thread(maker.make, whole=what == "whole")
     except (KithError, OSError) as error:
-        _log.error("no backup was made; tried again", error=_said(error))
-        status = msgspec.structs.replace(status, error=_said(error))
+        _log.error("no backup was made; tried again", error=_message_of(error))
+        status = msgspec.structs.replace(status, error=_message_of(error))
     else:
-        _tell(made)
+        _log_made(made)
         is_whole = any(part.kind == "whole" for part in made.parts)
         prunes = is_whole or bool(status.tidying)
         status = Status(now_ms, now_ms if is_whole else status.whole_ms, drill=status.drill)
         status = await _after(settings, maker, status, prunes=prunes)
     data = FolderArchive(Path(settings.data), makes=False)
     await asyncio.to_thread(data.put, _STATUS_FILE, [msgspec.json.encode(status)])
-    return RETRIED_S if status.error else _LOOKED_S
+    return RETRIED_S if status.error else _CHECK_INTERVAL_S
 
 
 async def _after(settings: Settings, maker: BackUp, status: Status, *, prunes: bool) -> Status:
@@ -133,15 +133,15 @@ async def _after(settings: Settings, maker: BackUp, status: Status, *, prunes: b
             _log.info("old backups removed", parts=gone)
         return msgspec.structs.replace(status, drill=await asyncio.to_thread(drills.last, maker.archive))
     except (KithError, OSError) as error:
-        _log.error("a backup was made, but old ones could not be removed or looked at", error=_said(error))
-        return msgspec.structs.replace(status, tidying=_said(error))
+        _log.error("a backup was made, but old ones could not be removed or looked at", error=_message_of(error))
+        return msgspec.structs.replace(status, tidying=_message_of(error))
 
 
-def _said(error: KithError | OSError) -> str:
+def _message_of(error: KithError | OSError) -> str:
     return error.message if isinstance(error, KithError) else str(error)
 
 
-def _tell(made: Made) -> None:
+def _log_made(made: Made) -> None:
     if made.because:
         _log.warning("the whole store is backed up, for an increment cannot be", because=made.because)
     for part in made.parts:

@@ -20,8 +20,8 @@ from kith.engines.embedded.store_role import ToTell
 from kith.leases.holding import Leases
 from kith.run.machines import peers
 
-_ANSWERED_S, _EVERY_S = 2.0, 1.0
-_LOOKED_S = 10.0
+_TIMEOUT_S, _EVERY_S = 2.0, 1.0
+_RIVAL_SEARCH_S = 10.0
 """Seconds between two searches for rivals."""
 _log = structlog.get_logger("kith.standby")
 
@@ -31,9 +31,9 @@ async def keep_telling(store: Environment, leases: Leases, peer_urls: Sequence[s
 
     A lease ensures that only one process of a folder does this.
     """
-    looked_s = -_LOOKED_S
+    looked_s = -_RIVAL_SEARCH_S
     while True:
-        looks = time.monotonic() - looked_s >= _LOOKED_S and bool(peer_urls or store_role.rival(store))
+        looks = time.monotonic() - looked_s >= _RIVAL_SEARCH_S and bool(peer_urls or store_role.rival(store))
         if looks or store_role.to_tell(store) is not None:
             try:
                 async with leases.hold("tell-the-old-primary") as held:
@@ -47,12 +47,12 @@ async def keep_telling(store: Environment, leases: Leases, peer_urls: Sequence[s
 
 def _turn(store: Environment, peer_urls: Sequence[str] | None) -> None:
     """Notify the old primary, where that is pending; with addresses of peers, look for a rival."""
-    _tell(store)
+    _notify_old_primary(store)
     if peer_urls is not None:
         peers.look_for_rival(store, peer_urls)
 
 
-def _tell(store: Environment) -> None:
+def _notify_old_primary(store: Environment) -> None:
     """Try once to notify the old primary, where that is pending."""
     to_tell = store_role.to_tell(store)
     if to_tell is None:
@@ -63,7 +63,7 @@ def _tell(store: Environment) -> None:
         return
     except (Conflict, Unauthorized) as error:  # it is another store, or was fenced by another machine
         rival = error.details.get("primary", "")
-        if rival and not _tell_rival(store, rival, to_tell):
+        if rival and not _notify_rival(store, rival, to_tell):
             return
         _log.error("the old primary does not take our word", error=error.message)
     else:
@@ -71,7 +71,7 @@ def _tell(store: Environment) -> None:
     store_role.note_told(store)
 
 
-def _tell_rival(store: Environment, url: str, to_tell: ToTell) -> bool:
+def _notify_rival(store: Environment, url: str, to_tell: ToTell) -> bool:
     """Note a rival, and notify it of this machine; whether it answered."""
     if url != store_role.rival(store):
         store_role.note_rival(store, url)
@@ -88,5 +88,5 @@ def _tell_rival(store: Environment, url: str, to_tell: ToTell) -> bool:
 def _fence(store: Environment, url: str, to_tell: ToTell) -> int:
     from kith.run.machines.primary import Primary, machine_key_of  # noqa: PLC0415 - a client of HTTP, which few processes need
 
-    with Primary(url, machine_key_of(store), answered_s=_ANSWERED_S) as other:
+    with Primary(url, machine_key_of(store), answered_s=_TIMEOUT_S) as other:
         return other.fence(store_role.epoch_of(store), to_tell.new)

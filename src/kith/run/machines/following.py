@@ -44,7 +44,7 @@ _PLACES_EVERY_S = 1.0
 """Seconds between two polls for the positions of the primary's consumers. After a promotion, consumers may repeat this
 much work.
 """
-_LOOKED_S = 0.05
+_ROLE_CHECK_S = 0.05
 """Seconds between a waiting follower's checks whether it was promoted."""
 _log = structlog.get_logger("kith.standby")
 
@@ -162,7 +162,7 @@ class _Following:
     def __init__(self, follower: StandbyFollower, store: Environment) -> None:
         self._follower, self._store = follower, store
         self._level = Level(store.folder, begin=True)
-        self._said = ""
+        self._reported = ""
 
     def run(self) -> int:
         """Follow until the end; the exit status (see `follow`)."""
@@ -173,12 +173,12 @@ class _Following:
             try:
                 if self._follower.step():
                     self._level.was_level(asked_ns)
-                pause_s, self._said = _RETRY_S, ""
+                pause_s, self._reported = _RETRY_S, ""
             except TokenTooOld as error:
                 _log.error("the primary's log does not reach back to this standby: it starts over", error=error.message)
                 return START_OVER
             except KithError as error:
-                self._say(error)
+                self._report(error)
                 self._pause(pause_s)
                 pause_s = min(2 * pause_s, _RETRY_S_MAX)
         return PROMOTED
@@ -187,15 +187,15 @@ class _Following:
         """Wait so many seconds, or until this machine is no standby any more."""
         until_s = time.monotonic() + seconds
         while time.monotonic() < until_s and self._store.is_closed():
-            time.sleep(_LOOKED_S)
+            time.sleep(_ROLE_CHECK_S)
 
-    def _say(self, error: KithError) -> None:
+    def _report(self, error: KithError) -> None:
         if not self._store.is_closed():  # promoted meanwhile: the error does not matter
             return
         self._level.is_wrong(error.message)
-        if error.message != self._said:
+        if error.message != self._reported:
             _log.warning("the standby does not follow", error=error.message)
-            self._said = error.message
+            self._reported = error.message
 
 
 def _stay_with_supervisor() -> None:

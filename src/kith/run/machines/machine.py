@@ -26,14 +26,14 @@ class Machine:
 
     def __init__(self, folder: Folder, source: Source, level: Level) -> None:
         self._environment, self._log, self.source, self._level = folder.environment, folder.log, source, level
-        self._began = store_role.why_closed(folder.environment)
+        self._closed_at_start = store_role.why_closed(folder.environment)
         self._standbys: dict[str, Keeping] = {}
         self._renewing = set[asyncio.Task[None]]()
 
     @property
     def refusal(self) -> Callable[[], KithError] | None:
         """The error of every write, if the store was closed to writes when the process started."""
-        return None if self._began is None else self._began.refusal
+        return None if self._closed_at_start is None else self._closed_at_start.refusal
 
     def keep(self, standby: str, after: int | None) -> None:
         """Keep the log for a standby that has it up to `after` (None: the standby is fetching a snapshot).
@@ -41,7 +41,7 @@ class Machine:
         The lease is renewed in the background: renewing is a write, which in mode `one` waits for the standby, which
         waits for this answer.
         """
-        if self._began is not None:
+        if self._closed_at_start is not None:
             return
         if standby not in self._standbys and len(self._standbys) >= LEASES_MAX:
             del self._standbys[next(iter(self._standbys))]
@@ -59,7 +59,7 @@ class Machine:
 
     def before(self, door: Serve) -> Serve:
         """The door; on a standby, wrapped to add the header with its lag to every answer."""
-        is_standby = self._began is not None and self._began.why == "standby"
+        is_standby = self._closed_at_start is not None and self._closed_at_start.why == "standby"
         return Behind(door, self._level.behind_ms) if is_standby else door
 
     def says(self) -> dict[str, str]:
@@ -74,7 +74,7 @@ class Machine:
     def problem(self) -> str:
         """Why this process is not ready because its machine's role changed; empty if it is ready."""
         why = store_role.why_closed(self._environment)
-        if self._began is not None and why is None:
+        if self._closed_at_start is not None and why is None:
             return "this was made the primary; its processes are replaced"
         if why is None or why.why == "standby":
             return ""

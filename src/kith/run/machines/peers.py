@@ -17,7 +17,7 @@ from kith.engines.embedded.environment import Environment
 from kith.run.config import Settings
 from kith.standby.source import Epoch
 
-_ANSWERED_S = 1.0
+_TIMEOUT_S = 1.0
 _log = structlog.get_logger("kith.standby")
 
 
@@ -31,7 +31,7 @@ def ask(settings: Settings, environment: Environment) -> None:
             _log.warning("a peer does not say whether it is the primary", peer=url, error=error.message)
 
 
-def fenced_by(url: str, environment: Environment, answered_s: float = _ANSWERED_S) -> bool:
+def fenced_by(url: str, environment: Environment, answered_s: float = _TIMEOUT_S) -> bool:
     """Query a machine's epoch; if it was promoted in place of this one, close this store. Returns whether it was.
 
     Errors: those of `Primary`.
@@ -61,7 +61,7 @@ def look_for_rival(environment: Environment, urls: Sequence[str]) -> None:
         store_role.note_rival(environment, "")
 
 
-def epoch_at(url: str, environment: Environment, answered_s: float = _ANSWERED_S) -> Epoch:
+def epoch_at(url: str, environment: Environment, answered_s: float = _TIMEOUT_S) -> Epoch:
     """The epoch of another machine of this store. Errors: those of `Primary`."""
     from kith.run.machines.primary import Primary, machine_key_of  # noqa: PLC0415 - a client of HTTP, which few processes need
 

@@ -29,8 +29,8 @@ from kith.run.opening.keys import machine_key
 from kith.run.serving import heartbeats
 from kith.standby.source import Epoch
 
-_CONNECTED_S, _ANSWERED_S = 2.0, 10.0
-_ENDING = len(SNAPSHOT_END) + hashlib.sha256().digest_size
+_CONNECT_TIMEOUT_S, _TIMEOUT_S = 2.0, 10.0
+_ENDING_BYTES = len(SNAPSHOT_END) + hashlib.sha256().digest_size
 _MIB = 1 << 20
 T = TypeVar("T")
 _NAME_FILE = "standby.name"
@@ -40,14 +40,14 @@ _ERRORS: tuple[type[KithError], ...] = (TokenTooOld, Unauthorized, Conflict)
 class Primary:
     """A primary at an address. Errors: Unavailable where it does not answer, or answers that it cannot."""
 
-    def __init__(self, url: str, key: str, *, name: str = "", answered_s: float = _ANSWERED_S) -> None:
+    def __init__(self, url: str, key: str, *, name: str = "", answered_s: float = _TIMEOUT_S) -> None:
         """`name`: of the standby that asks; the primary keeps the log for it. Empty: the log is kept for nobody."""
         no_address = BadRequest(f"{url} is no address of a primary; name one such as http://10.0.0.1:7400")
         if not url.startswith(("http://", "https://")):
             raise no_address
         self.url = url.rstrip("/")
         self._named = {"name": name} if name else {}
-        timeout = httpx.Timeout(answered_s, connect=min(_CONNECTED_S, answered_s))
+        timeout = httpx.Timeout(answered_s, connect=min(_CONNECT_TIMEOUT_S, answered_s))
         headers = {b"authorization": f"Bearer {key}".encode()}  # bytes, because httpx refuses text that is not ASCII
         try:
             self._http = httpx.Client(
@@ -70,24 +70,24 @@ class Primary:
         asked = {"after": after, "wait_ms": wait_ms, "places": int(with_places)}
         if has is not None:
             asked |= {"has": has, "history": history}
-        answer = self._ask("GET", f"{BASE}/standby/log", params=asked | self._named)
+        answer = self._request("GET", f"{BASE}/standby/log", params=asked | self._named)
         return None if answer.status_code == 204 else answer.content
 
     def fence(self, epoch: Epoch, primary: str) -> int:
         """Fence it: it was replaced. Returns the number of its last event. Errors: Conflict, see `store_role.fence`."""
         body = msgspec.json.encode(Fencing(primary, epoch))
-        answer = self._ask("POST", f"{BASE}/standby/fence", content=body)
+        answer = self._request("POST", f"{BASE}/standby/fence", content=body)
         return self._read(answer, FencedAt).last
 
     def epoch(self) -> Epoch:
         """The epoch of its store."""
-        return self._read(self._ask("GET", f"{BASE}/standby/epoch"), Epoch)
+        return self._read(self._request("GET", f"{BASE}/standby/epoch"), Epoch)
 
     def snapshot(self, file: Path) -> None:
         """Download its store into a file, whole and durable. After an error no such file exists."""
         part = file.with_name(f"{file.name}.part")
         with translated(f"write {file}", file.parent), part.open("wb") as written:
-            self._stream(f"{BASE}/standby/snapshot", written, ending=_ENDING, params=self._named)
+            self._stream(f"{BASE}/standby/snapshot", written, ending=_ENDING_BYTES, params=self._named)
             written.flush()
             os.fsync(written.fileno())
         part.replace(file)
@@ -128,16 +128,16 @@ class Primary:
                     digest.update(whole)
                     into.write(whole)
         except httpx.HTTPError as error:
-            raise self._silent(error) from None
+            raise self._no_answer(error) from None
         if ending and held != SNAPSHOT_END + digest.digest():
             raise Unavailable(f"the snapshot of {self.url} was cut off; it is fetched again")
         return True
 
-    def _ask(self, method: str, path: str, **says: Any) -> httpx.Response:
+    def _request(self, method: str, path: str, **says: Any) -> httpx.Response:
         try:
             answer = self._http.request(method, path, **says)
         except httpx.HTTPError as error:
-            raise self._silent(error) from None
+            raise self._no_answer(error) from None
         if answer.is_success:
             return answer
         raise self._error(answer)
@@ -148,7 +148,7 @@ class Primary:
         except msgspec.DecodeError:  # for example a proxy's maintenance page
             raise Unavailable(f"{self.url} answers {answer.status_code}, and not as a Kith does") from None
 
-    def _silent(self, error: Exception) -> Unavailable:
+    def _no_answer(self, error: Exception) -> Unavailable:
         return Unavailable(f"{self.url} does not answer ({type(error).__name__})")
 
     def _error(self, answer: httpx.Response) -> KithError:

@@ -36,7 +36,7 @@ from kith.run.machines.following import MEDIA_MISSING, StandbyFollower
 from kith.run.machines.primary import Primary, machine_key_of, name_of
 from kith.standby.source import Epoch
 
-_FENCED_WITHIN_S, _ASKED_WITHIN_S = 2.0, 30.0
+_FENCE_TIMEOUT_S, _QUERY_TIMEOUT_S = 2.0, 30.0
 _URL_FILE = "standby.url"
 _ALL_ADDRESSES, _THIS_MACHINE = ("0.0.0.0", "::"), ("127.0.0.1", "::1", "localhost")  # noqa: S104
 _log = structlog.get_logger("kith.standby")
@@ -52,7 +52,7 @@ def prepare(settings: Settings, url: str, key: str) -> None:
     with alone(folder) as only:
         if not only:
             raise Conflict(f"a server uses {folder}; stop it first")
-        if not (folder / STORE_FILE).exists() or not _goes_on(settings, url):
+        if not (folder / STORE_FILE).exists() or not _resumed(settings, url):
             _install(settings, url, key or _key_of(folder))
         _check(settings)
 
@@ -64,7 +64,7 @@ def _key_of(folder: Path) -> str:
         return machine_key_of(store)
 
 
-def _goes_on(settings: Settings, url: str) -> bool:
+def _resumed(settings: Settings, url: str) -> bool:
     """Resume a folder that has a store, if the primary's log reaches back to it; False where it needs a snapshot."""
     with Environment(Path(settings.data), bytes_max=settings.store_bytes_max, create=False) as store:
         why = store_role.why_closed(store) or _replaced_by(store, url)
@@ -98,7 +98,7 @@ def _replaced_by(store: Environment, url: str) -> Closed:
     """
     said = f"{url} was not made the primary in its place"
     try:
-        peers.fenced_by(url, store, _ASKED_WITHIN_S)
+        peers.fenced_by(url, store, _QUERY_TIMEOUT_S)
     except Unavailable:
         raise
     except KithError as error:
@@ -203,7 +203,7 @@ def promote(settings: Settings, url: str = "", *, force: bool = False) -> Promot
     url = url or _served_at(Path(settings.data), why.primary)
     with (
         Environment(Path(settings.data), bytes_max=settings.store_bytes_max, create=False, follows=True) as store,
-        Primary(why.primary, key, answered_s=_FENCED_WITHIN_S) as primary,
+        Primary(why.primary, key, answered_s=_FENCE_TIMEOUT_S) as primary,
     ):
         epoch = store_role.begin_promotion(store)
         silent, fenced = "", False

@@ -26,7 +26,6 @@ KEPT = 360
 """Samples kept: an hour of them."""
 ENDED_SHOWN_MS = 3_600_000
 """How long a process that ended is still listed."""
-_FAILED = " 5"  # in keys of failed responses, what follows the operation: a status of 5xx
 _log = structlog.get_logger("kith")
 
 
@@ -101,7 +100,7 @@ class MeasureHistory:
             every_ms=EVERY_MS,
             times=[sample.at_ms for sample in samples if sample.at_ms > since_ms],
             series=_curves(samples, since_ms, operation),
-            operations=_table(oldest or _nothing(now.at_ms), now),
+            operations=_table(oldest or _empty_sample(now.at_ms), now),
             processes=[
                 ProcessNumbers(one.kind, one.pid, one.running, one.seen_ms)
                 for one in sorted(processes, key=lambda one: (not one.running, -one.seen_ms))
@@ -164,17 +163,17 @@ def _point(before: Sample | None, after: Sample, operation: str | None) -> dict[
         return values
     seconds = (after.at_ms - before.at_ms) / 1_000
     before = _comparable(before, after)
-    values |= _times("requests", _grown(before.requests, after.requests), seconds)
+    values |= _times("requests", _difference(before.requests, after.requests), seconds)
     values["requests_failed"] = sum(
         max(0, number - before.failed.get(name, 0)) for name, number in after.failed.items()
     )
-    commits = _grown(before.commits, after.commits)
+    commits = _difference(before.commits, after.commits)
     values |= _times("commits", commits, seconds)
     values["writes_rate"] = (after.writes - before.writes) / seconds
     if number := sum(commits):
         values["writes_per_commit"] = (after.writes - before.writes) / number
     if operation is not None:
-        values |= _times("operation", _grown(_of(before, operation), _of(after, operation)), seconds)
+        values |= _times("operation", _difference(_of(before, operation), _of(after, operation)), seconds)
     return values
 
 
@@ -190,7 +189,7 @@ def _table(before: Sample, now: Sample) -> list[OperationNumbers]:
     """Every operation that was called since the first sample, the most often called first."""
     rows, before = [], _comparable(before, now)
     for name in now.latency:
-        grown = _grown(_of(before, name), _of(now, name))
+        grown = _difference(_of(before, name), _of(now, name))
         if number := sum(grown):
             failed = max(0, now.failed.get(name, 0) - before.failed.get(name, 0))
             p50, p99 = quantile_ms(grown, 0.5), quantile_ms(grown, 0.99)
@@ -205,10 +204,10 @@ def _added(counts: list[int] | None, histogram: Histogram) -> list[int]:
 def _comparable(before: Sample, after: Sample) -> Sample:
     """The sample to subtract from `after`: zeros where the counts restarted in between, as when a server starts."""
     less = any(b > a for b, a in zip(before.requests, after.requests, strict=False))
-    return _nothing(before.at_ms) if less or after.writes < before.writes else before
+    return _empty_sample(before.at_ms) if less or after.writes < before.writes else before
 
 
-def _nothing(at_ms: int) -> Sample:
+def _empty_sample(at_ms: int) -> Sample:
     return Sample(at_ms, {}, [], {}, [], 0, {})
 
 
@@ -218,7 +217,7 @@ def _of(sample: Sample, operation: str) -> list[int]:
     return [] if raw is None else msgspec.json.decode(raw, type=list[int])
 
 
-def _grown(before: Sequence[int], after: Sequence[int]) -> Sequence[int]:
+def _difference(before: Sequence[int], after: Sequence[int]) -> Sequence[int]:
     """The counts that were added between two samples."""
     return [max(0, a - b) for b, a in zip(before, after, strict=True)] if before and after else after
 

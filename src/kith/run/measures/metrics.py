@@ -88,7 +88,8 @@ class Metrics:
         self._depth, self._gauges, self._paced = depth, gauges, Paced(self._render)
         folder.mkdir(parents=True, exist_ok=True)
         self._folder, self._file = folder, folder / f"{process}-{os.getpid()}.json"
-        self._stop, self._leaving, self._left = threading.Event(), threading.Lock(), b""  # `_left`: the file's content
+        self._stop, self._write_lock = threading.Event(), threading.Lock()
+        self._written = b""  # the file's content
         self._thread = threading.Thread(target=self._loop, name="kith-metrics", daemon=True)
 
     def observe(self, operation: str, started: float, status: int) -> None:
@@ -161,7 +162,7 @@ class Metrics:
         self._stop.set()
         if self._thread.is_alive():
             self._thread.join()
-        self._leave()
+        self._write()
         if self._counts == ProcessCounts():  # for example a worker that exits repeatedly because another one runs
             self._file.unlink(missing_ok=True)
 
@@ -175,7 +176,7 @@ class Metrics:
 
     def of_processes(self) -> list[OfProcess]:
         """The counts of each process that shares the folder, this one up to now; ended processes too."""
-        self._leave()
+        self._write()
         return list(self._all())
 
     async def _render(self) -> bytes:
@@ -188,22 +189,22 @@ class Metrics:
 
     def _loop(self) -> None:
         while not self._stop.wait(_WRITTEN_EVERY_S):
-            self._leave()
+            self._write()
 
-    def _leave(self) -> None:
+    def _write(self) -> None:
         partial = self._file.with_suffix(".part")
-        with self._leaving:
+        with self._write_lock:
             self._counts.queue_depth = self._depth()
             try:
                 counts = msgspec.json.encode(self._counts)
-                if counts == self._left:
+                if counts == self._written:
                     os.utime(self._file)  # nothing new, but the process is alive
                 else:
                     partial.write_bytes(counts)
                     partial.replace(self._file)
-                self._left = counts
+                self._written = counts
             except (OSError, RuntimeError):  # a full disk, or a new operation while encoding: the next round writes it
-                self._left = b""
+                self._written = b""
                 partial.unlink(missing_ok=True)
 
     def _all(self) -> Iterator[OfProcess]:

@@ -10,8 +10,8 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable
 
-_REST_FACTOR = 20  # the pause, as a multiple of the time that making took
-_REST_S_MAX = 1.0
+_PAUSE_FACTOR = 20  # the pause, as a multiple of the time that making took
+_PAUSE_S_MAX = 1.0
 
 
 class Paced:
@@ -26,7 +26,7 @@ class Paced:
         self._make, self._now_s, self._sleep = make, now_s, sleep
         self._next: asyncio.Task[bytes] | None = None  # one that has not begun: new callers share it
         self._one = asyncio.Lock()
-        self._rested_s = 0.0  # the earliest time at which the next may begin
+        self._next_at_s = 0.0  # the earliest time at which the next may begin
 
     async def get(self) -> bytes:
         """The next one, made after this call. Errors: those of `make`, for all callers that wait."""
@@ -36,7 +36,7 @@ class Paced:
 
     async def _made(self) -> bytes:
         async with self._one:
-            if (pause_s := self._rested_s - self._now_s()) > 0:
+            if (pause_s := self._next_at_s - self._now_s()) > 0:
                 await self._sleep(pause_s)
             self._next = None
             started = self._now_s()
@@ -44,4 +44,4 @@ class Paced:
                 return await self._make()
             finally:
                 now = self._now_s()
-                self._rested_s = now + min(_REST_FACTOR * (now - started), _REST_S_MAX)
+                self._next_at_s = now + min(_PAUSE_FACTOR * (now - started), _PAUSE_S_MAX)

@@ -31,7 +31,7 @@ async def take_back(settings: Settings, folder: Path, *, tell: Tell) -> int:
     Errors: Conflict; Unavailable, after which the same call resumes.
     """
     async with opening.alone(folder) as noted:
-        is_left = noted is not None and _is_left(folder)
+        is_left = noted is not None and _has_moved(folder)
         if noted is None or (noted.stage in ("copying", "following") and not is_left):
             raise Conflict(f"{folder} was not switched, so there is nothing to take back; it takes writes itself")
         if noted.to != opening.name_of(settings):
@@ -39,12 +39,12 @@ async def take_back(settings: Settings, folder: Path, *, tell: Tell) -> int:
         if noted.stage not in ("moved", "returning"):
             _give_up(folder, noted)
             return 0
-        events = await _take(settings, folder, noted, tell) if is_left else 0
+        events = await _move_back(settings, folder, noted, tell) if is_left else 0
         progress.write(folder, None)
         return events
 
 
-def _is_left(folder: Path) -> bool:
+def _has_moved(folder: Path) -> bool:
     with Environment(folder, create=False) as store:
         return store_role.has_moved(store)
 
@@ -57,10 +57,10 @@ def _give_up(folder: Path, noted: MoveProgress) -> None:
         store.reopen()
 
 
-async def _take(settings: Settings, folder: Path, noted: MoveProgress, tell: Tell) -> int:
+async def _move_back(settings: Settings, folder: Path, noted: MoveProgress, tell: Tell) -> int:
     """Apply the cluster's writes since the switch, and open the folder; returns the number of events."""
     async with (
-        _unused(folder),
+        _locked(folder),
         opening.open_sides(settings, folder, noted.permit, back=True) as sides,
         sharing_decisions(sides.deciding),
     ):
@@ -77,7 +77,7 @@ def _name_of(folder: Path) -> str:
 
 
 @contextlib.asynccontextmanager
-async def _unused(folder: Path) -> AsyncIterator[None]:
+async def _locked(folder: Path) -> AsyncIterator[None]:
     """Lock servers out, because they would continue with old positions. Errors: Conflict where one uses the folder."""
     with alone(folder) as only:
         if not only:

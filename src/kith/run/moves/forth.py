@@ -37,7 +37,7 @@ them.
 """
 NUMBERS_LOOKED_AT = 16
 """Node numbers of the cluster that are checked for running servers."""
-_STILL_S, _LOOKED_S = 30.0, 1.0
+_STALL_S, _POLL_S = 30.0, 1.0
 
 
 class Moved:
@@ -247,16 +247,16 @@ class _Forth(Mover):
 
     async def _wait_for_consumers(self) -> None:
         """Follow until every consumer has reached the end of the copy; from there on, the two logs hold the same."""
-        least, until_s = None, time.monotonic() + _STILL_S
+        least, until_s = None, time.monotonic() + _STALL_S
         while late := await places.late(self._sides.folder, self.noted.points):
             behind = max(late.values())
             if least is None or behind < least:
-                least, until_s = behind, time.monotonic() + _STILL_S
+                least, until_s = behind, time.monotonic() + _STALL_S
             elif time.monotonic() > until_s:
                 raise Conflict(
                     f"{' and '.join(late)} must come to where the copy ended (still {behind:,} events before it): "
                     "run these workers over the folder, as `kith serve` does, then switch again"
                 )
             self.tell("events that a consumer of the folder has to handle first", behind)
-            await asyncio.sleep(_LOOKED_S)
+            await asyncio.sleep(_POLL_S)
             await self.follow()

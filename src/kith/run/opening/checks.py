@@ -22,7 +22,7 @@ FILTERED = (FOLLOWS, BLOCKS)
 CACHED = (FOLLOWS,)
 """Graphs with cached sets. Not blocks: after a Redis master fails over, a cached set may be stale until it expires."""
 
-_MEASURED_S = 5.0
+_REPORT_INTERVAL_S = 5.0
 
 
 @contextlib.asynccontextmanager
@@ -32,10 +32,12 @@ async def layered_stores(settings: Settings, stores: OpenStores, sets: CachedSet
         yield stores
         return
     numbers = stores.graph.graphs.number
-    filtered = FollowedFilter(_snapshots(settings), stores.log, _numbered(stores))
+    filtered = FollowedFilter(_snapshots(settings), stores.log, _graph_numbers(stores))
     tracked = TrackedSets(sets, [numbers(name) for name in CACHED])
     layers = LayeredEdges(stores.store, stores.log, filtered, tracked, stores.metrics)
-    beside = [asyncio.create_task(one) for one in (filtered.run(), tracked.run(), _told(filtered, stores))]
+    beside = [
+        asyncio.create_task(one) for one in (filtered.run(), tracked.run(), _report_filter_size(filtered, stores))
+    ]
     try:
         yield stores._replace(checked=layers, log=SeenLog(stores.log))
     finally:
@@ -43,12 +45,12 @@ async def layered_stores(settings: Settings, stores: OpenStores, sets: CachedSet
         await layers.settled()
 
 
-async def _told(filtered: FollowedFilter, stores: OpenStores) -> None:
+async def _report_filter_size(filtered: FollowedFilter, stores: OpenStores) -> None:
     """Report the size of the filter to the metrics."""
     while True:
         if (newest := filtered.newest) is not None:
             stores.metrics.filtering(newest.edges, len(newest.blocks), newest.false_positives)
-        await asyncio.sleep(_MEASURED_S)
+        await asyncio.sleep(_REPORT_INTERVAL_S)
 
 
 def keeping(settings: Settings, stores: OpenStores, sets: CachedSets) -> LayerUpkeep | None:
@@ -57,7 +59,7 @@ def keeping(settings: Settings, stores: OpenStores, sets: CachedSets) -> LayerUp
         return None
     cached = [stores.graph.graphs.number(name) for name in CACHED]
     maker = SnapshotMaker(
-        _snapshots(settings), stores.store, stores.log, _numbered(stores),
+        _snapshots(settings), stores.store, stores.log, _graph_numbers(stores),
         edges_max=settings.checks_edges_max, now_ms=wall_ms,
     )  # fmt: skip
     keeper = SetKeeper(sets, stores.log, stores.leases, cached)
@@ -68,5 +70,5 @@ def _snapshots(settings: Settings) -> Snapshots:
     return Snapshots(open_archive(settings.checks_snapshots))
 
 
-def _numbered(stores: OpenStores) -> Mapping[str, int]:
+def _graph_numbers(stores: OpenStores) -> Mapping[str, int]:
     return {name: stores.graph.graphs.number(name) for name in FILTERED}

@@ -62,13 +62,13 @@ from kith.run.opening.folders import metrics_folder
 from kith.run.opening.stores import Deciding, OpenStores
 from kith.run.serving.processes import end_with_parent
 
-_WORKERS_REST_S = 0.05
+_WORKER_PAUSE_S = 0.05
 """Pause of a worker after each read of the log. API processes do not pause, because they feed streams."""
-_DECLARED_S = 3.0
+_GRAPH_POLL_S = 3.0
 """Seconds between two polls for graphs that other machines declared."""
-_OF_CLOSED = (APPLY, "chore", "move")
+_RUN_WHILE_CLOSED = (APPLY, "chore", "move")
 """Kinds of process that may run while these engines are closed to writes."""
-_READ_ON = ("api", "flockdb", "chore", "move")
+_READ_ON_WRONG_CLOCK = ("api", "flockdb", "chore", "move")
 """Kinds of process that keep reading while this machine's clock is wrong; workers exit."""
 
 
@@ -94,11 +94,11 @@ async def open_stores(
     while a store moves into or out of these engines.
     """
     async with _connected(settings, permit, process, on_fatal) as engines:
-        if process not in _OF_CLOSED:
+        if process not in _RUN_WHILE_CLOSED:
             await _closing(engines).refuse_closed()
         metrics = Metrics(metrics_folder(settings), lambda: 0, lambda: gauges(settings, stores), process)
         graphs = dict(await engines.edges.declare([*BUILT_IN, *settings.graphs]))
-        looking = asyncio.create_task(_keep_known(graphs, engines))
+        looking = asyncio.create_task(_poll_graphs(graphs, engines))
         metrics.start()
         try:
             stores = await _stores(settings, engines, metrics, graphs)
@@ -190,7 +190,7 @@ async def _connected(
         closing.push_async_callback(session.close)
         compare = Metadata(session).check_clock
         await compare()
-        clock = ClockWatch(compare, on_fatal, reads_on=process in _READ_ON)
+        clock = ClockWatch(compare, on_fatal, reads_on=process in _READ_ON_WRONG_CLOCK)
         watching = asyncio.create_task(clock.run())
         closing.callback(watching.cancel)
         broker = Kafka(
@@ -198,7 +198,7 @@ async def _connected(
             prefix=settings.cassandra_keyspace,
             partitions=settings.cluster_partitions,
             copies=settings.cluster_copies,
-            rest_s=0.0 if process == "api" else _WORKERS_REST_S,
+            rest_s=0.0 if process == "api" else _WORKER_PAUSE_S,
         )
         closing.push_async_callback(broker.close)
         keep = PartitionBounds(settings.log_events_max, settings.log_lease_hours * 3_600_000)
@@ -210,11 +210,11 @@ async def _connected(
         yield _Engines(session, rows, kafka, owners, CassandraEdges(rows, owners, wall_ms), cluster, clock)
 
 
-async def _keep_known(graphs: dict[str, int], engines: _Engines) -> None:
+async def _poll_graphs(graphs: dict[str, int], engines: _Engines) -> None:
     """Keep adding the graphs that other machines declare."""
     metadata = Metadata(engines.session)
     while True:
-        await asyncio.sleep(_DECLARED_S)
+        await asyncio.sleep(_GRAPH_POLL_S)
         with contextlib.suppress(StoreUnavailable):
             graphs |= await metadata.graphs()
 

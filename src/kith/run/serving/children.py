@@ -28,9 +28,9 @@ _RESPAWN_S, _RESPAWN_S_MAX = 0.5, 10.0
 """Pause before a process is restarted: the shortest and the longest. It doubles while a worker exits on its own, for
 example because another worker holds its group. If API processes keep dying, the supervisor gives up.
 """
-_TERMINATED_S, _KILLED_S = 0.2, 5.0
+_TERM_WAIT_S, _KILL_WAIT_S = 0.2, 5.0
 """Seconds to wait for a process to end: between repeated SIGTERMs, and after SIGKILL."""
-_changing = threading.Lock()  # guards the set of process ids that have a waiting thread
+_children_lock = threading.Lock()  # guards the set of process ids that have a waiting thread
 _log = structlog.get_logger("kith")
 
 
@@ -56,18 +56,18 @@ def kept(children: Sequence[Child], listening: socket.socket, end_within_s: floa
 
     `listening`: the socket that API processes accept from.
     """
-    stopping, running = threading.Event(), list[_Kept]()
+    stopping, running = threading.Event(), list[_KeptChild]()
     try:
         started = [(child, _start(child, listening)) for child in children]  # all before the first thread
         ours = {pid for _, pid in started}
-        running += [_Kept(child, pid, listening, stopping, ours) for child, pid in started]
+        running += [_KeptChild(child, pid, listening, stopping, ours) for child, pid in started]
         yield
     finally:
         stopping.set()
-        _end(running, end_within_s)
+        _end_all(running, end_within_s)
 
 
-class _Kept:
+class _KeptChild:
     """One process, and the thread that replaces it when it dies."""
 
     def __init__(
@@ -108,9 +108,9 @@ class _Kept:
         """Start the replacement after a pause, retrying while the system refuses; None where all processes stop."""
         while not self._stopping.wait(pause_s):
             try:
-                with _changing:
+                with _children_lock:
                     self._ours.discard(self._pid)
-                    _wait_for_orphans(self._ours)
+                    _reap_orphans(self._ours)
                     again = _spawn(self._child, self._listening)
                     self._ours.add(again)
                     return again
@@ -124,14 +124,14 @@ class _Kept:
         return None
 
 
-def _wait_for_orphans(ours: set[int]) -> None:
+def _reap_orphans(ours: set[int]) -> None:
     """Reap orphans, such as a dead API process's committer; as process 1 of a container, this process adopts them."""
     with contextlib.suppress(ChildProcessError):
         while (dead := os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)) and dead.si_pid not in ours:
             os.waitpid(dead.si_pid, 0)
 
 
-def _end(running: Sequence[_Kept], within_s: float) -> None:
+def _end_all(running: Sequence[_KeptChild], within_s: float) -> None:
     """Send SIGTERM to processes; after `within_s`, SIGKILL to those that are left.
 
     SIGTERM is repeated, because a process that is just being forked may miss it.
@@ -141,11 +141,11 @@ def _end(running: Sequence[_Kept], within_s: float) -> None:
         for one in left:
             one.send(signal.SIGTERM)
         for one in left:
-            one.wait(_TERMINATED_S)
+            one.wait(_TERM_WAIT_S)
     for one in left:
         one.send(signal.SIGKILL)
     for one in left:
-        one.wait(_KILLED_S)
+        one.wait(_KILL_WAIT_S)
 
 
 def _start(child: Child, listening: socket.socket) -> int:
@@ -154,10 +154,10 @@ def _start(child: Child, listening: socket.socket) -> int:
         return _spawn(child, listening)
     sys.stdout.flush()
     sys.stderr.flush()
-    return os.fork() or _be(child, listening)
+    return os.fork() or _run_forked(child, listening)
 
 
-def _be(child: Child, listening: socket.socket) -> NoReturn:
+def _run_forked(child: Child, listening: socket.socket) -> NoReturn:
     """Run the child in a forked process, and exit with its status.
 
     SIGTERM ends the process until it sets its own handler. SIGINT is ignored: a terminal sends it to all processes, and

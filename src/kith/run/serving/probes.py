@@ -15,7 +15,7 @@ from kith.http.sockets import listen_on
 
 PATIENCE_S = 5.0
 _HEAD_BYTES_MAX = 8_192
-_AWAY, _PROMETHEUS = "503 Service Unavailable", "text/plain; version=0.0.4; charset=utf-8"
+_UNAVAILABLE, _PROMETHEUS = "503 Service Unavailable", "text/plain; version=0.0.4; charset=utf-8"
 
 
 @contextlib.asynccontextmanager
@@ -50,12 +50,12 @@ async def _answer(head: bytes, is_ready: Callable[[], bool], metrics: Callable[[
     if method == b"GET" and path == b"/healthz":
         body = b'{"status":"ok"}'
     elif method == b"GET" and path == b"/readyz":
-        status, body = ("200 OK", b'{"status":"ready"}') if is_ready() else (_AWAY, b'{"status":"not ready"}')
+        status, body = ("200 OK", b'{"status":"ready"}') if is_ready() else (_UNAVAILABLE, b'{"status":"not ready"}')
     elif method == b"GET" and path == b"/metrics":
         try:
             kind, body = _PROMETHEUS, await metrics()
         except KithError:  # a store does not answer
-            status, body = _AWAY, b'{"status":"away"}'
+            status, body = _UNAVAILABLE, b'{"status":"away"}'
     else:
         status, body = "404 Not Found", b'{"status":"not found"}'
     lines = [f"HTTP/1.1 {status}", f"content-type: {kind}", f"content-length: {len(body)}"]

@@ -35,11 +35,11 @@ to the standby's last event.
 """
 _LAST_ANSWERS_S = 0.3
 _PARENT_CHECK_S = 1.0
-_COLLECTED_AFTER = (500, 4, 25_000)
+_GC_THRESHOLDS = (500, 4, 25_000)
 """Thresholds of Python's garbage collector: new objects before a young collection (which takes some ms at most), young
 collections before a middle one, middle ones before a full one. Python's default: 700, 10, 10.
 """
-_COMM_MAX = 15
+_NAME_CHARS_MAX = 15
 """Characters of the name of a process."""
 _log = structlog.get_logger("kith")
 
@@ -77,7 +77,7 @@ def command_line(*words: str) -> list[str]:
 def name_process(kind: str) -> None:
     """Set the name of this process for `ps -o comm`, because forks share one command line. Linux only."""
     with contextlib.suppress(OSError):
-        Path("/proc/self/comm").write_text(f"kith-{kind}"[:_COMM_MAX])
+        Path("/proc/self/comm").write_text(f"kith-{kind}"[:_NAME_CHARS_MAX])
 
 
 def spare_collections() -> None:
@@ -88,7 +88,7 @@ def spare_collections() -> None:
     """
     gc.collect()
     gc.freeze()
-    gc.set_threshold(*_COLLECTED_AFTER)
+    gc.set_threshold(*_GC_THRESHOLDS)
 
 
 def replace_process() -> None:

@@ -21,7 +21,7 @@ from kith.run.serving import committing, processes
 
 REQUESTS_MAX = 4_096
 """Connections of an API process besides those of its streams."""
-_DRAINED_SHARE = 0.8
+_DRAIN_SHARE = 0.8
 """Share of `drain_timeout_s` in which requests in flight must finish; the rest is for draining the store."""
 
 
@@ -51,5 +51,5 @@ async def _serve(settings: Settings, listening: socket.socket, committer: Commit
         await listener.serve(listening, alone=settings.api_processes == 1)
         await stopping.wait()
         served.end_streams()
-        await listener.close(_DRAINED_SHARE * settings.drain_timeout_s)
+        await listener.close(_DRAIN_SHARE * settings.drain_timeout_s)
         await stop(watch)

@@ -34,9 +34,9 @@ from kith.run.serving.server import REQUESTS_MAX
 
 _DEATHS_MAX, _DEATHS_S = 10, 60.0
 """Give up when this many API processes died within this many seconds."""
-_LOOKS_UP_S = 0.5
+_WAKE_INTERVAL_S = 0.5
 """Seconds after which a signal is handled at the latest."""
-_DESCRIPTORS = 512
+_OTHER_DESCRIPTORS = 512
 """File descriptors that an API process needs besides those of connections."""
 _log = structlog.get_logger("kith")
 
@@ -168,12 +168,13 @@ class End:
     def wait(self) -> int | None:
         """Wait for a reason to end; returns the follower's exit status, if that ended the standby.
 
-        Wakes up every _LOOKS_UP_S. Python runs signal handlers in this thread only, and a signal that reaches another
-        thread, or comes just before this one sleeps, does not wake it. Errors: Unavailable if API processes keep dying.
+        Wakes up every _WAKE_INTERVAL_S. Python runs signal handlers in this thread only, and a signal that reaches
+        another thread, or comes just before this one sleeps, does not wake it.
+        Errors: Unavailable if API processes keep dying.
         """
         while True:
             with contextlib.suppress(queue.Empty):
-                why = self._why.get(timeout=_LOOKS_UP_S)
+                why = self._why.get(timeout=_WAKE_INTERVAL_S)
                 break
         if isinstance(why, KithError):
             raise why
@@ -185,7 +186,7 @@ def raise_descriptors(settings: Settings) -> None:
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     with contextlib.suppress(ValueError, OSError):  # some systems report a limit that they do not grant
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
-    needed = settings.streams_max + REQUESTS_MAX + _DESCRIPTORS
+    needed = settings.streams_max + REQUESTS_MAX + _OTHER_DESCRIPTORS
     if most != resource.RLIM_INFINITY and most < needed:
         _log.warning(
             "fewer file descriptors than connections; raise the limit (ulimit -n, LimitNOFILE), or lower `streams_max`",
