@@ -1,8 +1,8 @@
-"""Boards of pins, and who follows which: the interest graph (Pinterest's follower model).
+"""Boards of pins, and who follows which board: the interest graph (Pinterest's follower model).
 
-Files: `board` (what is stored, and its checks) · `boards` (make, change, move, merge, delete, read) ·
-`visibility` (who sees which) · `following` (follow users, follow and unfollow boards; checks, lists, counts: plain
-edges, read as set programs) · `settling` (what a change of one edge means for others, user by user) · `upkeep` (the
-same for whole boards in the background, and for every change that the log tells) · `collaborators` (who pins on boards
-of others) · `pins` (posts on boards). docs/decisions/0024-boards.md says why.
+Files: `board` (the stored record, and its checks) · `boards` (create, change, move, merge, delete, read) · `visibility`
+(who may see which board) · `following` (follow and unfollow boards; checks, lists and counts, read as set programs over
+plain edges) · `settling` (drops and restores follows after a change, user by user) · `upkeep` (the same for whole
+boards in the background, and for every event of the log) · `collaborators` (who may pin on boards of others) · `pins`
+(posts on boards). docs/decisions/0024-boards.md has the reasons.
 """

@@ -1,4 +1,4 @@
-"""A board, as stored, and the rules for its own fields. Pure."""
+"""The stored record of a board, and the rules for its fields. Pure."""
 
 from __future__ import annotations
 
@@ -14,12 +14,13 @@ from kith.records.store import Record, RecordKind
 
 NAME_CHARS_MAX = 100
 BOARDS_MAX = 10_000
-"""Boards that a user may own. A program that names all of them reads this many ids."""
+"""Boards that a user may own. A set program over all of them reads this many ids."""
 MEMBERS_MAX = 1_000
 """Collaborators that a board may have."""
 PAST_OWNERS_MAX = 8
+"""Past owners that a board remembers, the latest."""
 LISTED = (State.NORMAL, State.NEGATIVE)
-"""The states of the edges from an owner to their boards: those for everybody, and secret ones."""
+"""The states of the edges from an owner to their boards: NORMAL for public boards, NEGATIVE for secret ones."""
 
 
 class Board(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -27,8 +28,9 @@ class Board(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
     `since`: follows and unfollows of the board with versions up to this one are void. `owned_since`: the version with
     which it came to its owner. `merged_into`: the board that took its pins and followers when it was deleted, with the
-    version `merged_at`; 0: none. `past_owners`: the last PAST_OWNERS_MAX, as some may have followed them by it alone;
-    `given_at`: for each the version with which they gave it away.
+    version `merged_at`; 0: none. `past_owners`: the last PAST_OWNERS_MAX owners, latest first. They are kept because a
+    user may be their implicit follower by this board alone. `given_at`: for each of them, the version with which they
+    gave the board away.
     """
 
     owner: int
@@ -46,17 +48,17 @@ class Board(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
     @property
     def is_open(self) -> bool:
-        """Whether it can be followed: it is there, for others than its members too."""
+        """Whether it can be followed: it is neither deleted nor secret."""
         return not (self.deleted or self.secret)
 
     @property
     def listed_as(self) -> State:
-        """The state of the edge from its owner: how the list of their boards shows it."""
+        """The state of the edge from its owner, which lists it among the owner's boards."""
         return State.REMOVED if self.deleted else State.NEGATIVE if self.secret else State.NORMAL
 
 
 def owned_by(board: Board, owner: int, version: Hlc) -> Board:
-    """The board, given to another."""
+    """The board after it was given to `owner`, with this version."""
     past = [(board.owner, int(version)), *zip_longest(board.past_owners, board.given_at, fillvalue=0)]
     kept = [one for one in past if one[0] != owner][:PAST_OWNERS_MAX]
     owners, given_at = tuple(one for one, _ in kept), tuple(at for _, at in kept)
@@ -64,7 +66,7 @@ def owned_by(board: Board, owner: int, version: Hlc) -> Board:
 
 
 def given_by(board: Board, user: int) -> int:
-    """The version with which a user gave the board away; 0: they did not, as far as it is known."""
+    """The version with which a user gave the board away; 0: the board remembers no such user."""
     return dict(zip(board.past_owners, board.given_at, strict=False)).get(user, 0)
 
 
@@ -89,7 +91,7 @@ def check_name(name: str) -> None:
 
 
 def canonical_board(name: str, secret: bool) -> bytes:
-    """Bytes that are equal only for equal requests to make a board."""
+    """Bytes that are equal only for equal requests to create a board."""
     return _encode((name, secret))
 
 

@@ -1,7 +1,7 @@
-"""Makes, changes, moves, merges and deletes boards, and reads those that a viewer may see (see `visibility`).
+"""Creates, changes, moves, merges and deletes boards, and reads those that a viewer may see (see `visibility`).
 
-A board is a record and an edge from its owner; the edge's state says whether others than members see it. `upkeep`
-settles what a change means for followers, page by page, from a note that is written first: so a process may stop
+A board is a record and an edge from its owner; the edge's state says whether the board is public or secret. A note of a
+change is written before the change. From it, `upkeep` settles the board's followers page by page. So a process may stop
 anywhere, and another resumes.
 """
 
@@ -45,20 +45,21 @@ from kith.records.rewriting import NOTHING_TO_DO, next_version, rewrite, with_ne
 from kith.records.store import AtVersion, Put, Record, RecordKind
 
 BOARD_LOOKS_MAX = 5_000
-"""How many boards a page of a list may look at to find those that its viewer may see."""
+"""Boards that a page of a list may look at to find those that its viewer may see."""
 
 Prepare: TypeAlias = Callable[[Board, Board, Hlc], Awaitable[None]]
-"""Notes a change of a board before it is written, so that its followers are settled whatever happens.
-`Upkeep.prepare`."""
+"""Takes (before, after, version). Notes a change of a board before it is written, so that its followers are settled
+even if the process stops. Implemented by `Upkeep.prepare`.
+"""
 SLICES_BEFORE_MOVE = 40
-"""How many pages of a board's lists a move settles of the changes before it."""
+"""Pages of a board's lists that a move settles for earlier changes. It is refused if more remain."""
 
 
 class Finish(Protocol):
-    """Settles the noted changes of a board, as much of it as a request waits for. `Upkeep.finish`."""
+    """Settles the noted changes of a board, as far as a request waits for it. Implemented by `Upkeep.finish`."""
 
     def __call__(self, board: int, slices: int = SLICES_AT_ONCE) -> Awaitable[Finished]:
-        """`slices`: how many pages of lists."""
+        """`slices`: pages of lists to settle at most."""
         ...
 
 
@@ -82,11 +83,10 @@ class Boards:
     # --- writing ---------------------------------------------------------------------------------------
 
     async def create(self, actor: NodeId, name: str, *, secret: bool = False, key: str | None = None) -> BoardWritten:
-        """Make a board of `actor`. With a `key`, a repetition within 24 h returns the same board, as it is by then, and
-        makes no other.
+        """Create a board of `actor`. With a `key`, a repetition within 24 h returns the same board, as it is by then.
 
         Errors: InvalidContent; Forbidden if the actor is deactivated; BoardLimitReached; IdempotencyKeyReused;
-        BoardNotFound for a repetition of what is deleted, or another's and secret by then.
+        BoardNotFound if a repeated key's board was deleted, or is another owner's and secret by now.
         """
         check_name(name)
         await check_active(self.store, actor)
@@ -103,7 +103,7 @@ class Boards:
                 return BoardWritten(await self.get(actor, id_), put.mark)
             board = stored or Board(actor, id_, made_at_ms(id_), name, secret, owned_since=version)
             record = record or board_record(board, version)
-            # the first try may have stopped half way, in a cluster whose store came here since; this finishes it
+            # completes a first try that stopped half way, such as on a cluster whose store was moved here since
             put = await self._records.put([record], [self._listing(board, version)])
             version = record.updated_at
         refused = put.refusal is not None
@@ -121,9 +121,9 @@ class Boards:
     async def change(
         self, actor: NodeId, id_: int, *, name: str | None = None, secret: bool | None = None
     ) -> BoardWritten:
-        """Rename a board, or make it secret or public. Errors: BoardNotFound; Forbidden for all but its owner.
+        """Rename a board, or make it secret or public. A board that becomes secret loses its followers.
 
-        One that becomes secret has no followers any more.
+        Errors: BoardNotFound; Forbidden for all but its owner.
         """
         if name is not None:
             check_name(name)
@@ -140,12 +140,12 @@ class Boards:
         return (await self._rewrite(actor, id_, lambda board, _: _emptied(board))).mark
 
     async def move(self, actor: NodeId, id_: int, to: NodeId) -> BoardWritten:
-        """Give a board to `to`, one of its members. Users who follow the board itself go on following it. Repeating it
-        changes nothing, until they change the board.
+        """Give a board to `to`, one of its members. Its direct followers continue to follow it.
 
-        Errors: BoardNotFound; Forbidden for all but its owner, where the two block each other, where `to` is no member,
-        and where one of the board's followers and `to` block each other; UserNotFound if `to` is not there;
-        BoardLimitReached; Conflict while its followers are still being settled after the previous change.
+        Repeating it changes nothing until the new owner changes the board. Errors: BoardNotFound; Forbidden for all but
+        its owner, if `to` is no member, and if there is a block between `to` and the owner or a direct follower;
+        UserNotFound if `to` is inactive or hidden by the app; BoardLimitReached; Conflict while followers are still
+        being settled after an earlier change.
         """
         if (given := await self._given(actor, id_, to)) is not None:
             return BoardWritten(given, NO_MARK)
@@ -153,7 +153,7 @@ class Boards:
         if board.owner == to:
             raise SelfEdge("this board is theirs already; name another user", id=str(to))
         await self._check_may_take(board, actor, to)
-        # what an earlier owner meant for its followers cannot be told after this
+        # after the move, the rows no longer tell what earlier changes mean for the followers
         if not (await self._finish(id_, SLICES_BEFORE_MOVE)).done:
             raise Conflict(
                 "this board was changed a moment ago, and what that means for its many followers is still being "
@@ -162,18 +162,17 @@ class Boards:
             )
         moved = await self._rewrite(actor, id_, lambda board, version: owned_by(board, to, version))
         if not self._records.transactional and await is_removed(self.store, to):
-            # the job that removes them may have gone through their boards before this one was theirs
+            # the job that removes `to` may have passed their boards before this one was among them
             await self.erase(Listing(self._boards, to, Direction.OUT), [id_])
         drop = self.graph.remove_write(self.members, to, NodeId(id_))
         await self.store.apply([drop])
         return moved
 
     async def merge(self, actor: NodeId, id_: int, into: int) -> WriteMark:
-        """Put the pins and followers of a board on another of the same owner, and delete it. Repeating it changes
-        nothing.
+        """Move the pins and followers of a board to the board `into` of the same owner, and delete the first.
 
-        Errors: BadRequest for one and the same; BoardNotFound; Forbidden for boards of others; Conflict between a
-        secret board and a public one, as that would show or hide what is pinned.
+        Repeating it changes nothing. Errors: BadRequest if both are the same; BoardNotFound; Forbidden for boards of
+        others; Conflict if one is secret and the other public, because pins would become visible or hidden.
         """
         if id_ == into:
             raise BadRequest("a board cannot be merged into itself; name another", id=str(id_))
@@ -183,7 +182,7 @@ class Boards:
         return (await self._rewrite(actor, id_, lambda one, at: _emptied(one, into, at), into=into)).mark
 
     async def erase(self, listing: Listing, ids: Sequence[int]) -> None:
-        """Empty boards of a removed owner; may be repeated. `listing`: the list that is being removed."""
+        """Empty boards of a removed owner. May be repeated. `listing`: the list that is being removed."""
         if (listing.graph, listing.direction) != (self._boards, Direction.OUT):
             return
         for id_ in ids:
@@ -210,20 +209,20 @@ class Boards:
         return board
 
     async def owned(self, actor: NodeId, id_: int) -> Board:
-        """One board of `actor`. Errors: BoardNotFound; Forbidden for one of others."""
+        """One board of `actor`. Errors: BoardNotFound; Forbidden for a board of somebody else."""
         board = await self.get(actor, id_)
         if board.owner != actor:
             raise not_owner(id_)
         return board
 
     async def is_member(self, viewer: Viewer, id_: int) -> bool:
-        """Whether `viewer` is a collaborator; see `collaborators`."""
+        """Whether `viewer` is a collaborator of the board; see `collaborators`."""
         return isinstance(viewer, int) and await self.graph.exists(self.members, NodeId(viewer), NodeId(id_))
 
     async def visible(self, viewer: Viewer, ids: Sequence[int], *, deleted_too: bool = False) -> list[Board | None]:
-        """The board of each id, or None if `viewer` must not see it: one batch of records and one of the graph.
+        """The board of each id, or None if `viewer` must not see it.
 
-        `deleted_too`: as if none was deleted.
+        `deleted_too`: treat deleted boards as if they were not. Costs one batch of records and one of the graph.
         """
         boards, questions = await self.settling.read(ids), Questions()
         if deleted_too:
@@ -234,7 +233,7 @@ class Boards:
     def ask_visible(
         self, questions: Questions, viewer: Viewer, boards: Sequence[Board | None]
     ) -> Callable[[Answers], list[Board | None]]:
-        """Ask which of these boards `viewer` may see; None for others."""
+        """Ask which of these boards `viewer` may see. The answer has None for the others."""
         there = [board for board in boards if board is not None and not board.deleted]
         standings = self.privacy.ask_standings(questions, viewer, [board.owner for board in there])
         others = [board.id for board in there if board.owner != viewer]
@@ -248,16 +247,17 @@ class Boards:
         return visible
 
     async def of_owner(self, viewer: Viewer, owner: NodeId, window: Window) -> tuple[list[Board], Page]:
-        """The boards of `owner` that `viewer` may see, newest first, and their page, as if there were no others; none
-        of an account that is deactivated.
+        """The boards of `owner` that `viewer` may see, newest first, and their page, as if there were no others.
+
+        A deactivated owner has none.
         """
         lists = [Listing(self._boards, owner, Direction.OUT, state) for state in LISTED]
         if viewer in (SYSTEM, owner) and (await self.store.nodes([owner]))[0].state is not State.NORMAL:
-            del lists[1:]  # those of the first list are archived with the account, secret ones are not
+            del lists[1:]  # public boards are archived with the account; secret ones are not, so skip their list
         return await self.listed(viewer, lists, window)
 
     async def listed(self, viewer: Viewer, lists: Sequence[Listing], window: Window) -> tuple[list[Board], Page]:
-        """The boards of some lists that `viewer` may see, newest first, and their page."""
+        """The boards in some lists that `viewer` may see, newest first, and their page."""
         shown: dict[int, Board] = {}
 
         async def are_shown(marks: Sequence[Mark]) -> list[bool]:
@@ -276,7 +276,7 @@ class Boards:
     # --- how -------------------------------------------------------------------------------------------
 
     async def _given(self, actor: NodeId, id_: int, to: NodeId) -> Board | None:
-        """A board that is just as `actor` gave it to `to`; None for any other."""
+        """The board if it is unchanged since `actor` gave it to `to`, so that a move is being repeated; else None."""
         (record,) = await self._records.get_many(RecordKind.BOARD, [id_])
         board = None if record is None else read_board(record)
         if record is None or board is None or record.updated_at != board.owned_since:
@@ -306,7 +306,7 @@ class Boards:
                 )
 
     def _listing(self, board: Board, version: Hlc) -> EdgeWrite:
-        """The edge that lists a new board with its owner. Equal arguments give an equal edge."""
+        """The write of the edge that lists a board with a new owner. Equal arguments give an equal edge."""
         return EdgeWrite(
             self._edge_of(board, version),
             if_active=board.listed_as == State.NORMAL,
@@ -316,10 +316,10 @@ class Boards:
     async def _rewrite(
         self, actor: NodeId, id_: int, change: Callable[[Board, Hlc], Board], into: int | None = None
     ) -> BoardWritten:
-        """Replace a board by what `change` makes of it and its new version; retry if somebody else changed it.
+        """Replace a board by `change(board, new version)`; retry if another write came between.
 
-        `into`: the board that it is merged into. That is written too, as it is: who changes it meanwhile, or merges it
-        the other way, must look again.
+        `into`: the board that it is merged into. It is written too, unchanged but with a new version, so that a
+        concurrent change of it, or a merge the other way, must retry.
         """
 
         async def replace() -> tuple[Put, Board]:
@@ -334,7 +334,7 @@ class Boards:
             if new.owner != board.owner:
                 gone = Edge(self._boards, NodeId(board.owner), NodeId(id_), State.REMOVED, board.created_at, version)
                 edges.append(EdgeWrite(gone))
-                if self._records.transactional:  # elsewhere the record is written before an edge can be refused
+                if self._records.transactional:  # without, the record is written before an edge can be refused
                     barring = self.privacy.blocks_between(board.owner, [new.owner])
                     edges[0] = msgspec.structs.replace(self._listing(new, version), unless=barring)
             kept = [
@@ -373,7 +373,7 @@ class Boards:
 
 
 def _emptied(board: Board, into: int = 0, at: int = 0) -> Board:
-    """What remains of a deleted board, or one that was merged into another."""
+    """What remains of a board that was deleted, or merged into another."""
     return msgspec.structs.replace(board, name="", deleted=True, merged_into=into, merged_at=at)
 
 
@@ -382,7 +382,7 @@ def _no_room() -> BoardLimitReached:
 
 
 def _not_given(refusal: Outcome, to: int) -> KithError:
-    """Why a board cannot be given to a user whose edge to it is refused."""
+    """The error for a board that cannot be given to a user, because the edge was refused."""
     if refusal is Outcome.OVER_LIMIT:
         return _no_room()
     if refusal is Outcome.FORBIDDEN:

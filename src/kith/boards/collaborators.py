@@ -1,4 +1,4 @@
-"""Collaborators: users who see a board and pin on it, because its owner invited them. An edge from user to board."""
+"""Collaborators: users who may see a board and pin on it, because its owner invited them. Edges from user to board."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from kith.people.privacy import SYSTEM, Viewer
 
 
 class Collaborators:
-    """Invites and dismisses them, and lists them and their boards."""
+    """Invites, dismisses and lists collaborators."""
 
     def __init__(self, boards: Boards) -> None:
         self._boards, self._graph, self._store, self._members = boards, boards.graph, boards.store, boards.members
@@ -25,8 +25,8 @@ class Collaborators:
     async def invite(self, actor: NodeId, id_: int, member: NodeId) -> WriteMark:
         """Make `member` a collaborator. Repeating it changes nothing.
 
-        Errors: BoardNotFound; Forbidden for all but its owner, to a deactivated account, and where the two block each
-        other; SelfEdge; UserNotFound; BoardLimitReached.
+        Errors: BoardNotFound; Forbidden for all but its owner, if the owner is deactivated, and if there is a block
+        between the two; SelfEdge; UserNotFound; BoardLimitReached.
         """
         await check_active(self._store, actor)
         board = await self._boards.owned(actor, id_)
@@ -48,21 +48,21 @@ class Collaborators:
         return mark
 
     async def dismiss(self, actor: NodeId, id_: int, member: NodeId) -> WriteMark:
-        """Undo `invite`; for the owner, and for the member themselves. Repeating it changes nothing.
+        """Undo `invite`, as the owner or as the member. Repeating it changes nothing.
 
         Errors: BoardNotFound; Forbidden for others.
         """
-        if actor != member:  # who has left a secret board does not see it any more
+        if actor != member:  # no check for members: one who left a secret board cannot see it when repeating this
             await self._boards.owned(actor, id_)
         return (await self._graph.write([self._graph.remove_write(self._members, member, NodeId(id_))]))[1]
 
     async def of(self, viewer: Viewer, id_: int, window: Window) -> Page:
-        """The collaborators of a board, the newest first, for its owner and for them. BoardNotFound; Forbidden."""
+        """The collaborators of a board, newest first, for its owner and its collaborators. BoardNotFound; Forbidden."""
         board = await self._boards.get(viewer, id_)
         if viewer not in (SYSTEM, board.owner) and not await self._boards.is_member(viewer, id_):
             raise Forbidden("only its owner and members may see who else pins on a board", id=str(id_))
         return await self._store.page(Listing(self._members, id_, Direction.IN), window)
 
     async def joined(self, user: NodeId, window: Window) -> tuple[list[Board], Page]:
-        """The boards of others on which `user` may pin, the newest invitation first."""
+        """The boards of others on which `user` may pin, newest invitation first."""
         return await self._boards.listed(user, [Listing(self._members, user, Direction.OUT)], window)

@@ -1,8 +1,9 @@
-"""Follows of boards: explicit, or through the owner. Checks, lists and counts, as programs over plain edges.
+"""Follows of boards, explicit or through the owner: writes, checks, lists and counts, as programs over plain edges.
 
-A board's followers are the followers of its owner, less those who unfollowed the board, plus those who follow the board
-explicitly. A check looks up three rows, however many boards a user ever unfollowed; a page of followers reads as much
-of two lists as it shows; a count adds up three lists. `settling` keeps these lists disjoint.
+A board's followers are the followers of its owner, minus those who unfollowed the board, plus those who follow the
+board explicitly. A check looks up three rows, however many boards a user ever unfollowed. A page of followers reads as
+many entries of two lists as it shows. A count adds up the lengths of three lists. `settling` keeps these lists
+disjoint.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from kith.people.privacy import Privacy, Standing, Viewer
 CHECKED_MAX = 25
 """Users and boards that one check takes (article 002)."""
 FOLLOWER_LOOKS_MAX = 10_000
-"""How many entries of a list a page of followers may look at, whatever the length of the list."""
+"""Entries of a list that a page of followers may look at."""
 _NORMAL = State.NORMAL
 FollowKind: TypeAlias = Literal["explicit", "implicit", "none"]
 
@@ -47,14 +48,14 @@ class BoardFollowed(NamedTuple):
 
 
 class Checked(NamedTuple):
-    """How the acting user follows a user or board, in the order asked."""
+    """How the acting user follows each user and board of a check, in the order asked."""
 
     users: list[FollowKind]
     boards: list[FollowKind]
 
 
 class Interests(NamedTuple):
-    """Exact counts of a user's lists. `unfollowed` is their own."""
+    """Exact counts of a user's lists. Only the user may see `boards_unfollowed`."""
 
     boards: int
     boards_followed: int
@@ -64,7 +65,7 @@ class Interests(NamedTuple):
 
 
 class BoardFollowing:
-    """The rules of following boards. `follows_max`: how many boards a user may follow, and unfollow, by themselves."""
+    """The rules of following boards. `follows_max`: boards that a user may follow explicitly, and may unfollow."""
 
     def __init__(self, boards: Boards, *, follows_max: int) -> None:
         self._boards, self._settling, self._follows_max = boards, boards.settling, follows_max
@@ -74,10 +75,10 @@ class BoardFollowing:
     # --- writing ---------------------------------------------------------------------------------------
 
     async def follow(self, actor: NodeId, id_: int) -> BoardFollowed:
-        """Make `actor` follow a board. Where they follow its owner, this takes their unfollow back, and no more.
+        """Make `actor` follow a board. If they follow its owner, this only undoes their unfollow of the board.
 
-        Errors: BoardNotFound; SelfEdge for their own; Forbidden for a secret board, to a collaborator who does not
-        follow its private owner, and to a deactivated account; FollowLimitReached.
+        Errors: BoardNotFound; SelfEdge for their own; Forbidden for a secret board, for a collaborator who does not
+        follow the board's private owner, and if `actor` is deactivated; FollowLimitReached.
         """
         board = await self._boards.get(actor, id_)
         if board.owner == actor:
@@ -98,8 +99,8 @@ class BoardFollowing:
     async def unfollow(self, actor: NodeId, id_: int) -> BoardFollowed:
         """End `actor`'s follow of a board, also of one that they follow through its owner.
 
-        Errors: BoardNotFound; SelfEdge for their own; NotFollowing for one that they never followed; Forbidden to a
-        deactivated account that follows the owner.
+        Errors: BoardNotFound; SelfEdge for their own; NotFollowing for one that they never followed; Forbidden if
+        `actor` is deactivated and follows the owner.
         """
         (board,) = await self._settling.read([id_])
         if board is None or board.deleted:
@@ -110,9 +111,9 @@ class BoardFollowing:
         follow, settling, target = rows.follow, self._settling, NodeId(id_)
         explicit = rows.explicit
         if explicit is None or explicit.state == State.REMOVED:
-            await self._boards.get(actor, id_)  # who does not follow it learns of it only what they may see
+            await self._boards.get(actor, id_)  # a user who does not follow the board must be allowed to see it
         if rows.user_away and follow is not None and follow.state == State.ARCHIVED:
-            await check_active(self._store, actor)  # it comes back with the account, and this could not end it
+            await check_active(self._store, actor)  # the follow returns with the account; an unfollow now has no effect
         if follow is not None and follow.state == State.NORMAL and board.is_open:
             changes = await self._add(settling.unfollowed, actor, board, rows)
         elif explicit is None:
@@ -125,8 +126,9 @@ class BoardFollowing:
         return BoardFollowed(False, changes[0].outcome is Outcome.APPLIED, mark)
 
     async def _observe(self, actor: NodeId, board: Board) -> DecidingEdges:
-        """The rows of a user and a board. Also moves the clock on, so that what is written next is newer than anything
-        that could void it."""
+        """The rows of a user and a board. Also advances the clock, so that the next write is newer than anything that
+        could void it.
+        """
         (rows,) = await self._settling.rows([(actor, board)])
         for edge in (rows.follow, *rows.blocks):
             if edge is not None:
@@ -135,8 +137,9 @@ class BoardFollowing:
         return rows
 
     async def _add(self, graph: int, actor: NodeId, board: Board, rows: DecidingEdges) -> list[EdgeChange]:
-        """Write a user's follow or unfollow of a board, on the conditions of a follow. A void one that is there is
-        written again."""
+        """Write a user's follow or unfollow of a board, under the conditions of a follow. A void one that is still
+        stored is written again.
+        """
         write = msgspec.structs.replace(
             self._graph.add_write(graph, actor, NodeId(board.id)),
             keep_live=all(edge.graph != graph for edge in void(actor, board, rows)),
@@ -162,10 +165,10 @@ class BoardFollowing:
     # --- checks ----------------------------------------------------------------------------------------
 
     async def check(self, actor: NodeId, users: Sequence[int], boards: Sequence[int]) -> Checked:
-        """How `actor` follows each user and board; "none" for what is not there for them.
+        """How `actor` follows each user and board; "none" for those that they must not see.
 
-        A user is followed implicitly if one of their boards is. A board is followed explicitly if it is by itself.
-        One batch of records and one of the graph. BatchTooLarge beyond CHECKED_MAX.
+        A user is followed implicitly if one of their boards is followed explicitly. A board is followed implicitly if
+        its owner is followed. Costs one batch of records and one of the graph. BatchTooLarge beyond CHECKED_MAX.
         """
         if len(users) + len(boards) > CHECKED_MAX:
             raise BatchTooLarge(f"at most {CHECKED_MAX} users and boards a request", max=CHECKED_MAX)
@@ -192,7 +195,7 @@ class BoardFollowing:
     # --- lists -----------------------------------------------------------------------------------------
 
     async def followers(self, viewer: Viewer, id_: int, window: Window) -> Page:
-        """Who follows a board, whether through its owner or by itself, the newest follow first. BoardNotFound."""
+        """The followers of a board, through its owner or explicit, newest follow first. BoardNotFound."""
         board = await self._boards.get(viewer, id_)
         if not board.is_open:
             return Page([], False, False)
@@ -216,11 +219,11 @@ class BoardFollowing:
         return merged(pages, window)
 
     async def follower_count(self, viewer: Viewer, id_: int) -> int:
-        """How many follow a board. BoardNotFound."""
+        """The number of followers of a board. BoardNotFound."""
         return (await self.follower_counts([await self._boards.get(viewer, id_)]))[0]
 
     async def follower_counts(self, boards: Sequence[Board]) -> list[int]:
-        """How many follow each board, from the lengths of three lists."""
+        """The number of followers of each board, from the lengths of three lists."""
         settling = self._settling
         counts = await self._store.count_many(
             [
@@ -240,23 +243,23 @@ class BoardFollowing:
         ]
 
     async def followed(self, viewer: Viewer, user: NodeId, window: Window) -> tuple[list[Board], Page]:
-        """The boards that a user follows by themselves and that `viewer` may see, the newest follow first."""
+        """The boards that a user follows explicitly and that `viewer` may see, newest follow first."""
         return await self._boards.listed(viewer, [Listing(self._settling.explicit, user, Direction.OUT)], window)
 
     async def unfollowed(self, user: NodeId, window: Window) -> tuple[list[Board], Page]:
-        """The boards that a user unfollowed, though they follow the owner, the newest first."""
+        """The boards that a user unfollowed though they follow the owner, newest unfollow first."""
         return await self._boards.listed(user, [Listing(self._settling.unfollowed, user, Direction.OUT)], window)
 
     async def implicit_following(self, user: NodeId, window: Window) -> Page:
-        """The users of whom `user` follows single boards, the newest first."""
+        """The users of whom `user` follows boards explicitly, newest first."""
         return await self._store.page(Listing(self._settling.implicit, user, Direction.OUT), window)
 
     async def implicit_followers(self, user: NodeId, window: Window) -> Page:
-        """Those who follow single boards of `user`, the newest first."""
+        """The users who follow boards of `user` explicitly, newest first."""
         return await self._store.page(Listing(self._settling.implicit, user, Direction.IN), window)
 
     async def interests(self, user: NodeId) -> Interests:
-        """Exact counts of a user's lists; of their boards, the public ones."""
+        """Exact counts of a user's lists. `boards` counts the public ones."""
         settling = self._settling
         return Interests(
             *await self._store.count_many(
@@ -274,8 +277,8 @@ class BoardFollowing:
 def _kind_of(
     board: Board, actor: NodeId, owner: Standing, explicit: State | None, unfollowed: State | None
 ) -> FollowKind:
-    """How a board is followed. Pure. `owner`: how they stand to the actor; `explicit`, `unfollowed`: the follow and the
-    unfollow of the board itself.
+    """How a board is followed. Pure. `owner`: the owner's standing to the actor. `explicit`, `unfollowed`: the states
+    of the follow and the unfollow of the board.
     """
     through = owner.followed
     holds = unfollowed is not _NORMAL if through else explicit is _NORMAL
@@ -285,7 +288,7 @@ def _kind_of(
 
 
 def _kind_of_user(user: Standing, implicit: State | None, oneself: bool) -> FollowKind:
-    """How a user is followed. Pure. `implicit`: the row that says whether one of their boards is."""
+    """How a user is followed. Pure. `implicit`: the state of the implicit follow, by one or more of their boards."""
     if not (user.followed or (implicit is _NORMAL and not user.private)) or oneself:
         return "none"
     if user.blocked or user.state is not _NORMAL or user.labels & HIDE:

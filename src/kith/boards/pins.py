@@ -1,4 +1,4 @@
-"""Pins: posts on boards, newest first. A pin is an edge from board to post; who sees which is decided by both."""
+"""Pins: posts on boards, newest first. A pin is an edge from board to post. A viewer must be allowed to see both."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from kith.posts.posts import Posts, Prefetch, no_prefetch
 
 
 class Pins:
-    """Puts posts on boards, takes them off, and lists them."""
+    """Adds posts to boards, removes them, and lists them."""
 
     def __init__(self, boards: Boards, posts: Posts) -> None:
         self._boards, self._posts, self._graph = boards, posts, boards.graph
         self._pins = self._graph.graphs.number(PINS)
 
     async def add(self, actor: NodeId, board: int, post: int) -> tuple[bool, WriteMark]:
-        """Put a post on a board; whether that is new. One that is there keeps its place.
+        """Add a post to a board; returns whether that is new. A post that is already there keeps its place.
 
         Errors: BoardNotFound; Forbidden for all but its owner and members; PostNotFound.
         """
@@ -36,7 +36,7 @@ class Pins:
         return change.outcome is Outcome.APPLIED, mark
 
     async def remove(self, actor: NodeId, board: int, post: int) -> tuple[bool, WriteMark]:
-        """Take a post off a board, whoever may see the post. Errors: BoardNotFound; Forbidden as in `add`."""
+        """Remove a post from a board, even if the actor may not see it. BoardNotFound; Forbidden as in `add`."""
         await self._check_may_pin(actor, board)
         (change,), mark = await self._graph.write([self._graph.remove_write(self._pins, NodeId(board), NodeId(post))])
         return change.outcome is Outcome.APPLIED, mark
@@ -44,12 +44,12 @@ class Pins:
     async def of_board(
         self, viewer: Viewer, board: int, window: Window, prefetch: Prefetch = no_prefetch
     ) -> tuple[list[Post], Page]:
-        """The posts on a board that `viewer` may see, the newest pin first, and their page. BoardNotFound."""
+        """The posts on a board that `viewer` may see, newest pin first, and their page. BoardNotFound."""
         await self._boards.get(viewer, board)
         return await self._posts.listed(viewer, Listing(self._pins, board, Direction.OUT), window, prefetch)
 
     async def counts(self, boards: Sequence[int]) -> list[int]:
-        """How many pins each board has, whoever may see them."""
+        """The number of pins of each board, visible or not."""
         return await self._graph.store.count_many([Listing(self._pins, board, Direction.OUT) for board in boards])
 
     async def _check_may_pin(self, actor: NodeId, id_: int) -> None:

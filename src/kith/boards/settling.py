@@ -1,10 +1,11 @@
-"""Decides from rows alone whether a user follows a board: the same in any process, in any order.
+"""Decides from rows alone whether a user follows a board, with the same result in any process and in any order.
 
-A user follows a board if they follow its owner and did not unfollow the board, or do not follow its owner and followed
-the board itself. So that a board's followers can be counted from three lists, an unfollow of a board is stored only
-beside a follow of its owner, and a follow of a board only without one. `settle` drops the edges that a later write made
-void: the writer calls it after each write, and `upkeep` again for each such event of the log. A drop names the version
-that it drops, so newer edges stay, and repeating it changes nothing. Works on an engine without transactions.
+A user follows a board if they follow its owner and did not unfollow the board, or if they do not follow its owner and
+followed the board itself (an explicit follow). So that a board's followers can be counted from three disjoint lists, an
+unfollow of a board is stored only beside a follow of its owner, and an explicit follow only without one. `settle` drops
+the edges that a later write made void. The writer calls it after each write, and `upkeep` calls it again for the event
+in the log. A drop names the version that it drops, so newer edges stay and repeating it changes nothing. No engine
+needs transactions for this.
 """
 
 from __future__ import annotations
@@ -29,29 +30,29 @@ from kith.records.store import RecordKind, RecordStore
 
 Pair: TypeAlias = tuple[int, Board]
 _AGREED_TRIES = 8
-"""How often an implicit follow is looked at again, as others may change what it depends on meanwhile."""
+"""Rounds in which `agree` reads an implicit follow and corrects it, because other writers may interfere."""
 
 
 SLICES_AT_ONCE = 6
-"""How many pages of a board's lists a request settles itself."""
+"""Pages of a board's lists that a request settles itself."""
 
 
 class Finished(NamedTuple):
-    """The mark of what was written to settle a board, and whether all of its changes are settled."""
+    """The mark of the writes that settled a board, and whether all of the board's changes are settled."""
 
     mark: WriteMark
     done: bool
 
 
 class DecidingEdges(NamedTuple):
-    """The stored edges that decide about a user and a board. `blocks`: of the user and the owner, either way.
+    """The stored edges that decide whether a user follows a board. `blocks`: between user and owner, both ways.
 
-    `user_away`, `owner_away`: their account is deactivated. `owner_private`: it is for its followers.
+    `user_away`, `owner_away`: the account is deactivated. `owner_private`: the owner's account is private.
     """
 
     follow: Edge | None  # user -> owner
-    explicit: Edge | None  # user -> board, followed by itself
-    unfollowed: Edge | None  # user -> board, unfollowed
+    explicit: Edge | None  # user -> board, the explicit follow
+    unfollowed: Edge | None  # user -> board, the unfollow
     blocks: Sequence[Edge | None] = ()
     user_away: bool = False
     owner_away: bool = False
@@ -59,7 +60,7 @@ class DecidingEdges(NamedTuple):
 
 
 class Settling:
-    """Reads the rows of users and boards, and drops what is void."""
+    """Reads the rows of users and boards, and drops void follows and unfollows."""
 
     def __init__(self, graph: Graph, records: RecordStore) -> None:
         self.graph, self.store, self.records = graph, graph.store, records
@@ -70,11 +71,11 @@ class Settling:
         self._are_any = False
 
     async def read(self, ids: Sequence[int]) -> list[Board | None]:
-        """The board of each id as it is stored, whoever may see it; None where there never was one."""
+        """The board of each id as stored, or None if there never was one. Visibility is not checked."""
         return await read_boards(self.records, ids)
 
     async def rows(self, pairs: Sequence[Pair]) -> list[DecidingEdges]:
-        """The rows of each user and board."""
+        """The rows of each (user, board)."""
         ties = [(user, board.owner) for user, board in pairs]
         said = [(user, board.id) for user, board in pairs]
         immediate, get_many = self.store.immediate, self.store.get_many
@@ -98,9 +99,9 @@ class Settling:
         return [DecidingEdges(*row) for row in each]
 
     async def settle(self, pairs: Sequence[Pair]) -> WriteMark:
-        """Drop the void follows and unfollows of these boards by these users, and make the implicit follows agree.
+        """Drop the void follows and unfollows of each (user, board), and correct the implicit follows.
 
-        Followers of a board that was merged into another are carried over first. Edges that hold are archived while the
+        Followers of a board that was merged into another are carried over first. Valid edges are archived while the
         owner is deactivated, or private and not followed by the user, and restored when that ends.
         """
         later, mark, ties = self.graph.later_mark, NO_MARK, dict[tuple[int, int], None]()
@@ -135,27 +136,25 @@ class Settling:
         return mark
 
     def _put(self, edge: Edge, state: State) -> EdgeWrite:
-        """The write that gives an edge another state, at its place."""
+        """The write that changes the state of an edge and keeps its place."""
         now = self.graph.edge_now(edge.graph, edge.source, edge.destination, state)
         return EdgeWrite(now, supersede=True, keep_place=True, only_from=frozenset({edge.state}))
 
     async def are_any(self) -> bool:
-        """Whether anybody has a board, or had one. Once somebody has, it is not asked again."""
+        """Whether anybody has, or had, a board. The answer "yes" is cached."""
         if not self._are_any:
             self._are_any = bool((await self.store.degrees(self.boards, None, 1)).nodes)
         return self._are_any
 
     def lists_of(self, user: int) -> tuple[Listing, ...]:
-        """Four lists: the boards that a user follows by themselves, those that they unfollowed, and of both those that
-        are archived.
-        """
+        """Four lists: the boards that a user follows explicitly and those that they unfollowed, live and archived."""
         graphs, states = (self.explicit, self.unfollowed), (State.NORMAL, State.ARCHIVED)
         return tuple(Listing(graph, user, Direction.OUT, state) for graph in graphs for state in states)
 
     async def depending(self, pairs: Sequence[tuple[NodeId, NodeId]]) -> Sequence[tuple[NodeId, NodeId]]:
-        """The pairs in which the user followed or unfollowed any board, and the owner has any.
+        """The pairs (user, owner) in which the user followed or unfollowed any board, and the owner has any.
 
-        Most users did not: one call for all of them tells. If lists may lag, only the owners are asked about.
+        Most users did neither, which one call for all of them shows. If lists may lag, only the owners' lists are read.
         """
         if not pairs:
             return []
@@ -174,11 +173,11 @@ class Settling:
         return [Listing(self.boards, owner, Direction.OUT, state) for state in (State.NORMAL, State.ARCHIVED)]
 
     async def changed(self, user: NodeId, owner: NodeId, *, ended: bool) -> WriteMark:
-        """Settle a user's follows and unfollows of an owner's boards, after a follow, unfollow or block between the
-        two.
+        """Settle a user's follows and unfollows of an owner's boards after a follow, unfollow or block between them.
 
-        `ended`: the user follows nothing of the owner's any more; where there was no follow of the owner to drop, this
-        is noted in its row. Where lists may lag it is noted in any case: they may not show yet what it ends.
+        `ended`: the user follows nothing of the owner any more. The row of their removed follow then gets a new version
+        (`_note_end`) if the user named any of the owner's boards. If lists may lag, it gets one in any case, because
+        the lists may not yet show what ends.
         """
         noted = NO_MARK
         if ended and not self.store.transactional:
@@ -190,22 +189,22 @@ class Settling:
             if ended and boards:
                 noted = await self._note_end(user, owner)
         settled = await self.settle([(user, board) for board in boards])
-        if settled is NO_MARK:  # without boards it ended nothing
+        if settled is NO_MARK:  # nothing ended
             return settled
         return self.graph.later_mark(noted, settled)
 
     async def _note_end(self, user: NodeId, owner: NodeId) -> WriteMark:
-        """Give the row of a follow that is not there a new version: from then on, what the user said of boards is
-        void.
+        """Give the row of a removed follow a new version, which makes the user's earlier follows and unfollows of the
+        owner's boards void.
         """
         edge = self.graph.edge_now(self.follows, user, owner, State.REMOVED)
         write = EdgeWrite(edge, supersede=True, keep_place=True, only_from=frozenset({State.REMOVED}))
         return write_mark_of(await self.store.apply([write]))
 
     async def boards_named_by(self, user: int, owner: int) -> list[Board]:
-        """The boards of an owner that a user followed or unfollowed by themselves, as the rows say.
+        """The boards of an owner that a user follows explicitly or unfollowed, archived edges included.
 
-        If lists may lag, the owner's lists are read, because the user's are just changing.
+        If lists may lag, the owner's lists are read, because the user's lists are just changing.
         """
         theirs, boards = self.lists_of(user), self._boards_of(owner)
         if self.store.transactional:
@@ -228,15 +227,15 @@ class Settling:
         return [board for board in found if board is not None and board.owner == owner]
 
     async def agree(self, user: int, owner: int) -> WriteMark:
-        """Make the implicit follow of an owner say whether the user follows any board of theirs by itself.
+        """Correct the implicit follow of an owner: it exists if the user follows any of their boards explicitly.
 
-        Looks again after it wrote: so the last writer, here or on another host, sees the final state.
+        Reads again after each write, so the last writer, in any process, sees the final state.
         """
         mark = NO_MARK
         for _ in range(_AGREED_TRIES):
             (row,) = await self.store.get_many(self.implicit, [(user, owner)])
             if row is not None and row.state == State.ARCHIVED:
-                break  # one of the two is away
+                break  # one of the two is deactivated
             holds = row is not None and row.state == State.NORMAL
             wanted = user != owner and await self._follows_any(user, owner)
             if holds == wanted:
@@ -247,7 +246,7 @@ class Settling:
         return mark
 
     async def _follows_any(self, user: int, owner: int) -> bool:
-        """Whether a user follows a board of an owner's by itself."""
+        """Whether a user follows any board of an owner explicitly."""
         theirs, boards = Listing(self.explicit, user, Direction.OUT), Listing(self.boards, owner, Direction.OUT)
         followed, owned = await self.store.count_many([theirs, boards])
         if self.store.transactional and not (followed and owned):
@@ -257,23 +256,23 @@ class Settling:
         return await self._meet(boards, theirs)
 
     async def _meet(self, listing: Listing, other: Listing) -> bool:
-        """Whether two lists have an id in common; the first is read, the second asked."""
+        """Whether two lists have an id in common. The first list is read whole; the second is searched for its ids."""
         ids: Ids = await whole_list(self.store, listing)
         return bool(len(ids)) and bool((await self.store.contains(other, ids)).any())
 
 
 async def read_boards(records: RecordStore, ids: Sequence[int]) -> list[Board | None]:
-    """The board of each id as it is stored, whoever may see it; None where there never was one."""
+    """The board of each id as stored, or None if there never was one. Visibility is not checked."""
     found = await records.get_many(RecordKind.BOARD, ids) if ids else []
     return [None if record is None else decode_board(record.data) for record in found]
 
 
 def void(user: int, board: Board, rows: DecidingEdges) -> list[Edge]:
-    """The stored follow or unfollow of a board by a user that no longer counts. Pure.
+    """The stored follow and unfollow of a board by a user, as far as they are void (no longer count). Pure.
 
-    Of a follow of the owner and a follow or unfollow of the board, the later one counts; a dropped follow, and blocks
-    between the two, count from their last change on. What a user wrote of a board before they stopped owning it does
-    not count.
+    Of a follow of the owner and a follow or unfollow of the board, the later one counts. A dropped follow of the owner,
+    and a block between the two, make everything before their last change void. So does a change of owner, for what its
+    past owner wrote about the board before giving it away.
     """
     said = [edge for edge in (rows.explicit, rows.unfollowed) if edge is not None and edge.state == State.NORMAL]
     if not board.is_open or user == board.owner:
@@ -291,11 +290,12 @@ def void(user: int, board: Board, rows: DecidingEdges) -> list[Edge]:
 
 
 def returned(user: int, board: Board, rows: DecidingEdges) -> list[tuple[Edge, State]]:
-    """Edges that are archived, restored, or ended meanwhile, and the states that they get. Pure.
+    """The edges to archive, to restore, or to remove while they are archived, each with its new state. Pure.
 
-    All are archived while the owner is deactivated; explicit follows of the board also while the owner is private,
-    because the board is then for followers of the account; unfollows also while the follow of the owner is. The edges
-    of a deactivated user are restored with the account, whatever happened: so an edge that ends is ended at once.
+    All edges are archived while the owner is deactivated. Explicit follows are also archived while the owner is
+    private, because the board is then for followers of the account only. Unfollows are also archived while the follow
+    of the owner is. When a deactivated user returns, all their archived edges are restored; so an edge that became void
+    meanwhile is removed at once.
     """
     said, gone = [edge for edge in (rows.explicit, rows.unfollowed) if edge is not None], void(user, board, rows)
     changed: list[tuple[Edge, State]] = []
@@ -308,17 +308,17 @@ def returned(user: int, board: Board, rows: DecidingEdges) -> list[tuple[Edge, S
             elif not (shut or archived_at or rows.user_away):
                 changed.append((edge, State.NORMAL))
         elif edge.state == State.NORMAL and edge not in gone and (shut or edge.updated_at < archived_at):
-            changed.append((edge, State.ARCHIVED))  # a newer one came back with its user, whose follows come last
+            changed.append((edge, State.ARCHIVED))  # a newer unfollow was restored with its user; the follow will be
     return changed
 
 
 def _archived_at(follow: Edge | None) -> int:
-    """The version with which a follow was archived; 0: it is not."""
+    """The version with which a follow was archived; 0: it is not archived."""
     return follow.updated_at if follow is not None and follow.state == State.ARCHIVED else 0
 
 
 def _is_ended(user: int, board: Board, rows: DecidingEdges, edge: Edge) -> bool:
-    """Whether an archived edge would be void if it came back."""
+    """Whether an archived edge would be void if it were restored."""
     again = msgspec.structs.replace(edge, state=State.NORMAL, updated_at=Hlc(said_at(edge)))
     return again in void(
         user, board, rows._replace(explicit=again) if edge is rows.explicit else rows._replace(unfollowed=again)
@@ -326,17 +326,20 @@ def _is_ended(user: int, board: Board, rows: DecidingEdges, edge: Edge) -> bool:
 
 
 def _is_unfounded(unfollow: Edge, follow: Edge | None, board: Board) -> bool:
-    """Whether an unfollow is not of a follow of the owner that is there, or follows were begun anew after it."""
+    """Whether an unfollow of a board lacks the follow of the owner that it is an exception to.
+
+    That is so if there is no such follow, or if the follow was begun after the unfollow.
+    """
     if follow is None or follow.state not in (State.NORMAL, State.ARCHIVED):
         return True
-    begun = ms_of(follow.updated_at) == follow.position  # else it came back, lasts longer now, or an app moved it
+    begun = ms_of(follow.updated_at) == follow.position  # else it was restored, extended, or moved by the app
     return follow.state == State.NORMAL and begun and max(said_at(unfollow), board.owned_since) < follow.updated_at
 
 
 def _dropped_at(rows: DecidingEdges, board: Board) -> int:
-    """When the user last unfollowed the owner, or a block between them ended, since the board is the owner's; 0: never.
+    """The version with which the user last unfollowed the owner, or a block between them ended; 0: neither happened.
 
-    Where one blocks the other now: at the end of time.
+    Versions from before the owner got the board do not count. While there is a block, it is HLC_MAX.
     """
     if any(block is not None and block.state in BARRING for block in rows.blocks):
         return HLC_MAX
@@ -345,19 +348,19 @@ def _dropped_at(rows: DecidingEdges, board: Board) -> int:
 
 
 def said_at(edge: Edge) -> int:
-    """The version with which an edge that holds was made. One that came back with an account has a newer one, and its
-    old position.
+    """The version with which a valid edge was first written. An edge that was restored with an account has a newer
+    version, but its old position.
     """
     return min(edge.updated_at, (edge.position + 1) << COUNTER_BITS)
 
 
 def _dropped(edge: Edge) -> Edge:
-    """The end of exactly this version of an edge: of two with one version, the removed one remains."""
+    """The removal of exactly this version of an edge. Of two writes with the same version the removal wins."""
     return msgspec.structs.replace(edge, state=State.REMOVED)
 
 
 def _is_carried(user: int, board: Board, rows: DecidingEdges) -> bool:
-    """Whether a user followed, by itself, a board that was merged into another. Pure."""
+    """Whether a user explicitly follows a board that was merged into another, so the follow is carried over. Pure."""
     if not board.merged_into or rows.explicit is None:
         return False
     there = msgspec.structs.replace(board, deleted=False)
@@ -367,7 +370,7 @@ def _is_carried(user: int, board: Board, rows: DecidingEdges) -> bool:
 
 
 def _carried(edge: Edge, board: Board) -> EdgeWrite:
-    """The follow of the board into which one was merged, as if said when it was."""
+    """The follow of the board that this one was merged into, with the version of the merge."""
     into = msgspec.structs.replace(
         edge, destination=NodeId(board.merged_into), state=State.NORMAL, updated_at=Hlc(board.merged_at)
     )

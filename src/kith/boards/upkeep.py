@@ -1,11 +1,12 @@
-"""Settles the followers of a board after a change of it, and follows of boards after any change in the log.
+"""Settles the followers of a board after a change of the board, and follows of boards after any event of the log.
 
-A board that is deleted, hidden, moved or merged may have a million followers. Before the change is written, a note says
-that it is coming; then the lists of the board are settled page by page, with a checkpoint after each. The request that
-makes the change settles the first pages, and the consumer of the log the rest, also after a process that stopped. The
-consumer settles every follow, unfollow and block again, once lists show it, and looks at every pin: that repairs what a
-process left undone, and what was written past the rules (imports, raw edges, restored accounts) or came to a board that
-was emptied already. All of it may be repeated.
+A board that is deleted, hidden, moved or merged may have a million followers. A note announces the change before it is
+written. Then the lists of the board are settled page by page, with a checkpoint after each. The request that makes the
+change settles the first pages; the consumer of the log settles the rest, also after a process that stopped.
+
+The consumer settles every follow, unfollow and block again once lists show it, and checks every pin. That repairs what
+a stopped process left undone, what was written past the rules (imports, raw edges, restored accounts), and what was
+added to a board after it had been emptied. All of it may be repeated.
 """
 
 from __future__ import annotations
@@ -32,28 +33,28 @@ from kith.records.rewriting import newer_fields
 from kith.records.store import RecordKind
 
 NAME = "boards"
-_PAGE = 500  # a slice
+_PAGE = 500  # entries of a slice
 _NOTE = "boards/"
 _PREPARED_MS = 60_000
-"""Longer than a request takes from the note of a change to the change."""
+"""Age from which a note without its change is deleted: longer than a request takes from the note to the change."""
 
 
 class NotedChange(msgspec.Struct, frozen=True, array_like=True):
-    """A noted change of a board: the version that it makes, who owned the board before, and how far it is settled.
+    """A noted change of a board: the version that it makes, the owner before it, and how far it is settled.
 
-    `away`: its owner went away, came back, or became private or public, and the board is as it was.
+    `away`: not the board changed but its owner, who was deactivated or reactivated, or became private or public.
     """
 
     board: int
     version: int
     owner: int
-    step: int = 0  # which of the lists of the board
+    step: int = 0  # index of the list of the board that is settled next; see `Upkeep._lists`
     after: Mark | None = None
     away: bool = False
 
 
 class Upkeep:
-    """The consumer `boards`, and what writers of boards ask of it."""
+    """The consumer `boards`, and the steps that writers of boards call."""
 
     name = NAME
 
@@ -65,15 +66,17 @@ class Upkeep:
     # --- changes of boards -----------------------------------------------------------------------------
 
     async def prepare(self, before: Board, after: Board, version: Hlc) -> None:
-        """Note that a board is about to be changed, if that concerns followers."""
+        """Note that a board is about to change, if the change concerns followers."""
         if (before.owner, before.is_open, before.deleted) == (after.owner, after.is_open, after.deleted):
             return
         change = NotedChange(before.id, version, before.owner)
         await self._store.put_note(_key(change), _encode(change))
 
     async def finish(self, board: int, slices: int = SLICES_AT_ONCE) -> Finished:
-        """Settle the first pages of a board's changes, the latest change first, so that the request that made it sees
-        it done, even if others begin the work again meanwhile.
+        """Settle the first pages of a board's noted changes.
+
+        The latest change comes first, so that the request that made it finds it settled, even if another process
+        repeats the work meanwhile.
         """
         mark, noted = NO_MARK, await self._store.notes(f"{_NOTE}{board}-")
         if not noted:
@@ -89,16 +92,16 @@ class Upkeep:
         return Finished(mark, all(_decode(raw).version > changed for raw in still))
 
     async def work_backlog(self) -> bool:
-        """Settle a page of each noted change; true if more remains that can be done now."""
+        """Settle a page of each noted change; true if more can be done now."""
         noted = await self._store.notes(_NOTE)
         for item in noted.items():
             await self._work(*item)
         return bool(noted) and await self._store.notes(_NOTE) not in ({}, noted)
 
     async def _work(self, key: str, raw: bytes) -> tuple[WriteMark, bytes | None]:
-        """Settle a page of a change, and note how far that is; what is left of it, if anything.
+        """Settle a page of a change and save a checkpoint; returns the mark, and the rest of the change or None.
 
-        Does nothing until the change itself is written.
+        Does nothing until the change itself is written. A note whose change never came is deleted.
         """
         change = _decode(raw)
         (record,) = await self._settling.records.get_many(RecordKind.BOARD, [change.board])
@@ -112,7 +115,7 @@ class Upkeep:
             return NO_MARK, None
         mark = NO_MARK if change.step or change.after else await self._list(board, change)
         step, after, found = change.step, change.after, False
-        while step < len(lists) and not found:  # most lists are empty, and each checkpoint is a write
+        while step < len(lists) and not found:  # skip empty lists, which most are, because each checkpoint is a write
             listing = lists[step]
             page = await self._store.page(listing, Window(_PAGE, after=after))
             mark, found = self._graph.later_mark(mark, await self._settle(board, listing, page.items)), bool(page.items)
@@ -123,7 +126,7 @@ class Upkeep:
         return mark, left
 
     def _lists(self, change: NotedChange) -> list[Listing]:
-        """The lists of a board that a change of it may concern."""
+        """The lists of a board that a change may concern, in the order in which they are settled."""
         board, into, said = change.board, Direction.IN, (self._settling.explicit, self._settling.unfollowed)
         states = (State.NORMAL, State.ARCHIVED)
         followers = [Listing(graph, board, into, state) for state in states for graph in said]
@@ -132,7 +135,7 @@ class Upkeep:
         return [*followers, Listing(self._pins, board, Direction.OUT), Listing(self._members, board, into)]
 
     async def _list(self, board: Board, change: NotedChange) -> WriteMark:
-        """Make the list of each owner's boards show the board as its record says."""
+        """Correct the lists of the old and the new owner's boards, so that they show the board as its record says."""
         boards = self._settling.boards
         owners = dict.fromkeys((board.owner, change.owner))
         rows = await self._store.get_many(boards, [(owner, board.id) for owner in owners])
@@ -153,8 +156,9 @@ class Upkeep:
         return await self._empty(board, listing, marks) if board.deleted else NO_MARK
 
     async def _empty(self, board: Board, listing: Listing, marks: Sequence[Mark]) -> WriteMark:
-        """Drop pins and members of a deleted board; pins of one that was merged come to the other first: writes of one
-        call may be made in any order, and some of them alone.
+        """Drop pins and members of a deleted board. If it was merged, its pins are first added to the other board.
+
+        That takes a call of its own, because the writes of one call may be applied in any order, or only in part.
         """
         out = listing.direction is Direction.OUT
         ends = [(board.id, one.id) if out else (one.id, board.id) for one in marks]
@@ -171,7 +175,7 @@ class Upkeep:
     # --- changes in the log ----------------------------------------------------------------------------
 
     async def handle(self, events: Sequence[Event]) -> None:
-        """Settle what each change concerns. Any of them may come again, and in any order."""
+        """Settle what the events concern. They may be repeated, and may come in any order."""
         settling, ties = self._settling, dict[tuple[NodeId, NodeId], None]()
         blocks, pins = list[Event](), list[Pair]()
         for event in events:
@@ -204,7 +208,10 @@ class Upkeep:
             await self._look_at_pins(pins)
 
     async def _dismiss(self, block: Event, member: int, owner: int) -> None:
-        """End what `member` was on boards of `owner` when one blocked the other; an invitation after it stands."""
+        """End the collaborations of `member` on boards of `owner` after a block between the two.
+
+        An invitation that is newer than the block stays.
+        """
         ids = (await whole_list(self._store, Listing(self._members, member, Direction.OUT))).tolist()
         for start in range(0, len(ids), _PAGE):
             boards = await self._settling.read(ids[start : start + _PAGE])
@@ -219,7 +226,7 @@ class Upkeep:
                 await self._store.apply(writes)
 
     async def _handle(self, event: Event, source: NodeId, destination: NodeId) -> None:
-        """Settle what a change of a statement about a board, or of an author's edge, concerns."""
+        """Settle what an event of an explicit follow, an unfollow, an implicit follow or an author's post concerns."""
         settling = self._settling
         if event.graph in (settling.explicit, settling.unfollowed):
             await self._settle_one(source, destination)
@@ -229,7 +236,7 @@ class Upkeep:
             await self._unpin(destination)
 
     async def lost(self) -> None:
-        """Settle all follows and unfollows of boards, and unpin all deleted posts."""
+        """After a bulk load, or after events were lost: settle all follows and unfollows, unpin all deleted posts."""
         for graph in (self._settling.explicit, self._settling.unfollowed):
             async for chunk in self._store.stored(graph):
                 edges = [edge for edge in chunk if edge.state in (State.NORMAL, State.ARCHIVED)]
@@ -247,7 +254,7 @@ class Upkeep:
             await self._settling.settle([(user, board)])
 
     async def _look_again(self, id_: int, *, away: bool = False) -> None:
-        """Settle a board once the lists of its owners show a change of it, as they may not have when it was settled.
+        """Note a board to be settled again, because its owners' lists may not have shown its change the first time.
 
         `away`: see `NotedChange`.
         """
@@ -257,13 +264,15 @@ class Upkeep:
             await self._store.put_note(_key(change), _encode(change))
 
     async def _look_at_all(self, owner: int) -> None:
-        """Settle the boards of an owner, who may have become private or public, that others follow by themselves."""
+        """Note those boards of an owner that have explicit followers, after a change such as to a private account."""
         ids: list[int] = (await whole_list(self._store, Listing(self._settling.boards, owner, Direction.OUT))).tolist()
         await self._look_at_those(ids, self._settling.explicit)
 
     async def _look_at_listings(self, events: Sequence[Event]) -> None:
-        """Settle boards whose edges from their owners changed: where the owner went away or came, those of which
-        somebody said something; all where lists may lag.
+        """Note boards to be settled whose edges from their owners changed.
+
+        These are the boards of owners who were deactivated or reactivated, if anybody follows or unfollowed them; and
+        all of the boards if lists may lag.
         """
         moved = [event.destination for event in events if State.ARCHIVED in (event.state, event.before)]
         await self._look_at_those(list(dict.fromkeys(moved)), self._settling.explicit, self._settling.unfollowed)
@@ -272,7 +281,7 @@ class Upkeep:
                 await self._look_again(event.destination)
 
     async def _look_at_those(self, boards: Sequence[int], *graphs: int) -> None:
-        """Settle those of these boards of which somebody said something in one of these graphs; most have nobody."""
+        """Note those of these boards that have any edge in one of these graphs. Most boards have none."""
         kinds = [(graph, state) for graph in graphs for state in (State.NORMAL, State.ARCHIVED)]
         for start in range(0, len(boards), _PAGE):
             some = boards[start : start + _PAGE]
@@ -284,7 +293,7 @@ class Upkeep:
                     await self._look_again(id_, away=True)
 
     async def _unpin(self, post: int) -> None:
-        """Take a deleted post off every board."""
+        """Remove a deleted post from every board."""
         listing, window = Listing(self._pins, post, Direction.IN), Window(_PAGE)
         while True:
             page = await self._store.page(listing, window)
@@ -294,7 +303,7 @@ class Upkeep:
             window = Window(_PAGE, after=page.oldest)
 
     async def _look_at_pins(self, pins: Sequence[Pair]) -> None:
-        """Take off posts that were deleted before they were pinned, and settle boards that were deleted before."""
+        """Unpin posts that were deleted before they were pinned, and note boards that were deleted before the pin."""
         for board in await self._settling.read(list({board for board, _ in pins})):
             if board is not None and board.deleted:
                 await self._look_again(board.id)

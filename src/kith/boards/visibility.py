@@ -1,6 +1,6 @@
 """Who may see which board: the hard rules, which no list and no route may break. Pure.
 
-The names are those of `posts.visibility`. How an owner stands to a viewer comes from `people.privacy`, in batches.
+The names are those of `posts.visibility`. The standing of an owner to a viewer comes from `people.privacy`, in batches.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from kith.core.labels import HIDE
 from kith.graph.edge import State
 from kith.people.privacy import SYSTEM, Standing, Viewer
 
-_NORMAL = State.NORMAL  # looked up once, as a check of many boards asks for it often
+_NORMAL = State.NORMAL  # looked up once, because a check of many boards uses it often
 
 
 def may_see_board(board: Board, viewer: Viewer, owner: Standing, *, member: bool) -> bool:
-    """Whether `viewer` may see a board that is not deleted. `owner`: how its owner stands to `viewer`."""
+    """Whether `viewer` may see a board that is not deleted. `owner`: its owner's standing to `viewer`."""
     if viewer is SYSTEM or viewer == board.owner:
         return owner.state is not State.REMOVED
     if owner.state is not _NORMAL or owner.blocked or owner.labels & HIDE:
@@ -27,8 +27,9 @@ def may_see_board(board: Board, viewer: Viewer, owner: Standing, *, member: bool
 def visible_boards(
     boards: Sequence[Board | None], viewer: Viewer, owners: Mapping[int, Standing], joined: Collection[int]
 ) -> list[Board | None]:
-    """Each board; None if `viewer` must not see it. `owners`: how they stand to `viewer`. `joined`: of which boards
-    the viewer is a member.
+    """Each board, or None if `viewer` must not see it.
+
+    `owners`: the owners' standings to `viewer`. `joined`: ids of the boards of which the viewer is a member.
     """
     return [
         board
