@@ -1,5 +1,5 @@
-"""Pictures and videos: taken in, checked, made safe to show, described and deleted.
+"""Pictures and videos: upload, checks, rewriting into safe files, descriptions, deletion.
 
-Files: `library` (upload, describe, delete, sweep) · `media` (their record, and the names of their files; pure) ·
-`images`, `videos` (check and rewrite a file) · `endings` (where an image ends) · `blobs` (the port for their files).
+Files: `library` (upload, describe, delete, sweep) · `media` (the record, and the names of the files; pure) · `images`,
+`videos` (check and rewrite a file) · `endings` (where an image ends) · `blobs` (the port of file stores).
 """

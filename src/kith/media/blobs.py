@@ -1,7 +1,7 @@
-"""The port behind the files of media: what every engine that keeps them must do.
+"""The port of stores for the files of media.
 
 Implemented by `engines/blobs` (a local folder, S3). Limit: a key is written once and never changed. Kith never reads
-the bytes again: clients get them from where `locate` says.
+the bytes back; clients get them from where `locate` says.
 """
 
 from __future__ import annotations
@@ -22,26 +22,26 @@ class Blob(NamedTuple):
 class BlobStore(Protocol):
     """Files by key. Keys are folder names and a file name of `a-z`, `0-9`, `.` and `-`, separated by `/`.
 
-    Atomicity: a file is there whole or not at all, even after a crash. Durability: a `put` that returned survives a
-    power cut where the engine says so. Errors: `StoreFull`, `StoreUnavailable` only; driver errors never leak.
+    Atomicity: a file exists whole or not at all, even after a crash. Durability: whether a `put` that returned survives
+    a power cut depends on the engine, which documents it. Errors: `StoreFull`, `StoreUnavailable` only; driver errors
+    never leak.
     """
 
     async def put(self, key: str, data: bytes | BinaryIO, content_type: str) -> None:
-        """Write one file. A file object is read from its position to its end, in other threads, not into memory."""
+        """Write one file. A file object is read in other threads, from its position to its end, in parts."""
         ...
 
     async def locate(self, key: str) -> Path | str | None:
-        """Where a file is: a path on this machine, or an address that is valid for an hour.
+        """Where a file is: a path on this machine, or a URL that is valid for an hour.
 
-        None if there is no such key; but an engine that answers addresses may answer one that leads nowhere.
+        None if there is no such key; but an engine that returns URLs may return one that leads nowhere.
         """
         ...
 
     async def delete(self, keys: Sequence[str]) -> None:
-        """Remove files. A missing key is no error."""
+        """Delete files. A missing key is no error."""
         ...
 
     def list(self) -> AsyncIterator[Sequence[Blob]]:
-        """Every file, in chunks, in any order; also the remains of a `put` that was cut off, if the engine sees
-        them."""
+        """All files, in chunks, in any order. Includes the remains of an interrupted `put`, if the engine sees them."""
         ...

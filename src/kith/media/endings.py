@@ -1,8 +1,8 @@
-"""Where the bytes of an image end, and whether something else follows them.
+"""Finds where the bytes of an image end, and refuses files in which something else follows.
 
-A decoder stops at the end of the image and ignores what follows. So a file can be an image and an archive or a web page
-at once. Such a file is refused here, and so is one that was cut off. What cameras append to a JPEG (more views, a short
-film, notes) is accepted, and never stored.
+A decoder stops at the end of the image and ignores what follows. So a file can be an image and at the same time an
+archive or a web page. Such a file is refused here, and so is one that was cut off. What cameras append to a JPEG (more
+views, a short film, notes) is accepted, but never stored.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from kith.core.errors import InvalidContent
 from kith.media.media import Format
 
 PARTS_MAX = 200_000
-"""The most segments, chunks or blocks of a file. A GIF of 20 MB has 80,000; more is made to waste our time."""
+"""Segments, chunks or blocks of a file at most. A GIF of 20 MB has 80,000; a file with more is an attack."""
 _MARKER = re.compile(rb"\xff[^\x00\xff\xd0-\xd7]")
 _ALONE = frozenset({0x01, *range(0xD0, 0xD9)})  # markers without a length
 _SCAN, _END = 0xDA, 0xD9
@@ -21,7 +21,10 @@ _PNG_HEAD, _RIFF_HEAD = 8, 8
 
 
 def check_ending(data: bytes, form: Format) -> int:
-    """The number of scans of a JPEG (1 for other formats); InvalidContent if the file is cut off or goes on."""
+    """The number of scans of a JPEG (1 for other formats).
+
+    InvalidContent if the file is cut off, or if something that no camera appends follows the image.
+    """
     scans = 1
     try:
         match form:
@@ -47,7 +50,7 @@ def check_ending(data: bytes, form: Format) -> int:
 
 
 def _of_a_camera(behind: bytes) -> bool:
-    """Whether a camera appended this: another view (MPF), a short film (motion photo), notes of Samsung phones."""
+    """Whether a camera appended these bytes: another view (MPF), a short film (motion photo), Samsung's notes."""
     return behind.startswith(b"\xff\xd8\xff") or behind[4:8] == b"ftyp" or behind.endswith(b"SEFT")
 
 
@@ -93,7 +96,7 @@ def _gif(data: bytes) -> int:
             return at + 1
         elif data[at] == 0x21:  # extension: its label, then sub-blocks
             at, in_blocks = at + 2, True
-        elif data[at] == 0x2C:  # image: its place, its palette, the size of its codes, then sub-blocks
+        elif data[at] == 0x2C:  # image: position, palette, code size, then sub-blocks
             at, in_blocks = at + 11 + _palette(data[at + 9]), True
         else:
             raise InvalidContent("this GIF is damaged; save it again", format="gif")

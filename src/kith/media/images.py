@@ -1,8 +1,8 @@
-"""Turns an uploaded image into one that is safe to show: decodes it under limits, and writes it anew.
+"""Turns an uploaded image into one that is safe to show: decodes it under limits, and encodes the pixels again.
 
-The result holds pixels only: no EXIF, no place, no comment, no colour profile (colours are converted to sRGB), no byte
-of the uploaded file. Runs in a thread; while Pillow works, other Python code can run. Limit: an animation keeps its
-frames and their times, and loops for ever.
+The result has pixels only: no EXIF, location, comment or colour profile (colours are converted to sRGB), and no byte of
+the uploaded file. Runs in a thread; while Pillow works, other Python code can run. Limit: an animation keeps its frames
+and their durations, and always loops.
 """
 
 from __future__ import annotations
@@ -17,24 +17,27 @@ from kith.media.endings import check_ending
 from kith.media.media import Format
 
 FRAMES_MAX = 1_000
+"""Frames of an animation."""
 SCANS_PER_IMAGE_MAX = 20
-"""Each scan of a progressive JPEG is a pass over all pixels; encoders make 10. An image below the pixel limit may have
-more, in proportion."""
+"""Scans of a progressive JPEG that has as many pixels as allowed; a smaller one may have more, in proportion. Each scan
+is a pass over all pixels. Encoders make 10.
+"""
 THUMBNAIL_SIDE = 400
+"""The longest side of a thumbnail, in pixels."""
 _COLOUR_PROFILE_BYTES_MAX = 4 << 20
-_FRAME_MS = 100
+_FRAME_MS = 100  # of a frame that has no duration
 _PILLOW: dict[str, str] = {"jpg": "JPEG", "png": "PNG", "gif": "GIF", "webp": "WEBP"}
 _WRITTEN: dict[str, dict[str, Any]] = {
     "jpg": {"quality": 85},
     "png": {},
-    "gif": {"disposal": 2},  # each frame stands for itself, as we hold it
+    "gif": {"disposal": 2},  # our frames are whole pictures, so each replaces the one before
     "webp": {"quality": 85, "method": 2},
 }
 _SCALED_AS_THEY_ARE = ("RGB", "RGBA", "L", "LA", "CMYK")
 
 
 class Picture(NamedTuple):
-    """An image as stored and shown. Width and height in pixels."""
+    """An image as stored and shown. Width and height are in pixels."""
 
     width: int
     height: int
@@ -46,34 +49,34 @@ class Picture(NamedTuple):
 def read_image(data: bytes, form: Format, *, pixels_max: int, side_max: int) -> Picture:
     """Check and rewrite the image in `data`.
 
-    `pixels_max`: the most pixels of all frames together. `side_max`: an image with a longer side is scaled down.
-    InvalidContent if it is damaged, cut off or too large, or if something follows it.
+    `pixels_max`: the limit for the pixels of all frames together. `side_max`: an image with a longer side is scaled
+    down to it. InvalidContent if the image is damaged, cut off or too large, or if something else follows it.
     """
     scans = check_ending(data, form)
     try:
         with Image.open(io.BytesIO(data), formats=[_PILLOW[form]]) as image:
             _check_size(image, scans, pixels_max)
             if form == "jpg" or not getattr(image, "is_animated", False):
-                image.draft(None, _fitting(image, side_max))  # JPEG: decodes at a half or less where that is enough
+                image.draft(None, _fitting(image, side_max))  # JPEG: decode at a half or less if that is large enough
                 frames, times = [_plain(image, side_max)], [0]
             else:
                 frames, times = _frames(image, pixels_max, side_max)
             written = _write(frames, times, form)
     except KithError:
         raise
-    except Image.DecompressionBombError:  # Pillow's own bound, far above what can be set
+    except Image.DecompressionBombError:  # Pillow's own limit, far above what `pixels_max` can be set to
         raise _too_large(pixels_max) from None
-    except Exception as error:  # whatever a decoder meets in a damaged file
+    except Exception as error:  # decoders raise anything on a damaged file
         raise InvalidContent("this image cannot be decoded; save it again", format=form) from error
     width, height = frames[0].size
     return Picture(width, height, picture_fingerprint(frames[0]), written, _thumbnail(frames[0]))
 
 
 def picture_fingerprint(image: Image.Image) -> int:
-    """A hash of 64 bits; for images that look alike only a few bits differ.
+    """A 64-bit hash of which only a few bits differ between images that look alike.
 
-    The difference hash (dHash): one bit for each of 8 x 8 spots, is it brighter than its left neighbour? An image of
-    one colour has 0, so 0 says nothing.
+    It is the difference hash (dHash): for each of 8 x 8 spots one bit says whether it is brighter than its left
+    neighbour. An image of one colour has 0, so equal hashes of 0 do not mean that images are alike.
     """
     ground = Image.new("RGBA", image.size, "white")
     flat = Image.alpha_composite(ground, image.convert("RGBA")) if image.mode in ("RGBA", "LA") else image
@@ -96,7 +99,7 @@ def _too_large(pixels_max: int) -> InvalidContent:
 
 
 def _frames(image: Image.Image, pixels_max: int, side_max: int) -> tuple[list[Image.Image], list[int]]:
-    """Every frame, and how long each is shown, in ms."""
+    """All frames, and the duration of each in ms."""
     frames: list[Image.Image] = []
     times: list[int] = []
     for frame in ImageSequence.Iterator(image):
@@ -112,7 +115,7 @@ def _frames(image: Image.Image, pixels_max: int, side_max: int) -> tuple[list[Im
 
 
 def _plain(image: Image.Image, side_max: int) -> Image.Image:
-    """The pixels alone: RGB, RGBA or grey, upright, in sRGB, scaled down to `side_max`."""
+    """The pixels alone: RGB, RGBA or grey, rotated upright, in sRGB, scaled down to `side_max`."""
     keyed = image.has_transparency_data and image.mode not in (
         "RGBA",
         "LA",
@@ -138,7 +141,7 @@ def _fitting(image: Image.Image, side_max: int) -> tuple[int, int]:
 def _upright(image: Image.Image) -> Image.Image:
     try:
         return ImageOps.exif_transpose(image)
-    except Exception:  # EXIF that nobody can read turns nothing
+    except Exception:  # unreadable EXIF: keep the orientation
         return image
 
 

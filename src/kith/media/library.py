@@ -1,8 +1,8 @@
-"""Uploads, describes and deletes pictures and videos, and sweeps up files that no record names.
+"""Uploads, describes and deletes pictures and videos, and deletes orphaned files, which no record names.
 
-Files are written before their record and removed after it, so no record points to a missing file. A crash may leave a
-file without a record, which `sweep` removes. Checking and decoding run in a few threads, so the event loop is free. A
-flood of uploads waits for these threads or is refused, and slows nothing else.
+Files are written before their record and deleted after it, so no record points to a missing file. A crash may leave a
+file without a record, which `sweep` deletes. Checking and decoding run in a few threads, so they do not block the event
+loop. A flood of uploads waits for these threads or is refused; other requests are not slowed down.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ from kith.records.rewriting import next_version, rewrite, with_newer_fields
 from kith.records.store import AtVersion, Put, RecordKind, RecordStore
 
 SWEPT_AFTER_MS = 3_600_000
-"""How old a file without a record must be before it is removed: a newer one may still get its record."""
+"""Age in ms from which a file without a record is an orphan. A newer file may still get its record."""
 _SNIFFED_BYTES = 8_192
 _FORMATS: dict[str, Format] = {
     **{content_type: form for form, content_type in CONTENT_TYPES.items()},
@@ -58,7 +58,7 @@ _FORMATS: dict[str, Format] = {
 
 
 class MediaLimits(NamedTuple):
-    """How large one upload may be, and how many threads and places all uploads have."""
+    """The limits of one upload; and how many `threads`, and uploads at a time (`uploads_max`), a process has."""
 
     image_bytes_max: int = 20 << 20
     video_bytes_max: int = 100 << 20
@@ -69,7 +69,7 @@ class MediaLimits(NamedTuple):
 
 
 class CheckedUpload(NamedTuple):
-    """What an upload is, and the files to store of it, as (end of the key, content type, bytes)."""
+    """The facts of an upload, and the files to store for it, as (end of the key, content type, bytes)."""
 
     format: Format
     width: int
@@ -87,7 +87,7 @@ class MediaWritten(NamedTuple):
 
 
 class Swept(NamedTuple):
-    """How many files a sweep looked at, and how many of them no record names."""
+    """The result of a sweep: the files that it checked, how many of them are orphans, and the bytes of these."""
 
     files: int
     orphans: int
@@ -95,7 +95,7 @@ class Swept(NamedTuple):
 
 
 class MediaLibrary:
-    """Takes in, describes, deletes and finds pictures and videos."""
+    """Stores, describes, deletes and finds pictures and videos."""
 
     def __init__(
         self, store: RecordStore, graph: Graph, snowflakes: Snowflakes, blobs: BlobStore, limits: MediaLimits
@@ -105,14 +105,14 @@ class MediaLibrary:
         self._under_way = Counter[NodeId]()
 
     def close(self) -> None:
-        """End the threads once they have finished what they decode."""
+        """Stop the threads. Each finishes the file that it is decoding."""
         self._threads.shutdown(cancel_futures=True)
 
     @contextlib.contextmanager
     def under_way(self, actor: NodeId) -> Iterator[None]:
-        """Hold one of the places for uploads, from the first byte to the answer.
+        """Hold one of the `uploads_max` slots, from an upload's first byte to its answer.
 
-        Overloaded if all places are taken, or `actor` has half of them.
+        Overloaded if all slots are taken, or `actor` holds half of them.
         """
         own, every = self._under_way[actor], self._under_way.total()
         if every >= self.limits.uploads_max or own >= max(1, self.limits.uploads_max // 2):
@@ -128,9 +128,9 @@ class MediaLibrary:
     # --- writing ---------------------------------------------------------------------------------------
 
     async def upload(self, actor: NodeId, file: BinaryIO, size: int, alt_text: str) -> MediaWritten:
-        """Check an uploaded file, and store what may be shown of it. `file` is read, and parts of it are overwritten.
+        """Check an uploaded file and store its safe version. Parts of `file` may be overwritten.
 
-        Errors, which leave nothing behind: InvalidContent; BodyTooLarge; Forbidden if the actor is deactivated.
+        Errors: InvalidContent; BodyTooLarge; Forbidden if the actor is deactivated. They leave nothing behind.
         """
         check_alt_text(alt_text)
         await check_active(self._graph.store, actor)
@@ -145,26 +145,27 @@ class MediaLibrary:
         try:
             for ending, content_type, data in checked.files:
                 await self.blobs.put(stem + ending, data, content_type)
-        except BaseException:  # also when the request is given up
+        except BaseException:  # also if the request is cancelled
             await self.blobs.delete(keys_of(media))
             raise
-        # From here on the record may be there even if we do not hear of it, so the files stay; see `sweep`.
+        # If this fails, the record may have been written nevertheless, so the files stay; `sweep` deletes orphans.
         put = await self._store.put([media_record(media, version)], only_if=[AtVersion(RecordKind.MEDIA, id_, 0)])
-        if not put.stored:  # its id was handed out before, by a clock that was put back since
+        if not put.stored:  # the id was used before: the machine's clock was set back since
             await self.blobs.delete(keys_of(media))
             raise Overloaded("this upload met another; send it again")
         return MediaWritten(media, put.mark)
 
     async def describe(self, actor: NodeId, id_: NodeId, alt_text: str) -> MediaWritten:
-        """Change the text that describes it. Errors: MediaNotFound for all but its owner; InvalidContent; Forbidden if
-        the actor is deactivated.
+        """Change the text that describes a picture or video.
+
+        Errors: MediaNotFound for all but its owner; InvalidContent; Forbidden if the actor is deactivated.
         """
         check_alt_text(alt_text)
         await check_active(self._graph.store, actor)
         return await self._rewrite(actor, id_, lambda media: msgspec.structs.replace(media, alt_text=alt_text))
 
     async def delete(self, actor: NodeId, id_: NodeId) -> WriteMark:
-        """Delete it for good; repeat after a failure to finish. MediaNotFound for all but its owner."""
+        """Delete a picture or video for good. After an error, repeat it. MediaNotFound for all but its owner."""
         written = await self._rewrite(
             actor, id_, lambda media: msgspec.structs.replace(media, alt_text="", deleted=True), deleted_too=True
         )
@@ -174,14 +175,14 @@ class MediaLibrary:
     # --- reading ---------------------------------------------------------------------------------------
 
     async def get(self, viewer: Viewer, id_: int) -> Media:
-        """The record, for its owner or the app's back office. MediaNotFound for others, who see it in posts."""
+        """The record, for its owner and the app's back office. MediaNotFound for others, who see it in posts only."""
         media = (await self.get_many([id_])).get(id_)
         if media is None or viewer not in (SYSTEM, media.owner) or not await self._living([media]):
             raise _no_media(id_)
         return media
 
     async def get_many(self, ids: Sequence[int]) -> dict[int, Media]:
-        """Those of `ids` that exist, in one batch. The caller checks who may see the posts and profiles they are in."""
+        """The media of `ids` that exist, by id, in one batch. The caller checks the visibility of their posts."""
         if not ids:
             return {}
         records = await self._store.get_many(RecordKind.MEDIA, list(dict.fromkeys(ids)))
@@ -189,9 +190,9 @@ class MediaLibrary:
         return {media.id: media for media in found if not media.deleted}
 
     async def locate(self, key: str) -> Path | str:
-        """Where a file is (see `BlobStore.locate`); MediaNotFound unless a record names it and its owner exists.
+        """Where a file is (see `BlobStore.locate`). MediaNotFound unless a record names it and its owner exists.
 
-        So deleted files and those of a removed account are gone at once, whenever they are swept up.
+        So deleted media, and those of a removed account, are gone at once, even before `sweep` deletes their files.
         """
         if key not in await self._named([key]):
             raise no_file()
@@ -203,13 +204,14 @@ class MediaLibrary:
     # --- files that no record names --------------------------------------------------------------------
 
     async def sweep(self, now_ms: int, *, remove: bool) -> Swept:
-        """Find old files without a record, with a deleted one, or with one of a removed account; `remove` deletes them.
+        """Count orphans: old files without a record, or whose record is deleted or of a removed account.
 
-        Records of removed accounts are emptied then, too. Files with other names than ours are left alone. Nothing is
-        deleted over a store that takes no writes: another one names these files by now.
+        `remove`: delete them, and empty the records of removed accounts. Then it raises first if the store takes no
+        writes, because another store has replaced it and names these files now. Files whose names are not ours are left
+        alone.
         """
         if remove:
-            await self._graph.store.put_note("sweep", b"%d" % now_ms)  # fails where it takes none; nobody reads it
+            await self._graph.store.put_note("sweep", b"%d" % now_ms)  # raises if the store takes no writes
         files = orphans = orphan_bytes = 0
         async for listed in self.blobs.list():
             blobs = [blob for blob in listed if id_in_key(blob.key) is not None]
@@ -223,7 +225,7 @@ class MediaLibrary:
         return Swept(files, orphans, orphan_bytes)
 
     async def _empty(self, keys: Sequence[str]) -> None:
-        """Delete the media of these files whose owners were removed."""
+        """Delete those media of these files whose owners were removed."""
         found = await self._of_keys(keys)
         living = await self._living(found)
         for media in found:
@@ -231,11 +233,11 @@ class MediaLibrary:
                 await self.delete(NodeId(media.owner), NodeId(media.id))
 
     async def _named(self, keys: Sequence[str]) -> set[str]:
-        """The keys of all files of the media that `keys` belong to, where media and owner exist."""
+        """The keys of all files of the media that `keys` belong to, if the media and their owners exist."""
         return {key for media in await self._living(await self._of_keys(keys)) for key in keys_of(media)}
 
     async def _of_keys(self, keys: Sequence[str]) -> list[Media]:
-        """The media that exist of these files."""
+        """The existing media that these files belong to."""
         return list((await self.get_many([id_ for key in keys if (id_ := id_in_key(key)) is not None])).values())
 
     async def _living(self, found: Sequence[Media]) -> list[Media]:
@@ -246,7 +248,7 @@ class MediaLibrary:
     async def _rewrite(
         self, actor: NodeId, id_: NodeId, change: Callable[[Media], Media], *, deleted_too: bool = False
     ) -> MediaWritten:
-        """Replace a record by what `change` makes of it; retry if somebody else changed it in between."""
+        """Replace a record by the result of `change`; retry if another write came between."""
 
         async def replace() -> tuple[Put, Media]:
             (record,) = await self._store.get_many(RecordKind.MEDIA, [id_])
@@ -280,7 +282,7 @@ def check_alt_text(text: str) -> None:
 
 
 def sniff(head: bytes) -> Format:
-    """The format of a file by its first bytes, not by its name; InvalidContent for a format that is not supported."""
+    """The format of a file by its first bytes, not by its name; InvalidContent if it is not supported."""
     found = filetype.guess_mime(head)
     form = _FORMATS.get(found or "")
     if form is None:
@@ -292,7 +294,7 @@ def sniff(head: bytes) -> Format:
 
 
 def check_upload(file: BinaryIO, size: int, limits: MediaLimits) -> CheckedUpload:
-    """Find out what a file is, and make what is stored of it. Slow: run it in a thread.
+    """Check an uploaded file and build the files to store. Slow: run it in a thread.
 
     Errors: InvalidContent; BodyTooLarge if it is larger than an image or video may be.
     """

@@ -1,7 +1,7 @@
-"""The record of a picture or video, the names of its files, and which media posts and profiles may use. Pure.
+"""The record of a picture or video, the names of its files, and the check that a user owns media. Pure.
 
-The files are in a BlobStore under names that nobody can guess (`key_of`, `thumbnail_key_of`). A request for an image
-carries no credentials, so knowing the name is what gives access.
+The files are in a BlobStore under names that nobody can guess (`key_of`, `thumbnail_key_of`). A request for a file
+carries no credentials, so whoever knows the name has access.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ ALT_TEXT_CHARS_MAX = 1_500
 SECRET_BYTES = 16
 THUMBNAIL = "thumbnail.webp"
 KEY = re.compile(r"[0-9a-f]{2}/(\d{1,19})-[0-9a-f]{32}\.(jpg|png|gif|webp|mp4|webm|thumbnail\.webp)", re.ASCII)
-"""The keys that `key_of` and `thumbnail_key_of` write. Groups: the id, and the end of the name."""
+"""Matches the keys that `key_of` and `thumbnail_key_of` make. Groups: the id, and the end of the name."""
 
 
 class Media(msgspec.Struct, frozen=True, array_like=True):
@@ -45,7 +45,7 @@ class Media(msgspec.Struct, frozen=True, array_like=True):
     height: int
     size: int  # bytes of the file that is served
     fingerprint: int  # 64 bits; see `images.picture_fingerprint` and `videos.read_video`
-    secret: bytes  # SECRET_BYTES random ones, in the names of its files
+    secret: bytes  # SECRET_BYTES random bytes, part of the names of its files
     alt_text: str = ""
     deleted: bool = False  # the record stays, because it names the files to remove
 
@@ -85,13 +85,13 @@ def keys_of(media: Media) -> list[str]:
 
 
 def id_in_key(key: str) -> int | None:
-    """The id of the media that a file belongs to, whole or half written; None for a file with another name."""
-    found = KEY.fullmatch(key.partition("#")[0])  # a local folder adds `#` and a number to a file that is not finished
+    """The id of the media that a file (complete or half written) belongs to; None if the name is not ours."""
+    found = KEY.fullmatch(key.partition("#")[0])  # a local folder appends `#` and a number to an unfinished file
     return int(found[1]) if found is not None and int(found[1]) <= ID_MAX else None
 
 
 def owned(author: int, ids: Sequence[int], records: Sequence[Record | None], field: str) -> list[Media]:
-    """The media of `ids`, in order; InvalidContent, naming `field`, if one does not exist or is not of `author`."""
+    """The media of `ids`, in order. InvalidContent, which names `field`, if one does not exist or is another user's."""
     found = []
     for id_, record in zip(ids, records, strict=True):
         media = None if record is None else read_media(record)

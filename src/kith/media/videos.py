@@ -1,10 +1,10 @@
-"""Makes an uploaded video safe to show: walks its container, and overwrites all metadata that a player does not need.
+"""Makes an uploaded video safe to show: walks its container and overwrites all metadata that a player does not need.
 
 Nothing is decoded or transcoded. The walk proves that the file is one complete MP4 or WebM with a video track and
-nothing else, and finds its size. Metadata that a player needs is kept. All other could tell where, when and by whom the
-video was taken: tags, titles, attachments, boxes of camera makers, tracks of telemetry or text with their samples,
-unused space. It is overwritten in place, so that nothing moves. Limits: what is inside the pictures and sounds
-themselves stays, and so do times in the headers of MP4.
+nothing else, and finds its size. Metadata that a player needs is kept. All other metadata could tell where, when and by
+whom the video was taken: tags, titles, attachments, boxes of camera makers, tracks of telemetry or text with their
+samples, unused space. It is overwritten in place, so that no offset changes. Limits: data inside the pictures and
+sounds themselves stays, and so do times in the headers of MP4.
 
 ISO/IEC 14496-12 (boxes) and RFC 8794, RFC 9559 (elements).
 """
@@ -20,7 +20,7 @@ from kith.core.errors import InvalidContent
 from kith.media.media import Format
 
 PARTS_MAX = 500_000
-"""The most boxes or elements of a file; more is made to waste our time."""
+"""Boxes or elements of a file at most. A file with more is an attack."""
 _ZEROS = bytes(1 << 16)
 _READ_BYTES = 1 << 20
 
@@ -46,22 +46,22 @@ _BLANKED = frozenset((_VOID, _CHECKSUM, _TAGS, _ATTACHMENTS, _CHAPTERS))
 _INFO = 0x1549A966
 _IN_SEGMENT = _BLANKED | {_CLUSTER, _TRACKS, _INFO, 0x114D9B74, 0x1C53BB6B}
 _IN_INFO = frozenset((0x2AD7B1, 0x4489))  # the scale of times, the duration
-_APPS = frozenset((0x4D80, 0x5741))  # the app that made it: must be there, and is emptied
+_APPS = frozenset((0x4D80, 0x5741))  # the names of the apps that made it: mandatory, so they are emptied
 _IN_TRACK = frozenset((
     0xD7, 0x73C5, _TRACK_TYPE, 0xB9, 0x88, 0x55AA, 0x9C, 0x6DE7, 0x6DF8, 0x23E383, 0x234E7A, 0x23314F, 0x55EE, 0x41E4,
     0x22B59C, 0x22B59D, 0x86, 0x63A2, 0x56AA, 0x56BB, _VIDEO, 0xE1, 0xE2, 0x6D80,
 ))  # fmt: skip
 _IN_CLUSTER = frozenset((0xE7, 0xA3, 0xA0, 0xAB, 0xA7, 0xAF, 0x5854))
 _SHOWN_TRACKS = frozenset((1, 2))  # video, audio
-_ELEMENT_HEAD = 12  # bytes of the longest kind and the longest size
+_ELEMENT_HEAD = 12  # bytes of the longest element header: 4 of the kind, 8 of the size
 
 
 class Video(NamedTuple):
-    """A video as shown. Width and height in pixels."""
+    """A video as shown. Width and height are in pixels."""
 
     width: int
     height: int
-    fingerprint: int  # 64 bits of the hash of its bytes: the same for the same video only
+    fingerprint: int  # 64-bit hash of its bytes: equal for equal files only
 
 
 class _Part(NamedTuple):
@@ -77,7 +77,7 @@ _Range = tuple[int, int]  # offsets of the start and the end
 
 
 class _Blank(NamedTuple):
-    """A part to overwrite: with a header that says "unused", then zeros up to `end`."""
+    """A part to overwrite: first with `header`, which marks it as unused, then with zeros up to `end`."""
 
     start: int
     header: bytes
@@ -102,7 +102,7 @@ def read_video(file: BinaryIO, size: int, form: Format, *, pixels_max: int) -> V
 
 
 class _Reader:
-    """Reads a file by offset, and counts its parts, so that no file takes for ever."""
+    """Reads a file by offset, and counts its parts, so that the time for a file is bounded."""
 
     def __init__(self, file: BinaryIO, size: int) -> None:
         self._file, self.size, self._parts = file, size, 0
@@ -143,7 +143,7 @@ def _overwrite(file: BinaryIO, blank: _Blank) -> None:
 
 
 def _boxes(reader: _Reader, start: int, end: int) -> Iterator[_Part]:
-    """The boxes from `start` to `end`, which they fill."""
+    """The boxes that fill the range from `start` to `end`; InvalidContent if they do not fit."""
     while start < end:
         reader.count()
         head, body = reader.bytes(start, 8), start + 8
@@ -190,7 +190,7 @@ def _mp4(reader: _Reader) -> tuple[int, int, list[_Blank]]:
 
 
 def _unneeded(reader: _Reader, box: _Part) -> Iterator[_Blank]:
-    """The boxes inside this one that no player needs, at any depth; and names of handlers, which name the maker."""
+    """The boxes inside this one, at any depth, that no player needs; and handler names, which tell the maker."""
     for part in _boxes(reader, box.body, box.end):
         if part.kind not in _KEPT[box.kind]:
             yield _blank_box(reader, part)
@@ -219,16 +219,16 @@ def _handler(reader: _Reader, track: list[_Part]) -> bytes:
 
 
 def _samples(reader: _Reader, track: list[_Part], data: Sequence[_Part] | None) -> Iterator[_Range]:
-    """Where the samples of a track are in the file, a chunk at a time; InvalidContent if that cannot be found.
+    """The ranges of the file that hold the samples of a track, one for each chunk; InvalidContent if unknown.
 
-    `data`: the boxes that samples may be in, in the order of the file; None: it comes in fragments.
+    `data`: the boxes that may hold samples, in the order of the file; None: the file is fragmented.
     """
     if data is None:
         raise InvalidContent(
             "this MP4 comes in fragments and has a track of text or telemetry; save it without that track"
         )
     table = _find(reader, track, b"mdia", b"minf", b"stbl")
-    boxes = {box.kind: box.body + 4 for box in _boxes(reader, table.body, table.end)}  # behind version and flags
+    boxes = {box.kind: box.body + 4 for box in _boxes(reader, table.body, table.end)}  # after version and flags
     if not (b"stsz" in boxes and b"stsc" in boxes and (b"stco" in boxes or b"co64" in boxes)):
         raise cut_off()
     wide = 8 if b"co64" in boxes else 4
@@ -255,7 +255,7 @@ def _body(box: _Part) -> int:
 
 
 def _united(ranges: Iterable[_Range]) -> Iterator[_Blank]:
-    """Overwrite what lies in any of the ranges, each byte once: chunks may say the same place again and again."""
+    """Blanks that cover the ranges, each byte once. Chunks may name the same place many times."""
     done = 0
     for start, end in sorted(ranges):
         if end > done:
@@ -264,7 +264,7 @@ def _united(ranges: Iterable[_Range]) -> Iterator[_Blank]:
 
 
 def _shown_size(reader: _Reader, track: list[_Part]) -> tuple[int, int]:
-    """Width and height as shown: swapped if the track is turned by 90 degrees."""
+    """Width and height as shown: swapped if the track is rotated by 90 degrees."""
     head = _find(reader, track, b"tkhd").body
     matrix = head + (52 if reader.number(head, 1) == 1 else 40)
     width, height = reader.number(matrix + 36, 4) >> 16, reader.number(matrix + 40, 4) >> 16
@@ -276,7 +276,7 @@ def _shown_size(reader: _Reader, track: list[_Part]) -> tuple[int, int]:
 
 
 def _element(reader: _Reader, at: int, limit: int) -> _Part:
-    """The element at an offset; its `end` is -1 if its size is unknown. It must not go beyond `limit`."""
+    """The element at an offset; its `end` is -1 if its size is unknown. InvalidContent if it ends beyond `limit`."""
     reader.count()
     head = reader.bytes(at, min(_ELEMENT_HEAD, reader.size - at))
     id_bytes = 9 - head[0].bit_length() if head else 0
@@ -295,7 +295,7 @@ def _element(reader: _Reader, at: int, limit: int) -> _Part:
 
 
 def _elements(reader: _Reader, start: int, end: int) -> Iterator[_Part]:
-    """The elements from `start` to `end`, which they fill."""
+    """The elements that fill the range from `start` to `end`; InvalidContent if they do not fit."""
     while start < end:
         part = _element(reader, start, end)
         if part.end < 0:
@@ -317,7 +317,7 @@ def _webm(reader: _Reader) -> tuple[int, int, list[_Blank]]:
             raise InvalidContent(f"this WebM holds an element {part.kind!r}, which is no part of a video")
         if part.end < 0 and part.kind != _CLUSTER:
             raise cut_off()
-        if part.kind == _CLUSTER:  # one of unknown size (a live recording) is walked through
+        if part.kind == _CLUSTER:  # if its size is unknown (a live recording), the walk goes through its elements
             clusters += 1
         elif part.kind == _TRACKS:
             width, height = _tracks(reader, part)
@@ -342,7 +342,7 @@ def _blank_element(part: _Part) -> _Blank:
 
 
 def _unneeded_of_info(reader: _Reader, info: _Part) -> Iterator[_Blank]:
-    """Titles, file names, dates, and the names of the apps that made it."""
+    """Blanks for titles, file names, dates, and the names of the apps that made the video."""
     for part in _elements(reader, info.body, info.end):
         if part.kind in _APPS:
             yield _Blank(part.body, b"", part.end)
@@ -351,7 +351,7 @@ def _unneeded_of_info(reader: _Reader, info: _Part) -> Iterator[_Blank]:
 
 
 def _unneeded_of_tracks(reader: _Reader, tracks: _Part) -> Iterator[_Blank]:
-    """Names of tracks, and all else that no player needs."""
+    """Blanks for names of tracks, and everything else that no player needs."""
     for track in _elements(reader, tracks.body, tracks.end):
         if track.kind == _TRACK:
             parts = _elements(reader, track.body, track.end)
@@ -361,7 +361,7 @@ def _unneeded_of_tracks(reader: _Reader, tracks: _Part) -> Iterator[_Blank]:
 
 
 def _tracks(reader: _Reader, tracks: _Part) -> tuple[int, int]:
-    """The size of the first video track; InvalidContent for tracks that are not shown."""
+    """The size of the first video track; InvalidContent if there is a track that is neither video nor audio."""
     found = (0, 0)
     for track in _elements(reader, tracks.body, tracks.end):
         if track.kind != _TRACK:

@@ -1,8 +1,8 @@
 """Deletes expired stories from the store: views, record, edge, in this order and in small batches.
 
-Nothing of them needs to stay, because the id says that a story has expired. The edge is deleted last, so the next run
-finds what a stopped run left, and two runs at once do no harm. A run walks all rows of the graph `stories`: only those
-of the last day and hour are there, so the cost depends on the live stories, not on all there ever were.
+Nothing of a story needs to stay, because its id alone says that it has expired. The edge is deleted last, so the next
+run finds what a stopped run left, and two concurrent runs do no harm. A run walks all rows of the graph `stories`. As
+runs delete the old rows, the cost depends on the live stories, not on all there ever were.
 """
 
 from __future__ import annotations
@@ -21,8 +21,9 @@ from kith.records.store import RecordKind, RecordStore
 from kith.stories.stories import HOUR_MS
 
 BATCH = 500
+"""Stories, or views of a story, that are deleted at a time."""
 GRACE_MS = HOUR_MS
-"""How long an expired story is kept: a viewer who found it live may still be writing that they saw it."""
+"""Time for which an expired story is kept, because a request that found it live may still be writing a view."""
 
 
 class Reclaimed(NamedTuple):

@@ -1,8 +1,8 @@
-"""Stories: posts that expire after some hours, kept apart from other posts, so that only stories' own routes show them.
+"""Stories: posts that expire after some hours, stored apart from other posts, so that only story routes show them.
 
 A story is a post of kind STORY in its author's list of the graph `stories`; each view is an edge of `story_views`. Its
-id holds the time it was made, so it is gone for everybody at the same millisecond, whether `reclaiming` has deleted it
-yet or not. Limit: a story cannot be edited.
+id contains its creation time, so it expires for everybody in the same millisecond, whether or not `reclaiming` has
+deleted it yet. Limit: a story cannot be edited.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class StoryView(NamedTuple):
 
 
 class Stories:
-    """Creates, deletes, shows and counts stories. `hours`: how long a story lives; a change also holds for old ones."""
+    """Creates, deletes, shows and counts stories. `hours`: the life of a story; a change applies to old ones, too."""
 
     def __init__(
         self,
@@ -59,8 +59,9 @@ class Stories:
     # --- writing ---------------------------------------------------------------------------------------
 
     async def create(self, actor: NodeId, draft: Draft, key: str | None = None) -> PostWritten:
-        """Create a story of `actor`. `key` and errors as in `Posts.create`; InvalidContent for a private one; a
-        repetition when the story is over is StoryNotFound.
+        """Create a story of `actor`. `key` and errors as in `Posts.create`.
+
+        Also InvalidContent for a private story; StoryNotFound if a repeated key's story has expired.
         """
         if draft.visibility == "private":
             raise InvalidContent("a story is for public, friends or custom; a private one would have no viewers")
@@ -76,7 +77,7 @@ class Stories:
         await self._shelf.erase(listing, ids)
 
     async def view(self, viewer: NodeId, id_: NodeId) -> StoryView:
-        """Note that `viewer` has seen a story. Repeating it changes nothing; a view by its author is not counted.
+        """Record that `viewer` has seen a story. Repeating it changes nothing; a view by its author does not count.
 
         Errors: StoryNotFound; Forbidden if the viewer is deactivated.
         """
@@ -91,7 +92,7 @@ class Stories:
     async def visible(self, viewer: Viewer, ids: Sequence[int], *, deleted_too: bool = False) -> list[Post | None]:
         """The story of each id, or None if it has expired or `viewer` must not see it; in a few batches.
 
-        `deleted_too`: as if none was deleted.
+        `deleted_too`: treat deleted stories as if they were not.
         """
         since = self._since()
         live = [id_ for id_ in ids if made_at_ms(id_) >= since]
@@ -99,7 +100,7 @@ class Stories:
         return [found.get(id_) for id_ in ids]
 
     async def shown(self, viewer: Viewer, ids: Sequence[int]) -> list[tuple[Post, bool]]:
-        """Those of the stories that have not expired and that `viewer` may see, each with whether they have seen it."""
+        """The stories of these ids that are live and that `viewer` may see, each with whether `viewer` has seen it."""
         since = self._since()
         posts = await self._shelf.read([id_ for id_ in ids if made_at_ms(id_) >= since])
         questions = Questions()
@@ -114,7 +115,7 @@ class Stories:
         return await self._shelf.get(viewer, id_)
 
     async def of_author(self, viewer: Viewer, author: NodeId, window: Window) -> tuple[list[Post], Page]:
-        """The stories of `author` that `viewer` may see, oldest first, as they are played; and their page, as in
+        """The stories of `author` that `viewer` may see, oldest first, the order of playing; and their page, as in
         `Posts.outbox`.
         """
         asked = reversed_window(window)._replace(since=self._since())
@@ -122,7 +123,7 @@ class Stories:
         return stories[::-1], reversed_page(page)
 
     async def seen(self, viewer: Viewer, stories: Sequence[Post]) -> list[bool]:
-        """For each story: has `viewer` seen it? Authors have seen their own."""
+        """For each story, whether `viewer` has seen it. Authors count as having seen their own."""
         questions = Questions()
         seen = self._ask_seen(questions, viewer, stories)
         return seen(await self.graph.store.answer(questions))
@@ -130,7 +131,7 @@ class Stories:
     def _ask_seen(
         self, questions: Questions, viewer: Viewer, stories: Sequence[Post | None]
     ) -> Callable[[Answers], list[bool]]:
-        """Ask `seen`; False for what is no story."""
+        """Ask `seen`. The answer is False for None."""
         if not isinstance(viewer, int):
             return lambda _: [False] * len(stories)
         rows = questions.states([(self._views, viewer, 0 if story is None else story.id) for story in stories])
@@ -142,7 +143,7 @@ class Stories:
     async def viewers(self, actor: Viewer, id_: NodeId, window: Window) -> Page:
         """The viewers of a story, latest first, for its author or the app's back office.
 
-        Without viewers who block the author or are blocked by them, and without those whom the app hides. Errors:
+        Leaves out viewers with a block between them and the author, and those whom the app hides. Errors:
         StoryNotFound; Forbidden for others.
         """
         story = await self.get(actor, id_)
@@ -167,14 +168,15 @@ class Stories:
     async def with_stories(self, authors: Ids) -> list[int]:
         """The authors whose list of stories is not empty: all with live stories, and some whose stories just expired.
 
-        One lookup per author, so that of thousands of authors only these few need a closer look.
+        Costs one lookup per author, so that of thousands of authors only these few must be read.
         """
         (counts,) = await self.graph.store.counts([(self._stories, Direction.OUT)], authors)
         return [int(author) for author in authors[counts > 0]]
 
     async def newest(self, authors: Iterable[int], limit: int) -> list[Mark]:
-        """The newest `limit` live stories of each author, as (made at, id), newest first, author by author, without a
-        check of who may see them.
+        """The newest `limit` live stories of each author, author by author, newest first, as (creation time, id).
+
+        Visibility is not checked.
         """
         questions, window = Questions(), Window(limit, since=self._since())
         for author in authors:
@@ -186,7 +188,7 @@ class Stories:
         return story.created_at + self.life_ms
 
     def _since(self) -> int:
-        """The earliest time at which a live story can have been made, in ms since the epoch."""
+        """The earliest creation time of a live story, in ms since the epoch."""
         return self.now_ms() - self.life_ms + 1
 
     def _is_over(self, id_: int) -> bool:

@@ -1,9 +1,10 @@
 """The strip of stories above a feed: which authors have stories for a reader, and in which order.
 
-One entry per author: the reader's own first, then those with unseen stories, then the rest; in each group the authors
-closest to the reader first, then those with the newest story. Of many followed authors only those whose list of
-stories is not empty are looked at (docs/decisions/0007). Limits: the FOLLOWED_MAX newest follows, of these the
-AUTHORS_MAX closest authors, and the newest STORIES_MAX stories of each; the answer says where there is more.
+There is one entry per author: the reader's own first, then those with unseen stories, then the rest. In each group the
+authors closest to the reader come first, of equally close ones those with the newest story. If a reader follows many
+authors, only those whose list of stories is not empty are read (docs/decisions/0007). Limits: the FOLLOWED_MAX newest
+follows, of these the AUTHORS_MAX closest authors, and the newest STORIES_MAX stories of each; the answer says if there
+is more.
 """
 
 from __future__ import annotations
@@ -25,21 +26,24 @@ from kith.graph.shapes import Listing
 from kith.stories.stories import Stories
 
 Closeness: TypeAlias = Callable[[NodeId], Coroutine[Any, Any, Mapping[int, float]]]
-"""Takes a reader; says how close authors are to them: 0 or more, greater is closer; 0 where it says nothing."""
+"""Takes a reader; returns the closeness of authors: 0 or more, greater is closer. A missing author counts as 0."""
 FOLLOWED_MAX = 20_000
-"""How many of the reader's newest follows are looked at."""
+"""The reader's newest follows that are looked at."""
 AUTHORS_MAX = 500
+"""Authors whose stories are read for a strip."""
 STORIES_MAX = 50
+"""Stories of an author that are counted."""
 LOOKED_AT_MAX = 500
-"""How many of an author's newest stories are looked at to find those that a reader may see."""
+"""An author's newest stories that are looked at to find those that the reader may see."""
 PART = 16
-"""How many authors are read before other work gets a turn, where reads answer at once: a few ms, of a few hundred ms
-for the longest strip."""
+"""Authors that are read before other requests may run, on an engine in this process. That takes a few ms; the longest
+strip takes a few hundred.
+"""
 DISTANT_PART = 100
-"""How many authors are read in one call of an engine across a network."""
+"""Authors that are read in one call of an engine across a network."""
 _UNSEEN = 1 << 62
 _SECONDS_MAX = (1 << 31) - 1
-_CLOSENESS_MAX = 1e38  # what a 32-bit float can say
+_CLOSENESS_MAX = 1e38  # fits into a 32-bit float
 
 
 class StripEntry(NamedTuple):
@@ -53,7 +57,7 @@ class StripEntry(NamedTuple):
 
 
 class StripPage(NamedTuple):
-    """Entries in order, and their page. `partial`: more authors have stories than were looked at."""
+    """Entries in order, and their page. `partial`: there may be more authors with stories than were looked at."""
 
     entries: list[StripEntry]
     page: Page
@@ -61,7 +65,7 @@ class StripPage(NamedTuple):
 
 
 class Strip:
-    """Makes the strips of readers."""
+    """Builds the strips of readers."""
 
     def __init__(self, graph: Graph, stories: Stories, closeness: Closeness) -> None:
         self._graph, self._stories, self._closeness = graph, stories, closeness
@@ -72,14 +76,14 @@ class Strip:
     async def page(self, viewer: NodeId, window: Window) -> StripPage:
         """A page of the strip of `viewer`.
 
-        An author whose place changes between two pages may appear twice or not at all; a new first page is right again.
+        An author whose place changes between two pages may appear twice or not at all. A new first page corrects that.
         """
         close, partial = await self._authors(viewer)
         authors = list(close)
         entries: dict[int, StripEntry] = {}
         for at in range(0, len(authors), self._part):
             entries |= {entry.author: entry for entry in await self._entries(viewer, authors[at : at + self._part])}
-            await asyncio.sleep(0)  # others get their turn
+            await asyncio.sleep(0)  # let other requests run
         marks = sorted(
             (_place(entry, viewer, close[author]) for author, entry in entries.items()),
             reverse=True,
@@ -88,7 +92,7 @@ class Strip:
         return StripPage([entries[mark.id] for mark in page.items], page, partial)
 
     async def _authors(self, viewer: NodeId) -> tuple[dict[int, float], bool]:
-        """The authors to look at, with their closeness; and whether there are more."""
+        """The authors to read, with their closeness; and whether there are more."""
         (authors, more), close = await together(self._immediate, self._worth_a_look(viewer), self._closeness(viewer))
         others = {author: close.get(author, 0.0) for author in authors if author != viewer}
         nearest = sorted(others, key=others.__getitem__, reverse=True)[:AUTHORS_MAX]
@@ -96,9 +100,9 @@ class Strip:
         return own | {author: others[author] for author in nearest}, more or len(others) > len(nearest)
 
     async def _worth_a_look(self, viewer: NodeId) -> tuple[list[int], bool]:
-        """The viewer and whom they follow, and whether they follow more.
+        """The viewer and the authors whom they follow; and whether they follow more than FOLLOWED_MAX.
 
-        Where these are many, only those whose list of stories is not empty.
+        If these are many, only those whose list of stories is not empty.
         """
         followed = await self._graph.store.ids(Listing(self._follows, viewer, Direction.OUT), FOLLOWED_MAX + 1)
         authors = np.append(followed[:FOLLOWED_MAX], np.int64(viewer))
@@ -130,8 +134,8 @@ class Strip:
 def _place(entry: StripEntry, viewer: NodeId, close: float) -> Mark:
     """The place of an entry in the strip; greater comes first.
 
-    The bit "unseen", then 62 bits: the closeness as a 32-bit float, whose bits sort like its value, and the time of the
-    newest story in seconds.
+    Its position is the bit "unseen", then 62 bits: the closeness as a 32-bit float, whose bits sort like its value, and
+    the time of the newest story in seconds.
     """
     if entry.author == viewer:
         return Mark(POSITION_MAX, entry.author)
