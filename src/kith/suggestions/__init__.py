@@ -1,5 +1,5 @@
 """Suggestions: people you may know.
 
-Files: `discovery` (a walk of two hops, scored; pure) · `suggestions` (ranks, keeps, and checks on every read) · `batch`
-(ranks for all users) · `store` (the port that keeps rankings).
+Files: `discovery` (a walk of two hops, scored; pure) · `suggestions` (ranks, caches, and checks on every read) ·
+`batch` (a job that ranks for all users) · `store` (the port of stored rankings).
 """

@@ -1,7 +1,7 @@
 """A job that computes suggestions for all users: two passes over the nodes of the graph.
 
-The first pass counts the users who follow somebody, and finds the most followed accounts. The second ranks user by
-user, and keeps the results chunk by chunk, with a checkpoint after each. A killed job resumes after its last
+The first pass counts the users who follow somebody, and finds the most followed accounts. The second pass ranks user by
+user, and stores the results chunk by chunk, with a checkpoint after each. A killed job resumes after its last
 checkpoint; repeating a chunk writes the same again. Memory holds one chunk of results and one walk, whatever the size
 of the graph.
 """
@@ -19,35 +19,36 @@ from kith.suggestions.store import RankingRow
 from kith.suggestions.suggestions import Suggestions
 
 POPULAR_MAX = 200
-"""How many of the most followed accounts are kept."""
+"""The most followed accounts that are stored."""
 USERS_A_CHUNK = 500
-_NODES_A_CHUNK = 5_000
+"""Nodes of a chunk of the second pass."""
+_NODES_A_CHUNK = 5_000  # of the first pass
 _NOTE = "suggestions/job"
 
 
 class BatchCheckpoint(msgspec.Struct, frozen=True):
-    """How far a job is, as saved after every chunk."""
+    """The progress of a job, saved after every chunk."""
 
-    users: int  # who follow somebody, as counted by the first pass
+    users: int  # users who follow somebody, as counted by the first pass
     done: int
-    after: bytes | None  # where the nodes begin that are left, see `Scans.degrees`
+    after: bytes | None  # where the remaining nodes begin; see `Scans.degrees`
     started_ms: int
 
 
 class BatchObserver(Protocol):
-    """Is told how far a job is (progress bars)."""
+    """Receives the progress of a job (for progress bars)."""
 
     def counted(self, users: int) -> None:
-        """The first pass has counted this many users until now."""
+        """The first pass has counted this many users so far."""
         ...
 
     def ranked(self, done: int, users: int) -> None:
-        """`done` of about `users` users are ranked, those of an interrupted run included."""
+        """`done` of about `users` users are ranked, including those of an interrupted run."""
         ...
 
 
 class BatchResult(msgspec.Struct, frozen=True):
-    """How many users this run ranked, and how many an interrupted run had ranked before."""
+    """The number of users whom this run ranked, and of those whom an interrupted run had ranked before."""
 
     ranked: int
     before: int
@@ -56,10 +57,10 @@ class BatchResult(msgspec.Struct, frozen=True):
 async def suggest_everyone(
     suggestions: Suggestions, *, first: int, fresh_ms: int, report: BatchObserver
 ) -> BatchResult:
-    """Rank all users, and keep the `first` suggestions of each for `fresh_ms`.
+    """Rank all users, and store the `first` suggestions of each for `fresh_ms`.
 
-    Resumes an interrupted run, unless that began more than `fresh_ms` ago. Errors: StoreFull, StoreUnavailable; what
-    was done stays, and the next run resumes there.
+    Resumes an interrupted run, unless that began more than `fresh_ms` ago. Errors: StoreFull, StoreUnavailable;
+    finished chunks stay, and the next run resumes after them.
     """
     store = suggestions.graph.store
     at = await _unfinished(suggestions, fresh_ms) or await _begun(suggestions, report)
@@ -87,7 +88,7 @@ async def _unfinished(suggestions: Suggestions, fresh_ms: int) -> BatchCheckpoin
 
 
 async def _begun(suggestions: Suggestions, report: BatchObserver) -> BatchCheckpoint:
-    """The first pass: count the users, and keep the most followed accounts."""
+    """The first pass: count the users, and store the most followed accounts."""
     users, after, more = 0, None, True
     top: list[Degrees] = []
     while more:

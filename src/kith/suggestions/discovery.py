@@ -1,8 +1,8 @@
 """People you may know: a walk of two hops over follows. A candidate's score is the number of followees who follow them.
 
 Pure, except for `lists_of`, which reads. Limits (article 000): the 500 newest followees, the 500 newest followees of
-each of them, 1,000 candidates, two hops. So a mutual count is what the walk saw: of a followee who follows more than
-500, only the 500 newest count. `suggestions` says what is kept and who may be shown.
+each of them, 1,000 candidates, two hops. So a mutual count is limited to what the walk reads: of a followee who follows
+more than 500, only the 500 newest count. `suggestions` decides what is cached and who may be shown.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from kith.graph.shapes import IdLists, Ids, Listing
 from kith.graph.store import Edges
 
 FACES = 3
-"""How many followees are named to explain a suggestion."""
+"""Followees that are named to explain a suggestion."""
 _VERSION = b"1"
-"""The version of scores and kept rankings; changing it makes all kept rankings invalid."""
+"""The version of scores and of stored rankings. Changing it invalidates all stored rankings."""
 _HASH_BITS = 16
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)  # multiplicative hashing, Knuth
 
 
 class Reach(NamedTuple):
-    """How far the walk goes. The defaults are those of article 000."""
+    """The limits of a walk. The defaults are those of article 000."""
 
     followees: int = 500  # of the user
     each: int = 500  # followees of each followee
@@ -35,11 +35,11 @@ class Reach(NamedTuple):
 
 
 class Ranked(NamedTuple):
-    """Candidates, best first: by score, then by id, the greater first."""
+    """Candidates, best first: by score, then by id, greater first."""
 
     ids: Ids  # int64 (n,)
     scores: Ids  # int64 (n,): the mutual count
-    faces: NDArray[np.int64]  # int64 (n, FACES): indexes in the list of followees, the newest first, -1 for none
+    faces: NDArray[np.int64]  # int64 (n, FACES): indexes in the list of followees, newest first, -1 for none
 
     def first(self, count: int) -> Ranked:
         """The best `count` candidates."""
@@ -59,9 +59,9 @@ async def lists_of(store: Edges, follows: int, followees: Sequence[int], reach: 
 def score(lists: IdLists, places: Ids, never: Ids, held_back: Ids, candidates_max: int) -> Ranked:
     """The best candidates of a walk.
 
-    `lists`: whom each followee follows. `places`: the index of each of these followees in the list of all followees,
-    ascending. `never`: ids that are no candidates. `held_back`: ids that may not be shown now, but perhaps later: up to
-    `candidates_max` of them are in the result where they rank, and they take no place from others.
+    `lists`: the followees of each followee. `places`: the index of each of these followees in the list of all
+    followees, ascending. `never`: ids that are no candidates. `held_back`: ids that may not be shown now, but perhaps
+    later. Up to `candidates_max` of them are in the result, at their rank; they take no place from others.
     """
     ids, counts = np.unique(lists.ids, return_counts=True)
     if len(ids):
@@ -75,13 +75,13 @@ def score(lists: IdLists, places: Ids, never: Ids, held_back: Ids, candidates_ma
 
 
 def followees_fingerprint(followees: Ids, count: int) -> bytes:
-    """8 bytes that change when the newest followees change, or their number in all, or _VERSION."""
+    """8 bytes that change when the newest followees, the number of all followees, or _VERSION change."""
     seen = followees.astype("<i8").tobytes() + count.to_bytes(8, "little")
     return hashlib.blake2b(seen, digest_size=8, person=_VERSION).digest()
 
 
 def _best(counts: Ids, limit: int) -> Ids:
-    """The indexes of up to `limit` greatest counts above 0, greatest first; of equal counts the greater index."""
+    """The indexes of the `limit` greatest counts above 0, greatest first; of equal counts the greater index first."""
     keys = counts * len(counts) + np.arange(len(counts))
     top = np.argpartition(keys, -limit)[-limit:] if len(keys) > limit else np.arange(len(keys))
     top = top[np.argsort(keys[top])[::-1]]
@@ -89,9 +89,9 @@ def _best(counts: Ids, limit: int) -> Ids:
 
 
 def _faces(lists: IdLists, places: Ids, chosen: Ids) -> NDArray[np.int64]:
-    """For each chosen id the first FACES followees whose list has it; (n, FACES), -1 for none.
+    """For each chosen id, the first FACES followees whose list has it; (n, FACES), -1 for none.
 
-    Most ids of a walk are not chosen. A table of hashes drops these before the search, which costs more.
+    Most ids of a walk are not chosen. A table of hashes drops most of these before the search, which is slower.
     """
     faces = np.full((len(chosen), FACES), -1)
     order = np.argsort(chosen)

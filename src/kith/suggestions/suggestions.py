@@ -1,10 +1,12 @@
-"""Suggestions as served: ranked once, kept for a while, and checked on every read.
+"""Serves suggestions: ranked once, cached for a while, and checked on every read.
 
-The ranking of a walk (see `discovery`) is kept in a store that all processes and the batch job share. It is bound to
-the followees that it was made from, so a follow or unfollow of the user makes it invalid at once. Every read decides
-who may be shown: never the user, nor accounts they follow, have asked, muted or hidden, nor with a block in either
-direction, inactive, or held back by a label. Faces are checked too, and the mutual count is reduced by those that are
-gone. Other changes among other people wait for the next ranking.
+The ranking of a walk (see `discovery`) is cached in a store that all processes and the batch job share. It is bound to
+the followees that it was made from, so a follow or unfollow by the user invalidates it at once.
+
+Every read decides who may be shown. Never shown are the user; accounts that the user follows, requested to follow,
+muted or hid; accounts with a block in either direction; inactive accounts; and accounts that a label holds back. Faces
+are checked, too, and the mutual count is reduced by those that are gone. Other changes, among other people, show with
+the next ranking.
 
 A user whose walk finds nobody gets the most followed accounts, as counted by the last batch job. Before the first job
 there are none, and the answer says so.
@@ -47,15 +49,16 @@ from kith.suggestions.discovery import (
 from kith.suggestions.store import RankingRow, SuggestionStore
 
 OWN_MAX = 10_000
-"""How many of the newest accounts that a user follows, asked, blocked, muted or hid, or that block them, a ranking
-leaves out; more are still left out on reading."""
+"""Accounts of each excluding list (followed, requested, blocked, muted, hidden, blocking) that a ranking leaves out,
+the newest. Reads leave out the others.
+"""
 COMPUTING_MAX, WAITING_MAX = 2, 100
-"""How many rankings a process computes at once, and how many more may wait; beyond that, Overloaded."""
-KEEP_MS = 15 * 60_000  # article 000
+"""Rankings that a process computes at a time, and rankings that may wait. Beyond that: Overloaded."""
+KEEP_MS = 15 * 60_000  # time for which a ranking is cached (article 000)
 POPULAR_NOTE = "suggestions/popular"
 _IN_LOOP_MAX = 20_000
-"""A walk over more ids than this is scored in a thread, so that no request waits for it."""
-_HEAD = struct.Struct("<8sQB")  # fingerprint of the followees, computed at ms, whether it holds all candidates
+"""Ids of a walk up to which it is scored in the event loop. A longer one is scored in a thread, to block no request."""
+_HEAD = struct.Struct("<8sQB")  # fingerprint of the followees, computed at ms, whether it has all candidates
 _POPULAR_HEAD = struct.Struct("<Q")  # counted at ms
 _CHUNK_MIN = 64
 
@@ -63,7 +66,7 @@ SuggestionSource = Literal["network", "popular", "none"]
 
 
 class Suggestion(NamedTuple):
-    """An account to follow: how many of the user's followees follow it, and up to FACES of these, the newest first."""
+    """An account to follow; how many of the user's followees follow it, and up to FACES of these, newest first."""
 
     id: int
     mutual_count: int
@@ -80,7 +83,7 @@ class SuggestionPage(NamedTuple):
 
 
 class _Part(NamedTuple):
-    """A part of a ranking without those who may not be shown. `ended`: the ranking ends here."""
+    """A part of a ranking, without accounts that may not be shown. `ended`: the ranking ends here."""
 
     items: list[Suggestion]
     page: Page
@@ -95,7 +98,7 @@ class Followees(NamedTuple):
 
 
 class KeptRanking(NamedTuple):
-    """A user's ranking. `complete`: it holds all candidates of the walk."""
+    """A user's cached ranking. `complete`: it has all candidates of the walk."""
 
     ranked: Ranked
     computed_at_ms: int
@@ -103,7 +106,7 @@ class KeptRanking(NamedTuple):
 
 
 class Suggestions:
-    """Ranks, keeps and serves suggestions. `keep_ms`: how long a ranking made on a read is kept."""
+    """Ranks, caches and serves suggestions. `keep_ms`: time for which a ranking made on a read is cached."""
 
     def __init__(
         self,
@@ -148,7 +151,7 @@ class Suggestions:
         return Followees(ids, followees_fingerprint(ids, count))
 
     async def _part(self, user: NodeId, ranked: Ranked, followees: Ids, window: Window) -> _Part:
-        """The part of a ranking that `window` asks for, without those who may not be shown."""
+        """The part of a ranking that `window` asks for, without accounts that may not be shown."""
         start, end = _places(ranked, window)
         backward = window.before is not None
         places = np.arange(start, end)[:: -1 if backward else 1]
@@ -167,7 +170,7 @@ class Suggestions:
     async def _allowed(
         self, user: NodeId, ranked: Ranked, places: Ids, followees: Ids
     ) -> list[tuple[Mark, Suggestion]]:
-        """The candidates at `places` that may be shown now, with those of their faces that may be."""
+        """The candidates at `places` that may be shown now, each with those of its faces that may be named."""
         ids, scores = ranked.ids[places].tolist(), ranked.scores[places].tolist()
         rows = [[int(followees[face]) for face in row if face >= 0] for row in ranked.faces[places].tolist()]
         faces = sorted({face for row in rows for face in row})
@@ -182,7 +185,7 @@ class Suggestions:
         for id_, score_, row, node, bar in zip(ids, scores, rows, answers.nodes[nodes], barred(answers), strict=True):
             shown = [face for face in row if face not in away and states[self.follows, face, id_] == State.NORMAL]
             mutual_count = score_ - (len(row) - len(shown)) if row else 0
-            unfindable = not row and node.private  # no followee leads here, and a private account is not for everybody
+            unfindable = not row and node.private  # without a mutual followee, a private account is not suggested
             held_back = node.state != State.NORMAL or node.labels & (HIDE | LIMIT)
             if not (bar or id_ == user or unfindable or held_back or (row and not mutual_count)):
                 found.append((Mark(score_, id_), Suggestion(id_, mutual_count, shown)))
@@ -191,7 +194,7 @@ class Suggestions:
     def _ask_named(
         self, questions: Questions, user: NodeId, followees: Sequence[int]
     ) -> Callable[[Answers], list[bool]]:
-        """For each followee: may they be named? Only if active, not hidden by the app, and with no block in between."""
+        """Ask for each followee whether they may be named: active, not hidden by the app, and no block between."""
         nodes = questions.nodes(followees)
         blocked = _ask_listed(questions, user, [(self._blocks, direction) for direction in Direction], followees)
 
@@ -211,14 +214,14 @@ class Suggestions:
         return _POPULAR_HEAD.unpack_from(raw)[0], without_faces(ids, followers)
 
     async def keep_popular(self, ids: Ids, followers: Ids) -> None:
-        """Keep the most followed accounts, best first, with their numbers of followers."""
+        """Store the most followed accounts, best first, with their numbers of followers."""
         rows = np.stack([ids, followers]).astype("<i8").tobytes()
         await self.graph.store.put_note(POPULAR_NOTE, _POPULAR_HEAD.pack(self.now_ms()) + rows)
 
     # --- ranking ---------------------------------------------------------------------------------------
 
     async def rank(self, user: NodeId, followees: Followees, first: int | None = None) -> tuple[KeptRanking, bytes]:
-        """Rank a user's candidates now, and keep the `first` of them; the ranking, and its bytes for the store."""
+        """Rank a user's candidates now; returns the ranking, cut to its `first` candidates, and its bytes to store."""
         store, questions = self.graph.store, Questions()
         may_be_named = self._ask_named(questions, user, followees.ids.tolist())
         named = np.flatnonzero(may_be_named(await store.answer(questions)))
@@ -232,7 +235,7 @@ class Suggestions:
         return ranking, _HEAD.pack(followees.fingerprint, ranking.computed_at_ms, complete) + pack(ranking.ranked)
 
     async def _own(self, user: NodeId) -> tuple[Ids, ...]:
-        """Up to OWN_MAX of each list that rules out candidates; of those that the user follows first."""
+        """Up to OWN_MAX ids of each list that excludes candidates, first those whom the user follows."""
         listings = [Listing(graph, user, direction) for graph, direction in self._barring]
         store = self.graph.store
         return await together(store.immediate, *(store.ids(listing, OWN_MAX) for listing in listings))
@@ -242,16 +245,16 @@ class Suggestions:
         await asyncio.gather(*self._computing.values(), return_exceptions=True)
 
     def _kept(self, row: RankingRow | None, followees: Followees) -> KeptRanking | None:
-        """The kept ranking of a row, if it has not expired and the user's followees are the same."""
+        """The cached ranking in a row, if it has not expired and the user's followees are the same; otherwise None."""
         if row is None or row.until_ms <= self.now_ms():
             return None
         known, computed_at_ms, complete = _HEAD.unpack_from(row.data)
-        if known != followees.fingerprint or computed_at_ms > self.now_ms():  # the clock was put back since
+        if known != followees.fingerprint or computed_at_ms > self.now_ms():  # the latter: the clock was set back
             return None
         return KeptRanking(unpack(row.data[_HEAD.size :]), computed_at_ms, bool(complete))
 
     async def _ranking(self, user: NodeId, followees: Followees) -> KeptRanking:
-        """A new ranking. Requests for the same one at the same time share it."""
+        """A new ranking. Concurrent requests for the same ranking share it."""
         key = (int(user), followees.fingerprint)
         task = self._computing.get(key)
         if task is None:
@@ -259,12 +262,12 @@ class Suggestions:
                 raise Overloaded(f"{len(self._computing)} rankings are being computed; repeat later")
             task = self._computing[key] = asyncio.create_task(self._rank_and_keep(user, followees))
             task.add_done_callback(lambda done: (self._computing.pop(key), done.cancelled() or done.exception()))
-        return await asyncio.shield(task)  # if the first request is cancelled, the others still get it
+        return await asyncio.shield(task)  # if one request is cancelled, the others still get the ranking
 
     async def _rank_and_keep(self, user: NodeId, followees: Followees) -> KeptRanking:
         async with self._slots:
             ranking, data = await self.rank(user, followees)
-        with contextlib.suppress(Unavailable):  # if it cannot be kept, the answer is still good
+        with contextlib.suppress(Unavailable):  # if it cannot be cached, the answer is still good
             now_ms = self.now_ms()
             await self.store.put_many([RankingRow(user, now_ms + self._keep_ms, data)], now_ms)
         return ranking
@@ -272,7 +275,7 @@ class Suggestions:
     # --- hiding ----------------------------------------------------------------------------------------
 
     async def hide(self, actor: NodeId, target: NodeId) -> RelationWritten:
-        """Never suggest `target` to `actor` again. Nobody else learns of it.
+        """Never suggest `target` to `actor` again. Nobody else is notified.
 
         Errors: SelfEdge; Forbidden if `actor` was removed, UserNotFound if `target` was.
         """
@@ -291,7 +294,9 @@ class Suggestions:
 def _ask_listed(
     questions: Questions, user: NodeId, sides: Sequence[Side], ids: Sequence[int]
 ) -> Callable[[Answers], list[bool]]:
-    """For each of `ids`: is it in one of these lists of `user`? Archived edges count too: one end is away."""
+    """Ask for each of `ids` whether it is in one of these lists of `user`. Archived edges (of a deactivated account)
+    count, too.
+    """
     asked = np.array(ids, np.int64)
     places = [
         questions.members(Listing(graph, user, direction, state), asked)
@@ -306,7 +311,7 @@ def _ask_listed(
 
 
 def _places(ranked: Ranked, window: Window) -> tuple[int, int]:
-    """The range of indexes that the window asks for: below `after`, or above `before`."""
+    """The range of indexes that the window asks for: behind `after`, or before `before`."""
     mark = window.after or window.before
     if mark is None:
         return 0, len(ranked.ids)
