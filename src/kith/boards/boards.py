@@ -140,10 +140,10 @@ class Boards:
         return (await self._rewrite(actor, id_, lambda board, _: _emptied(board))).mark
 
     async def move(self, actor: NodeId, id_: int, to: NodeId) -> BoardWritten:
-        """Give a board to `to`, one of its members. Its direct followers continue to follow it.
+        """Give a board to `to`, one of its members. Its explicit followers continue to follow it.
 
         Repeating it changes nothing until the new owner changes the board. Errors: BoardNotFound; Forbidden for all but
-        its owner, if `to` is no member, and if there is a block between `to` and the owner or a direct follower;
+        its owner, if `to` is no member, and if there is a block between `to` and the owner or an explicit follower;
         UserNotFound if `to` is inactive or hidden by the app; BoardLimitReached; Conflict while followers are still
         being settled after an earlier change.
         """

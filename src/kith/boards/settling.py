@@ -176,8 +176,8 @@ class Settling:
         """Settle a user's follows and unfollows of an owner's boards after a follow, unfollow or block between them.
 
         `ended`: the user follows nothing of the owner any more. The row of their removed follow then gets a new version
-        (`_note_end`) if the user named any of the owner's boards. If lists may lag, it gets one in any case, because
-        the lists may not yet show what ends.
+        (`_note_end`) if the user follows or unfollowed any of the owner's boards. If lists may lag, it gets one in any
+        case, because the lists may not show these yet.
         """
         noted = NO_MARK
         if ended and not self.store.transactional:

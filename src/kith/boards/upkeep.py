@@ -42,7 +42,8 @@ _PREPARED_MS = 60_000
 class NotedChange(msgspec.Struct, frozen=True, array_like=True):
     """A noted change of a board: the version that it makes, the owner before it, and how far it is settled.
 
-    `away`: not the board changed but its owner, who was deactivated or reactivated, or became private or public.
+    `away`: the change is one of the owner, who was deactivated or reactivated, or became private or public; the board
+    itself did not change.
     """
 
     board: int

@@ -165,8 +165,8 @@ class Hidden(Engaged, frozen=True, kw_only=True):
 class Comment(Record, frozen=True, kw_only=True):
     """A comment. `reply_to`: the comment that it replies to. `replies`: in lists, its oldest; `reply_count` counts all.
 
-    `deleted`: it was deleted, or its author's account was. It then has no text and no author, and is listed only
-    because it has replies.
+    `deleted`: it was deleted, or its author's account is deactivated or deleted. It then has no text and no author, and
+    is listed only because it has replies.
     """
 
     id: int

@@ -1,7 +1,7 @@
 """The stream of a user's feed, without I/O: what to request, how to parse it, when to reconnect.
 
 The clients (`clients`) only send, read lines and wait. After a lost connection the stream resumes, so a loop over it
-sees every event once. If the service cannot replay what was missed, a `FeedReset` comes instead: reload the feed.
+sees every event once. If the service cannot replay what was missed, a `FeedReset` comes instead.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ class NotificationMade(Record, frozen=True, kw_only=True):
 
 
 class UnreadChanged(Record, frozen=True, kw_only=True):
-    """The number of unread notifications changed. `count` and `partial` as in `Unread`."""
+    """The number of unread notifications, sent when it may have changed. `count` and `partial` as in `Unread`."""
 
     event_id: str = ""
     count: int
@@ -90,7 +90,9 @@ class UnreadChanged(Record, frozen=True, kw_only=True):
 
 
 class FeedReset(Record, frozen=True, kw_only=True):
-    """Events were missed that the service cannot replay: reload the feed. Later events follow as usual."""
+    """Reload the feed: much of it changed at once (such as when an account came back), or events were missed that the
+    service cannot replay. Later events follow as usual.
+    """
 
     event_id: str = ""
     reason: str

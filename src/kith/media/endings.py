@@ -13,7 +13,7 @@ from kith.core.errors import InvalidContent
 from kith.media.media import Format
 
 PARTS_MAX = 200_000
-"""Segments, chunks or blocks of a file at most. A GIF of 20 MB has 80,000; a file with more is an attack."""
+"""Segments, chunks or blocks of a file. A GIF of 20 MB has 80,000; a file with more is treated as an attack."""
 _MARKER = re.compile(rb"\xff[^\x00\xff\xd0-\xd7]")
 _ALONE = frozenset({0x01, *range(0xD0, 0xD9)})  # markers without a length
 _SCAN, _END = 0xDA, 0xD9

@@ -20,7 +20,7 @@ from kith.core.errors import InvalidContent
 from kith.media.media import Format
 
 PARTS_MAX = 500_000
-"""Boxes or elements of a file at most. A file with more is an attack."""
+"""Boxes or elements of a file. A file with more is treated as an attack."""
 _ZEROS = bytes(1 << 16)
 _READ_BYTES = 1 << 20
 

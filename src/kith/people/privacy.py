@@ -31,7 +31,7 @@ _PLAIN = Node()
 """The node of most accounts: active, public, unlabelled."""
 _NORMAL = State.NORMAL
 _LOOKED_UP_MAX = 16
-"""Users up to whose number blocks are looked up row by row. For more it is faster to search the user's block lists."""
+"""Up to this many users, looking up each block is faster than searching the user's block lists."""
 _BLOCKERS_LOOKED_UP_MAX = 6
 """The same bound for blocks in one direction."""
 _BARRING_LISTS = tuple(itertools.product(Direction, BARRING))

@@ -91,7 +91,7 @@ class Relations:
         return follow or await self._request_follow(actor, target, expires_ms)
 
     async def unfollow(self, actor: NodeId, target: NodeId) -> RelationWritten:
-        """Undo `follow`. Also withdraws a follow request, and ends `actor`'s direct follows of the target's boards."""
+        """Undo `follow`. Also withdraws a follow request, and ends `actor`'s follows of single boards of `target`."""
         _check_not_self(actor, target)
         unfollow, withdrawn = (
             self._graph.remove_write(graph, actor, target) for graph in (self._follows, self._requests)

@@ -1,4 +1,4 @@
-"""Deactivating, reactivating and removing accounts: bulk jobs over their edges, in an order that keeps hidden hidden.
+"""Deactivating, reactivating and removing accounts: bulk jobs over their edges, in an order that exposes nothing.
 
 Blocks, mutes and hides are restored first and removed last, so nothing that they hide shows in between. Follows are
 restored last and removed first: a consumer that sees a restored follow may rely on the posts being restored.

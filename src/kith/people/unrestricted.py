@@ -19,7 +19,7 @@ from kith.records.memory import ReadMemory
 from kith.records.tables import Remembered
 
 ACCOUNTS_MAX, USERS_MAX = 100_000, 50_000
-"""Cached accounts, and users whose blocks are cached; 0.1 KB each."""
+"""Accounts that are cached, and users of whom it is cached whether they are in a block; 0.1 KB each."""
 _UNRESTRICTED = Node()
 
 

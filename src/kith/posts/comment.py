@@ -24,8 +24,8 @@ class Comment(msgspec.Struct, frozen=True, array_like=True):
     created_at: int  # ms since the epoch
     text: str
     deleted: bool = False
-    """As stored: it was deleted. As read for a viewer: it is a stub, shown only because it has replies, because it was
-    deleted or its author is deactivated or removed.
+    """As stored: it was deleted. As read for a viewer: it is a stub, shown only for its replies, because it was deleted
+    or its author is deactivated or removed.
     """
     labels: int = 0
     """The author's labels (`core.labels`), set by `Comments` on every read; never stored."""

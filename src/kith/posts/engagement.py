@@ -30,7 +30,7 @@ from kith.posts.post import Post
 from kith.posts.posts import Posts, Prefetch, no_prefetch
 
 _LOOKED_UP_MAX = 4
-"""Posts up to whose number looking up each edge is faster than reading the viewer's list of likes."""
+"""Up to this many posts, looking up each edge is faster than searching the viewer's lists of likes and saves."""
 
 
 class Engaged(NamedTuple):
@@ -44,7 +44,7 @@ class Engaged(NamedTuple):
 
 
 class PostCounts(NamedTuple):
-    """The exact counts of a post, and whether the viewer likes and saved it. `comments` includes replies."""
+    """The exact counts of a post, and whether the viewer likes it and saved it. `comments` includes replies."""
 
     likes: int
     comments: int

@@ -2,7 +2,7 @@
 
 Labels are stored where every read looks anyway: a post's in its record, a user's on the user's node in the graph. The
 reason is a record of its own. Every change is logged, so caches and streams can react. Limit: a post or user has one
-set of labels; neither its author nor its history is stored.
+set of labels; who set them, and earlier labels, are not stored.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ from kith.graph.store import EdgeStore
 RANKED_MAX = 2_000
 """Comments of a thread that are ranked, the newest."""
 COUNTED_MAX = 100
-"""Comments of a thread up to which likes are counted for each page."""
+"""Up to this many comments in a thread, likes are counted for each page, without a cache."""
 KEPT_S = 5.0
 """Time for which the counts of a longer thread are cached."""
 _THREADS_MAX = 200  # cached threads, 32 KB each

@@ -1,6 +1,7 @@
 """The port of stored rankings, which API processes and the batch job share. Rankings expire.
 
-Implemented by `engines/embedded` (LMDB). A lost ranking is computed again, which costs only time.
+Implemented by `engines/embedded` (LMDB) and `engines/cassandra`. A lost ranking is computed again, which costs only
+time.
 """
 
 from __future__ import annotations

@@ -57,7 +57,7 @@ COMPUTING_MAX, WAITING_MAX = 2, 100
 KEEP_MS = 15 * 60_000  # time for which a ranking is cached (article 000)
 POPULAR_NOTE = "suggestions/popular"
 _IN_LOOP_MAX = 20_000
-"""Ids of a walk up to which it is scored in the event loop. A longer one is scored in a thread, to block no request."""
+"""Up to this many ids, a walk is scored in the event loop. A longer one is scored in a thread, to block no request."""
 _HEAD = struct.Struct("<8sQB")  # fingerprint of the followees, computed at ms, whether it has all candidates
 _POPULAR_HEAD = struct.Struct("<Q")  # counted at ms
 _CHUNK_MIN = 64
