@@ -147,7 +147,7 @@ class Boards:
         UserNotFound if `to` is inactive or hidden by the app; BoardLimitReached; Conflict while followers are still
         being settled after an earlier change.
         """
-        if (given := await self._given(actor, id_, to)) is not None:
+        if (given := await self._already_given(actor, id_, to)) is not None:
             return BoardWritten(given, NO_MARK)
         board = await self.owned(actor, id_)
         if board.owner == to:
@@ -275,7 +275,7 @@ class Boards:
 
     # --- how -------------------------------------------------------------------------------------------
 
-    async def _given(self, actor: NodeId, id_: int, to: NodeId) -> Board | None:
+    async def _already_given(self, actor: NodeId, id_: int, to: NodeId) -> Board | None:
         """The board if it is unchanged since `actor` gave it to `to`, so that a move is being repeated; else None."""
         (record,) = await self._records.get_many(RecordKind.BOARD, [id_])
         board = None if record is None else read_board(record)

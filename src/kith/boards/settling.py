@@ -29,7 +29,7 @@ from kith.graph.walk import whole_list
 from kith.records.store import RecordKind, RecordStore
 
 Pair: TypeAlias = tuple[int, Board]
-_AGREED_TRIES = 8
+_AGREE_ROUNDS_MAX = 8
 """Rounds in which `agree` reads an implicit follow and corrects it, because other writers may interfere."""
 
 
@@ -232,7 +232,7 @@ class Settling:
         Reads again after each write, so the last writer, in any process, sees the final state.
         """
         mark = NO_MARK
-        for _ in range(_AGREED_TRIES):
+        for _ in range(_AGREE_ROUNDS_MAX):
             (row,) = await self.store.get_many(self.implicit, [(user, owner)])
             if row is not None and row.state == State.ARCHIVED:
                 break  # one of the two is deactivated
@@ -252,10 +252,10 @@ class Settling:
         if self.store.transactional and not (followed and owned):
             return False
         if self.store.transactional and followed < owned:
-            return await self._meet(theirs, boards)
-        return await self._meet(boards, theirs)
+            return await self._have_common_id(theirs, boards)
+        return await self._have_common_id(boards, theirs)
 
-    async def _meet(self, listing: Listing, other: Listing) -> bool:
+    async def _have_common_id(self, listing: Listing, other: Listing) -> bool:
         """Whether two lists have an id in common. The first list is read whole; the second is searched for its ids."""
         ids: Ids = await whole_list(self.store, listing)
         return bool(len(ids)) and bool((await self.store.contains(other, ids)).any())
@@ -319,7 +319,7 @@ def _archived_at(follow: Edge | None) -> int:
 
 def _is_ended(user: int, board: Board, rows: DecidingEdges, edge: Edge) -> bool:
     """Whether an archived edge would be void if it were restored."""
-    again = msgspec.structs.replace(edge, state=State.NORMAL, updated_at=Hlc(said_at(edge)))
+    again = msgspec.structs.replace(edge, state=State.NORMAL, updated_at=Hlc(_first_version(edge)))
     return again in void(
         user, board, rows._replace(explicit=again) if edge is rows.explicit else rows._replace(unfollowed=again)
     )
@@ -333,7 +333,9 @@ def _is_unfounded(unfollow: Edge, follow: Edge | None, board: Board) -> bool:
     if follow is None or follow.state not in (State.NORMAL, State.ARCHIVED):
         return True
     begun = ms_of(follow.updated_at) == follow.position  # else it was restored, extended, or moved by the app
-    return follow.state == State.NORMAL and begun and max(said_at(unfollow), board.owned_since) < follow.updated_at
+    return (
+        follow.state == State.NORMAL and begun and max(_first_version(unfollow), board.owned_since) < follow.updated_at
+    )
 
 
 def _dropped_at(rows: DecidingEdges, board: Board) -> int:
@@ -347,7 +349,7 @@ def _dropped_at(rows: DecidingEdges, board: Board) -> int:
     return max((edge.updated_at for edge in ended if edge.updated_at > board.owned_since), default=0)
 
 
-def said_at(edge: Edge) -> int:
+def _first_version(edge: Edge) -> int:
     """The version with which a valid edge was first written. An edge that was restored with an account has a newer
     version, but its old position.
     """

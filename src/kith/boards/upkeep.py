@@ -114,7 +114,7 @@ class Upkeep:
         if change.step == len(lists):
             await self._store.put_note(key, None, only_if=raw)
             return NO_MARK, None
-        mark = NO_MARK if change.step or change.after else await self._list(board, change)
+        mark = NO_MARK if change.step or change.after else await self._correct_lists(board, change)
         step, after, found = change.step, change.after, False
         while step < len(lists) and not found:  # skip empty lists, which most are, because each checkpoint is a write
             listing = lists[step]
@@ -135,7 +135,7 @@ class Upkeep:
             return followers
         return [*followers, Listing(self._pins, board, Direction.OUT), Listing(self._members, board, into)]
 
-    async def _list(self, board: Board, change: NotedChange) -> WriteMark:
+    async def _correct_lists(self, board: Board, change: NotedChange) -> WriteMark:
         """Correct the lists of the old and the new owner's boards, so that they show the board as its record says."""
         boards = self._settling.boards
         owners = dict.fromkeys((board.owner, change.owner))
@@ -184,7 +184,7 @@ class Upkeep:
             if event.state == BULK_LOADED:
                 await self.lost()
             elif event.state == NODE_CHANGED:
-                await self._look_at_all(source)
+                await self._note_boards_of(source)
             elif event.state > State.REMOVED:
                 continue
             elif event.graph == settling.follows:
@@ -204,9 +204,9 @@ class Upkeep:
         for user, owner in await settling.depending(list(ties)):
             await settling.changed(user, owner, ended=False)
         listings = [event for event in events if event.graph == settling.boards and event.state <= State.REMOVED]
-        await self._look_at_listings(listings)
+        await self._note_relisted(listings)
         if pins:
-            await self._look_at_pins(pins)
+            await self._check_pins(pins)
 
     async def _dismiss(self, block: Event, member: int, owner: int) -> None:
         """End the collaborations of `member` on boards of `owner` after a block between the two.
@@ -254,7 +254,7 @@ class Upkeep:
         if board is not None:
             await self._settling.settle([(user, board)])
 
-    async def _look_again(self, id_: int, *, away: bool = False) -> None:
+    async def _note_board(self, id_: int, *, away: bool = False) -> None:
         """Note a board to be settled again, because its owners' lists may not have shown its change the first time.
 
         `away`: see `NotedChange`.
@@ -264,24 +264,24 @@ class Upkeep:
             change = NotedChange(id_, record.updated_at, read_board(record).owner, away=away)
             await self._store.put_note(_key(change), _encode(change))
 
-    async def _look_at_all(self, owner: int) -> None:
+    async def _note_boards_of(self, owner: int) -> None:
         """Note those boards of an owner that have explicit followers, after a change such as to a private account."""
         ids: list[int] = (await whole_list(self._store, Listing(self._settling.boards, owner, Direction.OUT))).tolist()
-        await self._look_at_those(ids, self._settling.explicit)
+        await self._note_with_edges(ids, self._settling.explicit)
 
-    async def _look_at_listings(self, events: Sequence[Event]) -> None:
+    async def _note_relisted(self, events: Sequence[Event]) -> None:
         """Note boards to be settled whose edges from their owners changed.
 
         These are the boards of owners who were deactivated or reactivated, if anybody follows or unfollowed them; and
         all of the boards if lists may lag.
         """
         moved = [event.destination for event in events if State.ARCHIVED in (event.state, event.before)]
-        await self._look_at_those(list(dict.fromkeys(moved)), self._settling.explicit, self._settling.unfollowed)
+        await self._note_with_edges(list(dict.fromkeys(moved)), self._settling.explicit, self._settling.unfollowed)
         if not self._store.transactional:
             for event in events:
-                await self._look_again(event.destination)
+                await self._note_board(event.destination)
 
-    async def _look_at_those(self, boards: Sequence[int], *graphs: int) -> None:
+    async def _note_with_edges(self, boards: Sequence[int], *graphs: int) -> None:
         """Note those of these boards that have any edge in one of these graphs. Most boards have none."""
         kinds = [(graph, state) for graph in graphs for state in (State.NORMAL, State.ARCHIVED)]
         for start in range(0, len(boards), _PAGE):
@@ -291,28 +291,28 @@ class Upkeep:
             )
             for at, id_ in enumerate(some):
                 if any(counts[at * len(kinds) : (at + 1) * len(kinds)]):
-                    await self._look_again(id_, away=True)
+                    await self._note_board(id_, away=True)
 
     async def _unpin(self, post: int) -> None:
         """Remove a deleted post from every board."""
         listing, window = Listing(self._pins, post, Direction.IN), Window(_PAGE)
         while True:
             page = await self._store.page(listing, window)
-            await self._take_off([(one.id, post) for one in page.items])
+            await self._drop_pins([(one.id, post) for one in page.items])
             if not page.more_after:
                 break
             window = Window(_PAGE, after=page.oldest)
 
-    async def _look_at_pins(self, pins: Sequence[Pair]) -> None:
+    async def _check_pins(self, pins: Sequence[Pair]) -> None:
         """Unpin posts that were deleted before they were pinned, and note boards that were deleted before the pin."""
         for board in await self._settling.read(list({board for board, _ in pins})):
             if board is not None and board.deleted:
-                await self._look_again(board.id)
+                await self._note_board(board.id)
         posts = await self._settling.records.get_many(RecordKind.POST, list({post for _, post in pins}))
         deleted = {record.id for record in posts if record is not None and read_post(record).deleted}
-        await self._take_off([pin for pin in pins if pin[1] in deleted])
+        await self._drop_pins([pin for pin in pins if pin[1] in deleted])
 
-    async def _take_off(self, pins: Sequence[Pair]) -> None:
+    async def _drop_pins(self, pins: Sequence[Pair]) -> None:
         if not pins:
             return
         edges = await self._store.get_many(self._pins, pins)

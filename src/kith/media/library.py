@@ -177,7 +177,7 @@ class MediaLibrary:
     async def get(self, viewer: Viewer, id_: int) -> Media:
         """The record, for its owner and the app's back office. MediaNotFound for others, who see it in posts only."""
         media = (await self.get_many([id_])).get(id_)
-        if media is None or viewer not in (SYSTEM, media.owner) or not await self._living([media]):
+        if media is None or viewer not in (SYSTEM, media.owner) or not await self._with_owners([media]):
             raise _no_media(id_)
         return media
 
@@ -227,20 +227,20 @@ class MediaLibrary:
     async def _empty(self, keys: Sequence[str]) -> None:
         """Delete those media of these files whose owners were removed."""
         found = await self._of_keys(keys)
-        living = await self._living(found)
+        living = await self._with_owners(found)
         for media in found:
             if media not in living:
                 await self.delete(NodeId(media.owner), NodeId(media.id))
 
     async def _named(self, keys: Sequence[str]) -> set[str]:
         """The keys of all files of the media that `keys` belong to, if the media and their owners exist."""
-        return {key for media in await self._living(await self._of_keys(keys)) for key in keys_of(media)}
+        return {key for media in await self._with_owners(await self._of_keys(keys)) for key in keys_of(media)}
 
     async def _of_keys(self, keys: Sequence[str]) -> list[Media]:
         """The existing media that these files belong to."""
         return list((await self.get_many([id_ for key in keys if (id_ := id_in_key(key)) is not None])).values())
 
-    async def _living(self, found: Sequence[Media]) -> list[Media]:
+    async def _with_owners(self, found: Sequence[Media]) -> list[Media]:
         """The media whose owners were not removed."""
         nodes = await self._graph.store.nodes([NodeId(media.owner) for media in found])
         return [media for media, node in zip(found, nodes, strict=True) if node.state != State.REMOVED]
@@ -255,7 +255,7 @@ class MediaLibrary:
             if record is None:
                 raise _no_media(id_)
             media = read_media(record)
-            gone = not deleted_too and (media.deleted or not await self._living([media]))
+            gone = not deleted_too and (media.deleted or not await self._with_owners([media]))
             if media.owner != actor or gone:
                 raise _no_media(id_)
             new = change(media)

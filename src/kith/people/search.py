@@ -21,7 +21,7 @@ from kith.people.profiles import Profiles
 
 LOOKED_MAX = 2_000
 """Entries of each list that a page looks at."""
-_MORE_READ = 2
+_FIRST_READ_PAGES = 2
 """The first read of each list is this many times a page."""
 
 Seen = Callable[[Page], Awaitable[Page]]
@@ -43,7 +43,7 @@ class PeopleSearch:
         return merged(await together(self._store.immediate, *walks), window)
 
     async def _walk(self, kind: int, prefix: str, window: Window, seen: Seen) -> Page:
-        span, size = span_of(kind, prefix), _MORE_READ * window.limit
+        span, size = span_of(kind, prefix), _FIRST_READ_PAGES * window.limit
         window = window._replace(since=span.since, until=span.until)
         shown, listing = partial(self._shown, prefix, seen), span.listing(self._names)
         return await walk(self._store, listing, window, shown, entries_max=LOOKED_MAX, first=size)

@@ -113,7 +113,7 @@ class CommentReader:
         seen = by_id(thread(answers))
         if not is_reached(id_, seen) or visible(answers) == [None]:
             return None
-        if seen[id_].deleted and not (or_stub and await self._lead_on(viewer, [id_])):
+        if seen[id_].deleted and not (or_stub and await self._with_visible_replies(viewer, [id_])):
             return None
         return seen[id_]
 
@@ -181,7 +181,7 @@ class CommentReader:
             if entry is not None and entry[0].deleted and all(reply.deleted for reply, _ in replied)
         ]
         stubs += [reply.id for replied in under for reply, _ in replied if reply.deleted]
-        bare = set(stubs).difference(await self._lead_on(viewer, stubs)) if stubs else ()
+        bare = set(stubs).difference(await self._with_visible_replies(viewer, stubs)) if stubs else ()
         kept = [
             (*entry, [reply for reply in replied if reply[0].id not in bare])
             for entry, replied in zip(listed, under, strict=True)
@@ -194,7 +194,7 @@ class CommentReader:
             *found.thread,
         )
 
-    async def _lead_on(self, viewer: Viewer, stubs: Sequence[int]) -> set[int]:
+    async def _with_visible_replies(self, viewer: Viewer, stubs: Sequence[int]) -> set[int]:
         """The stubs that lead on to a comment below them that `viewer`, who may see the post, sees.
 
         Includes the stubs that are still undecided after STUB_LOOKS_MAX replies.

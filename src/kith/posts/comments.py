@@ -52,7 +52,7 @@ class Comments(CommentReader):
         others: set[int] = set()
         unchanged: list[AtVersion] = []
         if claim is None or await self._store.claimed([claim]) == [None]:
-            others, unchanged = await self._addressed(actor, post, reply_to)
+            others, unchanged = await self._check_target(actor, post, reply_to)
         else:
             await check_active(self._graph.store, actor)
         named = await named_in(self._store, self._privacy, actor, text)
@@ -76,16 +76,16 @@ class Comments(CommentReader):
             raise self._posts.missing(post)
         await self._posts.raise_if_inactive(actor, put, [empty], self._remove_writes(comment), again=again)
         if reply_to is not None and not self._store.transactional:
-            await self._show_answered(reply_to)
+            await self._relist_answered(reply_to)
         return comment, put.mark
 
-    async def _show_answered(self, id_: NodeId) -> None:
+    async def _relist_answered(self, id_: NodeId) -> None:
         """Without transactions: list a comment again that was deleted before its new reply was listed."""
         (answered,) = await self.read([id_])
         if answered is not None and answered.deleted:
             await self._prune([answered], [])
 
-    async def _addressed(
+    async def _check_target(
         self, actor: NodeId, post: NodeId, reply_to: NodeId | None
     ) -> tuple[set[int], list[AtVersion]]:
         """The authors of the post and of the comments above; and the condition that `reply_to` is unchanged.

@@ -141,7 +141,7 @@ class Posts:
             new = edited(post, change, now_ms, types)
             return new if named is None or new.text == post.text else msgspec.structs.replace(new, named=named)
 
-        return await self._rewrite(actor, id_, changed, self._keeping)
+        return await self._rewrite(actor, id_, changed, self._edge_rewrite)
 
     async def delete(self, actor: NodeId, id_: NodeId) -> WriteMark:
         """Empty a post for good and remove it from the outbox. Errors: PostNotFound; Forbidden as in `edit`."""
@@ -161,7 +161,7 @@ class Posts:
     async def label(self, id_: NodeId, labels: int, note: Callable[[Hlc], Record]) -> WriteMark:
         """Set the app's labels on a post, with a `note` that says why. The log has it as an edit. PostNotFound."""
         replaced = partial(msgspec.structs.replace, labels=labels)
-        return (await self._rewrite(SYSTEM, id_, replaced, self._keeping, note)).mark
+        return (await self._rewrite(SYSTEM, id_, replaced, self._edge_rewrite, note)).mark
 
     async def erase(self, listing: Listing, ids: Sequence[int]) -> None:
         """Empty posts of a removed author. May be repeated.
@@ -336,7 +336,7 @@ class Posts:
         )
         return [shown[mark.id] for mark in page.items], page
 
-    def _keeping(self, author: NodeId, id_: NodeId) -> EdgeWrite:
+    def _edge_rewrite(self, author: NodeId, id_: NodeId) -> EdgeWrite:
         """Writes the edge of a post again at its place, so that the log has an event of the change."""
         edge = self.graph.edge_now(self._authored, author, id_, State.NORMAL)
         return EdgeWrite(edge, supersede=True, keep_place=True, only_from=frozenset({State.NORMAL}))

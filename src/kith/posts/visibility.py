@@ -26,7 +26,7 @@ def may_see(post: Post, viewer: Viewer, author: Standing) -> bool:
         return True
     if author.state != State.NORMAL or author.blocked or (author.private and not author.followed):
         return False
-    if _kept_back(post.labels | author.labels, author.followed):
+    if _hidden_by_labels(post.labels | author.labels, author.followed):
         return False
     match post.visibility:
         case "public":
@@ -57,7 +57,7 @@ def may_see_comment(deleted: bool, by: int, viewer: Viewer, author: Standing) ->
         return True
     if viewer is None and author.private:
         return False
-    return author.state == State.NORMAL and not author.blocked and not _kept_back(author.labels, author.followed)
+    return author.state == State.NORMAL and not author.blocked and not _hidden_by_labels(author.labels, author.followed)
 
 
 def visible_comments(
@@ -81,6 +81,6 @@ def _is_gone(deleted: bool, author: Standing) -> bool:
     return deleted or author.state != State.NORMAL
 
 
-def _kept_back(labels: int, followed: bool) -> bool:
+def _hidden_by_labels(labels: int, followed: bool) -> bool:
     """Whether labels hide something from a viewer who did not make it. `followed`: the viewer follows its author."""
     return bool(labels & HIDE or (labels & LIMIT and not followed))

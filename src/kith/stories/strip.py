@@ -93,13 +93,13 @@ class Strip:
 
     async def _authors(self, viewer: NodeId) -> tuple[dict[int, float], bool]:
         """The authors to read, with their closeness; and whether there are more."""
-        (authors, more), close = await together(self._immediate, self._worth_a_look(viewer), self._closeness(viewer))
+        (authors, more), close = await together(self._immediate, self._candidates(viewer), self._closeness(viewer))
         others = {author: close.get(author, 0.0) for author in authors if author != viewer}
         nearest = sorted(others, key=others.__getitem__, reverse=True)[:AUTHORS_MAX]
         own = {int(viewer): 0.0} if viewer in authors else {}
         return own | {author: others[author] for author in nearest}, more or len(others) > len(nearest)
 
-    async def _worth_a_look(self, viewer: NodeId) -> tuple[list[int], bool]:
+    async def _candidates(self, viewer: NodeId) -> tuple[list[int], bool]:
         """The viewer and the authors whom they follow; and whether they follow more than FOLLOWED_MAX.
 
         If these are many, only those whose list of stories is not empty.
