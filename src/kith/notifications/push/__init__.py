@@ -1,7 +1,10 @@
 """Sends notices to the devices of users, by Web Push, APNs and FCM.
 
-Files: `device` (what is kept of one, and what may be: pure) · `devices` (registering, finding, ending them) ·
-`message` (what a notice says on a screen, bounded: pure) · `provider` (the port of a way to send, and what an answer
-means) · `webpush` (with the key of `vapid`), `apns`, `fcm` (one each) · `due` (which messages ring now, by the rules
-and the user's choice) · `owed` (what a provider did not take, kept until it does) · `push` (the consumer of the log)
+- `push`: the consumer of the log. Start here
+- `due`: which notices ring now, by the rules and the user's preferences
+- `owed`: messages that a provider did not take, stored until it does
+- `message`: what a notice says on a screen, bounded in bytes (pure)
+- `device`: what is stored of a device, and its checks (pure); `devices` registers, finds and removes devices
+- `provider`: the port of a push provider, and what its answers mean; `webpush` (with the key of `vapid`), `apns` and
+  `fcm` implement it
 """

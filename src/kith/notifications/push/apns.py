@@ -1,4 +1,4 @@
-"""Apple's push service: HTTP/2, signed by a token that names our key (ES256)."""
+"""Apple's push service: HTTP/2 requests with a token that is signed with our key (ES256)."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 URL, SANDBOX_URL = "https://api.push.apple.com", "https://api.sandbox.push.apple.com"
 PAYLOAD_BYTES_MAX = 4_096
 SIGNED_AGAIN_S = 2_400
-"""A token is signed anew after so long; Apple refuses those older than an hour, and new ones within 20 minutes."""
+"""Age at which a token is replaced. Apple refuses tokens older than an hour, and new ones within 20 minutes."""
 
 
 class ApnsKey(NamedTuple):
-    """Our key with Apple: what is in the .p8 file, its id, the team's id. `topic`: the app's bundle id."""
+    """Our key with Apple: the content of the .p8 file, the key's id, the team's id. `topic`: the app's bundle id."""
 
     pem: str
     key_id: str
@@ -62,7 +62,7 @@ class Apns:
         }
         body = fitting(_payload, message, PAYLOAD_BYTES_MAX)
         answer = await self._send("POST", f"{self._base(device)}/3/device/{device.address.endpoint}", headers, body)
-        if answer.status == 403 and token == self._token:  # a late answer says nothing of a newer one
+        if answer.status == 403 and token == self._token:  # a late answer says nothing of a newer token
             self._token = ""  # whatever is wrong with it
         return verdict_of(self.lane(device), answer, device.registered_ms)
 
@@ -77,7 +77,7 @@ class Apns:
 
 
 def verdict_of(host: str, answer: Answer, registered_ms: int) -> Verdict:
-    """What Apple's answer means. A device that was registered after Apple last found it gone is not gone."""
+    """What Apple's answer means. A device that registered after Apple last found it gone is not gone."""
     said = _reason(answer.body)
     if answer.status == 410:
         if said.timestamp is None or registered_ms <= said.timestamp:

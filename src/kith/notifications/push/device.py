@@ -1,6 +1,6 @@
-"""What is kept of a device: where it is reached, as its provider names that. Pure.
+"""What is stored of a device: its address, in its provider's terms. Pure.
 
-Where a device is reached is a secret: whoever knows it can send to it, or tell users apart.
+An address is a secret: whoever knows it can send to the device, or tell users apart.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ DeviceKind = Literal["webpush", "apns", "fcm"]
 TOKEN_CHARS_MAX = 1_000
 _HTTPS_PORT = 443
 AUTH_BYTES, KEY_BYTES = 16, 65
-"""Of a browser: its authentication secret, and its public key as a point that is not compressed."""
+"""Lengths of a browser's authentication secret, and of its public key as an uncompressed point."""
 _APNS_TOKEN = re.compile(r"([0-9a-f]{2}){16,100}", re.ASCII)
 _FCM_TOKEN = re.compile(rf"[0-9A-Za-z_:%.-]{{20,{TOKEN_CHARS_MAX}}}", re.ASCII)
 
@@ -40,7 +40,7 @@ class Address(NamedTuple):
 
 
 class Offer(NamedTuple):
-    """What devices may register for: the kinds that are set up; for browsers our public key, and the hosts."""
+    """What devices may register for: the kinds that are set up; for browsers, our public key and the allowed hosts."""
 
     kinds: frozenset[DeviceKind]
     key: str | None
@@ -50,7 +50,7 @@ class Offer(NamedTuple):
 class Device(msgspec.Struct, frozen=True, array_like=True):
     """A device, as stored: an array in this order. New fields come last and have a default.
 
-    `registered_ms`: when the app last said that it is there.
+    `registered_ms`: when the app last registered it.
     """
 
     id: int
@@ -59,9 +59,9 @@ class Device(msgspec.Struct, frozen=True, array_like=True):
 
 
 def webpush_address(endpoint: str, key: str, auth: str, hosts: Sequence[str]) -> Address:
-    """Where a browser is reached, by what it calls its subscription. `hosts`: as for `is_push_service`.
+    """Where a browser is reached, by the parts of its subscription. `hosts`: as for `is_push_service`.
 
-    InvalidContent.
+    Errors: InvalidContent.
     """
     try:
         target = check_url(endpoint)
@@ -84,9 +84,9 @@ def webpush_address(endpoint: str, key: str, auth: str, hosts: Sequence[str]) ->
 
 
 def is_push_service(target: Target, hosts: Sequence[str]) -> bool:
-    """Whether a URL is at one of these hosts or below one, by https at its own port; or at one named with its port.
+    """Whether a URL is at one of these hosts or a subdomain, by https at port 443; or at a host listed with its port.
 
-    Otherwise a user could name thousands of silent ports, each of which holds the worker for a deadline.
+    Otherwise a user could name thousands of silent ports, each of which holds the worker until its deadline.
     """
     usual = target.scheme == "https" and target.port in (None, _HTTPS_PORT)
     named = target.port is not None and target.authority in hosts
@@ -94,7 +94,7 @@ def is_push_service(target: Target, hosts: Sequence[str]) -> bool:
 
 
 def token_address(kind: Literal["apns", "fcm"], token: str, *, sandbox: bool = False) -> Address:
-    """Where an app is reached, by the token that its provider gave it. InvalidContent."""
+    """Where an app is reached, by the token that its provider gave it. Errors: InvalidContent."""
     if kind == "apns":
         if not _APNS_TOKEN.fullmatch(token.lower()):
             raise InvalidContent("token must be the device token in hexadecimal digits", field="token")
@@ -107,7 +107,7 @@ def token_address(kind: Literal["apns", "fcm"], token: str, *, sandbox: bool = F
 
 
 def _bytes_of(text: str) -> bytes:
-    """The bytes of base64url, with or without padding; none where it is something else."""
+    """The bytes of base64url, with or without padding; b"" if the text is something else."""
     try:
         return base64.b64decode(text.rstrip("=") + "=" * (-len(text.rstrip("=")) % 4), altchars=b"-_", validate=True)
     except (binascii.Error, ValueError):

@@ -1,9 +1,11 @@
-"""The devices of users: one record a user, sealed; and one record an endpoint, which says whose it is now.
+"""The devices of users: one sealed record per user, and one record per endpoint, which names its current user.
 
-The same phone may be handed on, or another user log in on it: an endpoint is of the user who registered it last, and
-what others still have of it is as if it were not there. A registration writes both records anew, that of the endpoint
-first: a process that stops in between leaves an endpoint that nobody has, never one that two have. Who forgets a device
-forgets its endpoint afterwards, unless it was registered since: then its record is another version.
+A phone may be handed on, or another user may log in on it. So an endpoint belongs to the user who registered it last;
+entries of it that other users still have are ignored.
+
+A registration writes both records, the endpoint's first. A process that stops in between leaves an endpoint that no
+user has, never one that two users have. A removal takes the device out of the user's record first. Then it deletes the
+endpoint's record, unless the endpoint was registered since: its record then has another version.
 """
 
 from __future__ import annotations
@@ -29,13 +31,13 @@ _decode = msgspec.msgpack.Decoder(list[Device]).decode
 
 
 class Devices:
-    """Registers, finds and ends devices. `signing`: the secret of this store, by which what is kept is sealed."""
+    """Registers, finds and removes devices. `signing`: the secret of this store, with which the records are sealed."""
 
     def __init__(self, records: RecordStore, clock: HybridClock, signing: bytes) -> None:
         self._records, self._clock, self._signer = records, clock, Signer(signing, "devices")
 
     async def add(self, user: NodeId, id_: int, address: Address) -> tuple[Device, WriteMark]:
-        """Register a device; one that is there already keeps its id, and is registered anew. DeviceLimitReached."""
+        """Register a device. A known one keeps its id and is registered again. Errors: DeviceLimitReached."""
 
         async def replace() -> tuple[Put, Device]:
             stored, devices = await self._read(user)
@@ -51,19 +53,19 @@ class Devices:
         return device, put.mark
 
     async def _beside(self, user: int, devices: Sequence[Device], address: Address) -> list[Device]:
-        """The user's devices but the one at this address; DeviceLimitReached if there is no room for one beside."""
+        """The user's devices except the one at this address; DeviceLimitReached if there is no room for another."""
         kept = [one for one in (await self._held({user: devices}))[user] if not _same(one.address, address)]
         if len(kept) >= DEVICES_MAX:
             raise DeviceLimitReached(f"a user has {DEVICES_MAX} devices at most; delete one", max=DEVICES_MAX)
         return kept
 
     async def of(self, users: Sequence[int]) -> dict[int, list[Device]]:
-        """The devices of each user, those that others registered since left out."""
+        """The devices of each user, without those that another user registered since."""
         records = await self._records.get_many(RecordKind.DEVICES, users) if users else []
         return await self._held({user: self._open(user, record) for user, record in zip(users, records, strict=True)})
 
     async def _held(self, listed: Mapping[int, Sequence[Device]]) -> dict[int, list[Device]]:
-        """The devices of each user, those that others registered since left out."""
+        """The `listed` devices of each user, without those that another user registered since."""
         addresses = [one.address for devices in listed.values() for one in devices]
         holder = dict(zip(map(_id_of, addresses), map(_holder, await self._holders(addresses)), strict=True))
         return {
@@ -76,23 +78,23 @@ class Devices:
         return await self._records.get_many(RecordKind.DEVICE_HOLDER, ids) if ids else []
 
     async def one(self, user: NodeId, id_: int) -> Device:
-        """A device of a user; DeviceNotFound."""
+        """A device of a user. Errors: DeviceNotFound."""
         for device in (await self.of([user]))[user]:
             if device.id == id_:
                 return device
         raise DeviceNotFound(f"this user has no device {id_}; GET /devices lists them", id=str(id_))
 
     async def remove(self, user: NodeId, id_: int) -> WriteMark:
-        """Forget a device of a user; DeviceNotFound."""
+        """Remove a device of a user. Errors: DeviceNotFound."""
         await self.one(user, id_)
         return await self._keep(user, lambda one: one.id != id_)
 
     async def prune(self, user: int, gone: Device) -> None:
-        """Forget a device that its provider does not know any more, unless it was registered again since."""
+        """Remove a device that its provider does not know any more, unless it was registered again since."""
         await self._keep(user, lambda one: one.id != gone.id or one.registered_ms > gone.registered_ms)
 
     async def forget(self, user: int) -> None:
-        """Forget all devices of a user. May be repeated."""
+        """Remove all devices of a user. May be repeated."""
         await self._keep(user, lambda _: False)
 
     async def _keep(self, user: int, keeps: Callable[[Device], bool]) -> WriteMark:
@@ -118,7 +120,7 @@ class Devices:
     async def _put(
         self, user: int, stored: Record | None, devices: Sequence[Device], held: Sequence[tuple[Record, int]] = ()
     ) -> Put:
-        """Write the devices of a user. `held`: records of endpoints, written before, each over a version."""
+        """Write the devices of a user. `held`: endpoint records to write first, each with the version it replaces."""
         opened = self._opened(user, stored)
         data = _encode(devices) if opened is None else newer_fields_of_each(_encode(devices), opened)
         sealed = self._signer.seal(data, _bound_to(user)).encode()
@@ -127,7 +129,7 @@ class Devices:
         return await self._records.put([*(one for one, _ in held), record], only_if=only_if)
 
     def _open(self, user: int, record: Record | None) -> list[Device]:
-        """The devices of a record; none if another store sealed it."""
+        """The devices in a record; none if another store sealed it."""
         opened = self._opened(user, record)
         return [] if opened is None else _decode(opened)
 
@@ -140,7 +142,7 @@ def _same(one: Address, other: Address) -> bool:
 
 
 def _id_of(address: Address) -> int:
-    """The id of the record of an endpoint. Endpoints are random and long, so it tells nothing of them."""
+    """The id of an endpoint's record. Endpoints are random and long, so the id discloses nothing of them."""
     told = f"{address.kind} {address.endpoint}".encode()
     return int.from_bytes(hashlib.blake2b(told, digest_size=8).digest(), "big") & ID_MAX
 

@@ -1,7 +1,7 @@
-"""Decides right before sending what rings, by the rules and the user's wishes of that moment.
+"""Decides right before sending which notices ring, by the rules and the user's preferences of that moment.
 
-Nothing rings that a block, mute, deletion, label or privacy hides, that was taken back, or that the user has read
-meanwhile; nor does anything in their quiet hours. It is in the inbox all the same.
+A notice does not ring if a block, mute, deletion, label or privacy hides it, if it was taken back, if the user has read
+it meanwhile, or in the user's quiet hours. It stays in the inbox all the same.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from kith.records.store import RecordKind
 
 
 class Told(NamedTuple):
-    """This user is told of this notice."""
+    """This user is notified by this notice."""
 
     user: int
     notice: Notice
 
 
 class DuePush(NamedTuple):
-    """What a user is told now, and where."""
+    """A message that a user is sent now, and the devices that it goes to."""
 
     user: int
     message: PushMessage
@@ -42,7 +42,7 @@ class DuePush(NamedTuple):
 
 
 class Dues:
-    """Asks devices, preferences, marks and rules, each for many users at once."""
+    """Queries devices, preferences, marks and rules, each for many users at once."""
 
     def __init__(
         self, graph: Graph, notices: Notices, rules: NoticeRules, preferences: PreferencesKept, devices: Devices
@@ -51,7 +51,7 @@ class Dues:
         self._records, self._marks = notices.records, MarksKept(notices.records, graph.clock)
 
     async def of(self, told: Sequence[Told], now_ms: int) -> list[DuePush]:
-        """Which of these notices ring now, with the devices of their users. The order stays."""
+        """Which of these notices ring now, with the devices of their users. The order is kept."""
         lasting = [one for one in told if made_at_ms(one.notice.id) + TTL_MS > now_ms]
         devices = await self._devices.of(list({one.user for one in lasting}))
         asked = [one for one in lasting if devices[one.user]]
@@ -69,7 +69,7 @@ class Dues:
         return [due._replace(devices=devices[due.user]) for due in await self._shown(ringing)]
 
     async def _shown(self, told: Sequence[Told]) -> list[DuePush]:
-        """Which of these their users may see, as messages without devices."""
+        """The notices that their users may see, as messages without devices."""
         if not told:
             return []
         questions, content = Questions(), await self._rules.content([one.notice for one in told])
@@ -99,7 +99,7 @@ def _rings(one: Told, preferences: Preferences, marks: Marks, now_ms: int) -> bo
 
 
 def _text(notice: Notice, content: Content) -> str:
-    """What it is about, for somebody who may see it."""
+    """The text that a notice is about, for a user who may see it."""
     if notice.comment is not None:
         return content.comments[notice.comment].text
     if notice.board is not None:

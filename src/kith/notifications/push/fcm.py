@@ -1,4 +1,4 @@
-"""Google's push service, its HTTP v1 interface: signed by an access token that a service account asks for (OAuth 2)."""
+"""Google's push service (HTTP v1). Requests carry an access token that is requested for a service account (OAuth 2)."""
 
 from __future__ import annotations
 
@@ -20,20 +20,21 @@ if TYPE_CHECKING:
 URL = "https://fcm.googleapis.com"
 PAYLOAD_BYTES_MAX = 4_096
 QUOTA_WAIT_S = 60.0
-"""The shortest pause after FCM answers that it got too many requests."""
+"""Shortest pause after FCM answers that it got too many requests."""
 _SCOPE = "https://www.googleapis.com/auth/firebase.messaging"
 _GRANT = "urn:ietf:params:oauth:grant-type:jwt-bearer"
 _ASKED_S, _SPARE_S = 3_600, 300
+"""Requested lifetime of an access token, and how long before its end it is replaced."""
 
 
 class ServiceAccount(msgspec.Struct, frozen=True):
-    """The parts that we use of the JSON file of a service account."""
+    """The parts of a service account's JSON file that are used here."""
 
     project_id: str
     client_email: str
     private_key: str
     private_key_id: str
-    token_uri: str = "https://oauth2.googleapis.com/token"  # noqa: S105 - where one is asked for
+    token_uri: str = "https://oauth2.googleapis.com/token"  # noqa: S105 - a URL, no secret
 
 
 class _Token(msgspec.Struct):
@@ -85,12 +86,12 @@ class Fcm:
         answer = await self._send(
             "POST", f"{self._url}/v1/projects/{self._account.project_id}/messages:send", headers, body
         )
-        if answer.status == 401 and bearer == self._bearer:  # a late answer says nothing of a newer one
+        if answer.status == 401 and bearer == self._bearer:  # a late answer says nothing of a newer token
             self._bearer = ""
         return verdict_of(self.lane(device), answer)
 
     async def _sign_in(self, now_s: int) -> Verdict | None:
-        """Ask for an access token, where the last one ends soon; why there is none."""
+        """Request an access token if the last one ends soon; returns why there is none, or None."""
         async with self._asking:
             if self._bearer and now_s < self._until_s - _SPARE_S:
                 return None
@@ -116,7 +117,7 @@ class Fcm:
 
 
 def verdict_of(host: str, answer: Answer) -> Verdict:
-    """What Google's answer means. 404 says that a device is gone only with the word for it: a project has it too."""
+    """What Google's answer means. 404 means a gone device only with UNREGISTERED; an unknown project is 404 too."""
     said = _codes(answer.body)
     if "UNREGISTERED" in said:
         return GONE
@@ -136,7 +137,7 @@ def _payload(message: PushMessage, token: str, ttl: str) -> dict[str, Any]:
 
 
 def _codes(body: bytes) -> list[str]:
-    """The codes of a refusal, the most telling first."""
+    """The codes of a refusal, the most specific first."""
     try:
         error = _refusal(body).error
     except msgspec.MsgspecError:

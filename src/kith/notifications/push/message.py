@@ -1,6 +1,6 @@
-"""What a notice says on a screen, and that as bytes that fit. Pure.
+"""What a notice says on a screen, and its encoding in bytes that fit. Pure.
 
-The words are English; their parts are sent beside them, so an app can say it in its own language.
+The text is English. Its parts are sent beside it, so an app can show it in its own language.
 """
 
 from __future__ import annotations
@@ -14,10 +14,11 @@ from kith.core.ids import made_at_ms
 from kith.notifications.notice import Notice, NoticeType
 
 TTL_MS = 24 * 3_600_000
-"""A notice rings for so long after it was made; then it is in the inbox only."""
+"""How long after it was made a notice may ring; then it is in the inbox only."""
 NAME_CHARS_MAX, BODY_CHARS_MAX = 100, 300
 UNNAMED = "Somebody"
 _READ = 4
+"""Characters of a text that are read for each one shown, because runs of white space shrink to one."""
 _SAID: dict[NoticeType, str] = {
     "mention": "mentioned you",
     "comment": "commented on your post",
@@ -36,7 +37,7 @@ Urgency = Literal["high", "normal"]
 
 
 class PushMessage(NamedTuple):
-    """What a device is sent. `title`: who did what; `body`: how the text that it is about begins; "" without one."""
+    """What a device is sent. `title`: who did what; `body`: the beginning of the text that it is about, or ""."""
 
     notice: Notice
     title: str
@@ -44,7 +45,7 @@ class PushMessage(NamedTuple):
 
     @property
     def topic(self) -> str:
-        """An id that a repeated message has too, so that it replaces the first one, on its way and on the screen."""
+        """An id that a repeated message has too, so that it replaces the first one, in transit and on the screen."""
         return str(self.notice.id)
 
     @property
@@ -54,7 +55,7 @@ class PushMessage(NamedTuple):
 
     @property
     def parts(self) -> dict[str, str]:
-        """What it says, part by part."""
+        """What the message says, part by part, for apps that word it themselves."""
         notice = self.notice
         found = {
             "id": str(notice.id), "type": notice.type, "actorId": str(notice.actor), "at": str(notice.at_ms),
@@ -66,7 +67,7 @@ class PushMessage(NamedTuple):
         return {name: value for name, value in found.items() if value}
 
     def ttl_s(self, now_ms: int) -> int:
-        """For how much longer it may ring, in seconds."""
+        """How much longer it may ring, in seconds."""
         return max(0, made_at_ms(self.notice.id) + TTL_MS - now_ms) // 1000
 
 
@@ -81,7 +82,7 @@ def message_of(notice: Notice, user: int, actor: str, mentioned: str, text: str)
 
 
 def fitting(build: Callable[[PushMessage], Any], message: PushMessage, bytes_max: int) -> bytes:
-    """What `build` makes of a message, as JSON of `bytes_max` at most: the body is cut, where it must be."""
+    """What `build` makes of a message, as JSON of at most `bytes_max` bytes. The body is cut if it must be."""
     whole = _encode(build(message))
     if len(whole) <= bytes_max:
         return whole

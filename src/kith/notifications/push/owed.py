@@ -1,6 +1,6 @@
-"""Messages that a provider did not take, kept by device until it does: so a provider that is away holds up no other.
+"""Messages that a provider did not take, stored per device until it does. So a provider that is away delays no other.
 
-A note a device: `push-owed/<device>`, Owed as JSON. It is changed on the condition that it is as it was read.
+One note per device: `push-owed/<device>`, `Owed` as JSON, changed by compare-and-set.
 """
 
 from __future__ import annotations
@@ -18,16 +18,20 @@ PREFIX = "push-owed/"
 FAULTS = "push-fault/"
 """Prefix of the notes that say why a provider refuses us, `push-fault/<kind>`. Deleted once it takes a message."""
 DEVICES_OWED_MAX = 10_000
-"""Devices that are owed something. Beyond, the log waits, which holds the rest."""
+"""Devices that are owed something. Beyond, the consumer waits, and the log holds the rest."""
 NOTICES_MAX = 50
-"""Notices that one device is owed, the newest; those before are in the inbox only."""
+"""Notices that one device is owed, the newest. Older ones are in the inbox only."""
 PAUSE_MS, PAUSE_MS_MAX = 2_000, 600_000
 """First and longest pause between tries."""
 _REWRITES_MAX = 16
+"""Tries to change one note before Conflict."""
 
 
 class Owed(msgspec.Struct, frozen=True, array_like=True):
-    """What a device is owed: notices, oldest first. `tries`: that sent none. `next_try_ms`: since the epoch."""
+    """What a device is owed: notices, oldest first.
+
+    `tries`: tries in a row that sent none. `next_try_ms`: when to retry, since the epoch.
+    """
 
     user: int
     notices: tuple[int, ...]
@@ -36,7 +40,7 @@ class Owed(msgspec.Struct, frozen=True, array_like=True):
 
 
 class OwedPush(NamedTuple):
-    """What a device is owed, as its note has it."""
+    """What a device is owed, with its note as read (`raw`)."""
 
     device: int
     raw: bytes
@@ -47,18 +51,18 @@ _encode, _decode = msgspec.json.encode, msgspec.json.Decoder(Owed).decode
 
 
 def _over(raw: bytes, owed: Owed) -> bytes:
-    """The note of what a device is owed over an earlier one, whose fields of a newer Kith stay."""
+    """The note that replaces `raw`. Fields that a newer Kith added to `raw` stay."""
     known = msgspec.to_builtins(owed)
     return _encode([*known, *msgspec.json.decode(raw)[len(known) :]])
 
 
 class OwedKept:
-    """Reads and writes these notes. `chance`: random, 0 to 1."""
+    """Reads and writes these notes. `chance`: random, 0 to 1, spreads the retries."""
 
     def __init__(self, notes: Notes, chance: Callable[[], float]) -> None:
         self._notes, self._chance = notes, chance
         self.known: set[int] = set()
-        """Devices that are owed something, as of the last look and what this process did since."""
+        """Devices that are owed something, as of the last `all()` and what this process did since."""
 
     async def all(self) -> list[OwedPush]:
         """What all devices are owed."""
@@ -68,8 +72,10 @@ class OwedKept:
         return found
 
     async def add(self, device: int, user: int, notices: Sequence[int], now_ms: int, wait_ms: int) -> int:
-        """Add these to what a device is owed. Returns how many older ones were dropped. Overloaded above
-        DEVICES_OWED_MAX."""
+        """Add notices to what a device is owed; returns how many older ones were dropped.
+
+        Errors: Overloaded above DEVICES_OWED_MAX; Conflict.
+        """
         if device not in self.known and len(self.known) >= DEVICES_OWED_MAX:
             raise Overloaded(f"{DEVICES_OWED_MAX} devices are owed notifications; those of others wait")
         key = f"{PREFIX}{device}"
@@ -85,7 +91,7 @@ class OwedKept:
         raise Conflict("what this device is owed is being changed by many at once", device=str(device))
 
     async def settle(self, kept: OwedPush, left: Sequence[int], now_ms: int, wait_ms: int = 0) -> None:
-        """Keep what is `left` of the notices that were tried, and those added meanwhile."""
+        """Keep only those tried notices that are `left`, and the notices added meanwhile. Errors: Conflict."""
         key, tried = f"{PREFIX}{kept.device}", {*kept.owed.notices} - {*left}
         for _ in range(_REWRITES_MAX):
             raw = await self._notes.get_note(key)
@@ -103,7 +109,7 @@ class OwedKept:
         raise Conflict("what this device is owed is being changed by many at once", device=str(kept.device))
 
     async def fault(self, kind: str, why: str | None) -> None:
-        """Note that a provider refuses us, and why; None: no more."""
+        """Note why a provider refuses us; None: it does not any more."""
         await self._notes.put_note(FAULTS + kind, None if why is None else why.encode())
 
     def _pause_ms(self, tries: int, wait_ms: int) -> int:

@@ -1,4 +1,4 @@
-"""The port of a push provider, and what its answer means for the device and for the message."""
+"""The port of a push provider, and what its answers mean for the device and for the message."""
 
 from __future__ import annotations
 
@@ -11,15 +11,16 @@ if TYPE_CHECKING:
     from kith.outbound.outbound import Answer
 
 REFUSED_PAUSE_S = 300.0
-"""How long a provider that refuses our credentials is not asked again; an operator must help."""
+"""Pause after a provider refuses our credentials. An operator must repair them."""
 
 
 class Verdict(NamedTuple):
     """What became of a message.
 
-    `taken`: the provider has it. `gone`: it knows no such device any more. `later`: to be tried again. `fault`: it
-    refuses what we sent, and a person must look; `again`: it will be tried then. `wait_s`: for how long the provider
-    asked to be left alone; `whole`: with every device that it serves, not this one only. `error`: names no secret.
+    `taken`: the provider has it. `gone`: the provider does not know the device any more. `later`: retry it. `fault`:
+    the provider refuses what we sent, and a person must look; `again`: retry it even so. `wait_s`: the least pause
+    before the retry; `whole`: the verdict holds for all devices of the lane, not only for this one. `error`: names no
+    secret.
     """
 
     what: Literal["taken", "gone", "later", "fault"]
@@ -36,7 +37,7 @@ class Provider(Protocol):
     """One way to send. Errors of `send`: SendFailed."""
 
     def lane(self, device: Device) -> str:
-        """The host of this device. Devices of one host fail together, and rest together."""
+        """The host that serves this device. The devices of one host fail together, and pause together."""
         ...
 
     async def send(self, device: Device, message: PushMessage, now_ms: int) -> Verdict:
@@ -45,7 +46,7 @@ class Provider(Protocol):
 
 
 def usual(host: str, answer: Answer, reason: str = "") -> Verdict:
-    """What an answer means that does not concern the device, by the statuses that all providers use alike."""
+    """What an answer means that says nothing of the device, by the statuses that all providers use alike."""
     status, said = answer.status, f"{host} answered {answer.status}" + (f", {reason}" if reason else "")
     if 200 <= status < 300:
         return TAKEN

@@ -1,10 +1,11 @@
 """Follows the log and sends each new notice to the devices of the users it tells, at least once.
 
-What a provider takes is done. What it does not take now is owed to the device (`owed`), and tried again with growing
-pauses until the notice is a day old; meanwhile others get theirs. What is sent is asked for anew each time (`due`).
+A message that a provider takes is done. One that it does not take now is owed to the device (`owed`), and retried with
+growing pauses until the notice is a day old. Other devices do not wait for it. Each try decides again what may be sent
+(`due`).
 
-A process that stops repeats what it sent since its last checkpoint. A repetition has the same topic, so it replaces the
-first on its way and on the screen; in one process a device is not sent the same twice.
+A process that stopped repeats what it sent since its last checkpoint. A repeated message has the same topic, so it
+replaces the first one, in transit and on the screen. One process does not send a device the same message twice.
 """
 
 from __future__ import annotations
@@ -32,24 +33,24 @@ from kith.records.store import RecordKind
 
 NAME = "push"
 SENDING_MAX = 64
-"""Messages that are on their way at once."""
+"""Messages in flight at once."""
 WAITED_MS_MAX = 5_000
-"""What waited longer to be sent is owed, and asked for anew: the device may be somebody else's by now."""
+"""A message that waited longer for its turn is owed, and decided again: another user may have the device by now."""
 SENT_MAX = 100_000
-"""How many sent messages are remembered, so that they are not sent twice."""
+"""Sent messages that are remembered, so that they are not sent twice."""
 LOOK_MS = 1_000
-"""How often owed messages are looked at."""
+"""Pause between two checks of owed messages."""
 TRIED_MAX = 200
 """Devices that are tried in a slice of the backlog."""
 TAKEN_LATELY_MS = 3_600_000
-"""While a host took a message so lately, what it refuses of another device is no fault of ours: users make up devices.
-"""
+"""If a host took a message within this time, its refusal of another device is not our fault: users make up devices."""
 REFUSED_USERS = 3
-"""Of so many users a host refuses devices, and takes nothing meanwhile, before that is a fault of ours; of one, while
-no host of the provider took anything since this process began.
+"""A host's refusals are our fault once it refused devices of this many users and took nothing meanwhile.
+
+One user is enough while no host of the provider has taken a message since this process began.
 """
 HOSTS_MAX = 1_000
-"""Hosts of which that is known; beyond, it is counted anew."""
+"""Hosts whose refusals are counted. Beyond, all counts restart."""
 _log = structlog.get_logger("kith.push")
 T = TypeVar("T")
 
@@ -81,17 +82,17 @@ class Push:
         self._notices, self._dues, self._devices, self._owed = notices, dues, devices, owed
         self._providers, self._leases, self._now_ms = providers, leases, now_ms
         self._sent: dict[tuple[int, int], None] = {}
-        self._rests: dict[str, int] = {}  # until when a lane is left alone
+        self._rests: dict[str, int] = {}  # until when a lane pauses
         self._taken = dict[str, int]()  # when a lane last took a message
         self._refused = dict[str, set[int]]()  # users refused by a lane since it last took a message
-        self._took = set[DeviceKind]()  # of which a message was taken
+        self._took = set[DeviceKind]()  # kinds whose provider took a message
         self._faulty = dict[DeviceKind, str | None]()
         self._look_due_ms = 0
         self._looked = False
         self._free = asyncio.Semaphore(SENDING_MAX)
 
     async def handle(self, events: Sequence[Event]) -> None:
-        """Send the new notices among these events, and mentions to the followers who were told of them."""
+        """Send the new notices among these events, and mentions to the followers who got rows of them."""
         changed = [event for event in events if event.state == RECORD_CHANGED]
         notices = {one.destination: read_notice(one.data) for one in changed if one.source == RecordKind.NOTICE}
         told = [Told(notice.recipient, notice) for notice in notices.values() if notice is not None]
@@ -117,9 +118,9 @@ class Push:
             await self._owe(one, verdict)
 
     async def work_backlog(self) -> bool:
-        """Try what is owed and due, some devices at a time; whether there are more.
+        """Retry messages that are owed and due, some devices at a time; returns whether there are more.
 
-        Nothing waits for longer than a notice rings: a time beyond was set before the clock was put back.
+        No pause is longer than a notice may ring. A later time was set before the clock was put back: it is due.
         """
         now_ms = self._now_ms()
         if 0 < self._look_due_ms - now_ms <= LOOK_MS:
@@ -137,10 +138,10 @@ class Push:
         return more
 
     async def lost(self) -> None:
-        """Do nothing: what was forgotten unread does not ring, and is in the inboxes."""
+        """Do nothing: notices whose events the log forgot do not ring; they are in the inboxes."""
 
     async def _followers(self, changed: Sequence[Event]) -> list[Told]:
-        """Whom these events say a mention was told beside the mentioned account, where they have devices."""
+        """The followers with devices who got rows of mentions, by these events."""
         rings = [(one.destination, read_ring(one.data)) for one in changed if one.source == RecordKind.MENTION_RING]
         told = list(dict.fromkeys((user, notice) for notice, ring in rings for user in ring.users))
         ids = list({notice for _, notice in told})
@@ -148,13 +149,13 @@ class Push:
         return [Told(user, known[notice]) for user, notice in told if notice in known]
 
     async def _first(self, one: Sending) -> Verdict | None:
-        """Send something new; what became of it, where it must be tried again. A device that is owed older waits."""
+        """Send a new message; returns the verdict if it must be retried. It waits behind older ones that are owed."""
         if one.device.id in self._owed.known:
             return Verdict("later")
         return await self._settled(one, await self._sent_now(one))
 
     async def _settled(self, one: Sending, verdict: Verdict) -> Verdict | None:
-        """Do what a verdict asks for; the verdict, where the message must be tried again."""
+        """Act on a verdict; returns it if the message must be retried."""
         kind, now_ms = one.device.address.kind, self._now_ms()
         lane = self._providers[kind].lane(one.device)
         if verdict.whole and verdict.wait_s:
@@ -180,7 +181,7 @@ class Push:
         return None
 
     def _is_ours(self, one: Sending, lane: str, now_ms: int) -> bool:
-        """Whether what a lane refuses of a device is our fault, as far as the devices of others show."""
+        """Whether a lane's refusal of a device is our fault, as far as other devices show."""
         if now_ms - self._taken.get(lane, 0) < TAKEN_LATELY_MS:
             return False
         if len(self._refused) >= HOSTS_MAX:
@@ -191,7 +192,7 @@ class Push:
         return len(users) >= (REFUSED_USERS if one.device.address.kind in self._took else 1)
 
     async def _sent_now(self, one: Sending) -> Verdict:
-        """What a provider makes of a message; "later" where it rests, or does not answer."""
+        """The provider's verdict on a message; `later` if its lane pauses, or it does not answer."""
         provider = self._providers[one.device.address.kind]
         asked_ms = self._now_ms()
         rests_until_ms = self._rests.get(provider.lane(one.device), 0)
@@ -215,11 +216,11 @@ class Push:
             _log.warning("a device is owed too many; the oldest ring no more", device=one.device.id, dropped=dropped)
 
     async def _try(self, waiting: Sequence[OwedPush], now_ms: int) -> None:
-        """Send these devices what they are owed and are still to be told, each in order."""
+        """Send these devices the owed messages that still ring, each device's in order."""
         await _all_ended(self._try_one(kept, now_ms) for kept in waiting)
 
     async def _try_one(self, kept: OwedPush, now_ms: int) -> None:
-        """Each is asked for right before it is sent: until then somebody else may have logged in on the device."""
+        """Decide each message right before it is sent: another user may have logged in on the device meanwhile."""
         left = list(kept.owed.notices)
         while left:
             sending = None if (left[0], kept.device) in self._sent else await self._due(kept, left[0])
@@ -235,7 +236,7 @@ class Push:
         await self._owed.settle(kept, (), now_ms)
 
     async def _due(self, kept: OwedPush, notice: int) -> Sending | None:
-        """What a device is to be sent of a notice that it is owed; None if nothing any more, or by nobody."""
+        """What a device is to be sent of an owed notice; None if nothing any more, or if its provider is not set up."""
         (stored,) = await self._notices.read([notice])
         dues = [] if stored is None else await self._dues.of([Told(kept.owed.user, stored)], self._now_ms())
         sendings = (Sending(due.user, one, due.message) for due in dues for one in due.devices)
@@ -250,15 +251,16 @@ class Push:
             del self._sent[next(iter(self._sent))]
 
     async def _note_fault(self, kind: DeviceKind, why: str | None) -> None:
-        """Keep for an operator that a provider refuses us, or that it does so no more."""
+        """Store for operators that a provider refuses us, or that it does not any more."""
         if kind not in self._faulty or self._faulty[kind] != why:
             self._faulty[kind] = why
             await self._owed.fault(kind, why)
 
 
 async def _all_ended(calls: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
-    """The answers of all calls. The first error is raised once all have ended: while some go on, a repetition of the
-    batch would send what they are sending.
+    """The answers of all calls. The first error is raised once all calls have ended.
+
+    If some were still sending, the repeated batch would send the same messages again.
     """
     answers = await asyncio.gather(*calls, return_exceptions=True)
     for answer in answers:

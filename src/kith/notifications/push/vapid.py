@@ -1,4 +1,4 @@
-"""Who we are to push services (VAPID, RFC 8292): a key of this store, and what is signed by it."""
+"""Our identity for push services (VAPID, RFC 8292): a key of this store, and headers that are signed with it."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 SIGNED_S, SIGNED_AGAIN_S = 12 * 3_600, 6 * 3_600
-"""For how long a signature holds, and for how much of that it is used."""
+"""Lifetime of a signature, and for how much of that it is used."""
 ORIGINS_MAX = 1_000
-"""Push services whose signature is kept."""
+"""Push services whose signature is cached."""
 _ORDER = 0xFFFFFFFF00000000FFFFFFFFFFFFFFFFBCE6FAADA7179E84F3B9CAC2FC632551  # of P-256
 
 
 class Vapid:
-    """Our key. `secret`: 32 random bytes or more; `contact`: a mailto: or https: URL where we are reached."""
+    """Our key. `secret`: 32 random bytes or more; `contact`: a mailto: or https: URL at which we can be reached."""
 
     def __init__(self, secret: bytes, contact: str) -> None:
         self._key = ec.derive_private_key(1 + int.from_bytes(secret, "big") % (_ORDER - 1), ec.SECP256R1())
         self._contact = contact
         self.public = encoded(point_of(self._key))
-        """What a browser asks for as `applicationServerKey`."""
+        """The public key, which a browser needs as `applicationServerKey`."""
         self._signed: dict[str, tuple[float, str]] = {}
 
     def header(self, origin: str, now_s: float) -> str:
@@ -38,7 +38,7 @@ class Vapid:
 
 
 def point_of(key: ec.EllipticCurvePrivateKey) -> bytes:
-    """The public key of a private one, as a point that is not compressed."""
+    """The public key of a private one, as an uncompressed point."""
     public = key.public_key()
     return public.public_bytes(serialization.Encoding.X962, serialization.PublicFormat.UncompressedPoint)
 

@@ -1,7 +1,7 @@
-"""Web Push (RFC 8030): encrypted for one browser (RFC 8291), signed as ours for one push service (`vapid`).
+"""Web Push (RFC 8030): encrypted for one browser (RFC 8291), signed with our key for one push service (`vapid`).
 
-The primitives are those of `cryptography`; what is here is their order. docs/decisions/0032-push.md says why no library
-does it all.
+`cryptography` provides the primitives; this file combines them. docs/decisions/0032-push.md says why no library for all
+of it is used.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 RECORD_BYTES = 4_096
 """Largest body that every push service takes; the message is one record of it."""
 PLAIN_BYTES_MAX = 3_993
-"""Bytes of a message before it is encrypted: RECORD_BYTES less the head, the tag, and the mark of the last record."""
+"""Bytes of a message before encryption: RECORD_BYTES less the header, the tag, and the mark of the last record."""
 
 
 class WebPush:
@@ -62,7 +62,7 @@ def _payload(message: PushMessage) -> dict[str, Any]:
 def encrypted(
     plain: bytes, key: bytes, auth: bytes, ours: ec.EllipticCurvePrivateKey | None = None, salt: bytes | None = None
 ) -> bytes:
-    """A message as one browser can read it. `ours`, `salt`: made for this message, unless a test gives them."""
+    """A message encrypted for one browser. `ours`, `salt`: made for this message, unless a test gives them."""
     ours, salt = ours or ec.generate_private_key(ec.SECP256R1()), salt or secrets.token_bytes(16)
     theirs = ec.EllipticCurvePublicKey.from_encoded_point(ec.SECP256R1(), key)
     public, shared = point_of(ours), ours.exchange(ec.ECDH(), theirs)
