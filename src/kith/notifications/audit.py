@@ -1,14 +1,13 @@
 """Finds the rows of inboxes that are missing, and writes them again: `kith audit notifications`.
 
-A stored notice says whom it tells: its recipient; and, where it is a mention of an account below the celebrity
-threshold, those of its followers who asked for such mentions before it was made and follow since before it was made. So
-later changes make nobody count as left out. While followers are being told of a mention, only its recipient is looked
-at.
+A stored notice says who must have a row. Its recipient must. If it mentions an account below the celebrity threshold,
+so must those followers whose wish for such mentions, and whose follow, are older than the notice. Later changes
+therefore count nobody as left out. While a mention is being delivered to followers, only its recipient is checked.
 
-Followers of celebrities are told in tiers; the others find the mention on opening the inbox, and count as pull. For a
-follower who was not online since the mention, the tier is known: if they were online within the month before, and the
-last tier was completed, they were told, so a row that is not there is missing. For one who was online since, it is not
-known.
+Followers of celebrities are notified in tiers; the others find the mention on opening the inbox, and count as pull. For
+a follower who was not online since the mention, the tier is known: if they were online within the month before, and the
+last tier was completed, they were notified, so an absent row is missing. For a follower who was online since, the tier
+is not known.
 
 `untold` finds events of which no notice was made.
 """
@@ -37,23 +36,23 @@ from kith.notifications.tiers import DAY_MS, MONTH_MS, Tier
 from kith.records.store import RecordKind, RecordStore
 
 CHUNK = 10_000
-"""Followers looked at together."""
+"""Followers checked together."""
 PART = 500
-"""Notices looked at together."""
+"""Notices checked together."""
 EXAMPLES_MAX = 10
 MARGIN_MS = DAY_MS
-"""How long after a mention its last tier may have asked who was online within a month."""
+"""How long after a mention its last tier may have checked who was online within a month."""
 
 
 class NoticeAudit(msgspec.Struct, rename="camel"):
-    """What the auditor found: `expected` is the sum of the next five. `repaired`: rows that were missing or dead."""
+    """What the auditor found. `expected` is the sum of the next five. `repaired`: missing or dead rows written."""
 
     notices: int = 0
     expected: int = 0
     delivered: int = 0
-    suppressed: int = 0  # the recipient is gone; a follower wants no such mentions, or asked or followed too late
-    pull: int = 0  # followers of a celebrity, who find it when they look
-    dead: int = 0  # followers of whom a walk gave up: `kith_mentions_total` counts its chunks
+    suppressed: int = 0  # the recipient is removed; a follower wants no such mentions, or wished or followed too late
+    pull: int = 0  # followers of a celebrity, who find it on opening the inbox
+    dead: int = 0  # followers whose walk was given up; `kith_mentions_total` counts chunks instead
     missing: int = 0
     repaired: int = 0
     examples: list[str] = []
@@ -69,15 +68,15 @@ class NoticeAudit(msgspec.Struct, rename="camel"):
 
 
 class Fate(NamedTuple):
-    """How the followers of a mentioned account were told."""
+    """How the followers of a mentioned account were notified."""
 
-    tiered: bool  # in tiers, others find it when they look
-    whole: bool  # the last tier went to its end, and told somebody
-    dead: bool  # some were given up
+    tiered: bool  # in tiers; the others find it on opening the inbox
+    whole: bool  # the last tier was completed, and found somebody
+    dead: bool  # without tiers, and some chunks were given up
 
 
 class Auditor:
-    """Looks at notices. `celebrity_followers_min`: from how many followers on an account's mentions are pulled."""
+    """Audits notices. `celebrity_followers_min`: followers from which an account's mentions go through tiers."""
 
     def __init__(
         self,
@@ -100,9 +99,10 @@ class Auditor:
         sample: float = 1.0,
         progress: Callable[[int], None] = lambda _: None,
     ) -> NoticeAudit:
-        """Look at a `sample` (0 to 1) of these notices; with `repair`, write the rows that are missing.
+        """Audit a `sample` (0 to 1) of these notices; with `repair`, write the rows that are missing.
 
-        `under_way`: notices of which followers are being told. `progress` is called with the number of notices so far.
+        `under_way`: notices that are being delivered to followers. `progress` is called with the number of notices so
+        far.
         """
         found, chosen, part = NoticeAudit(), random.Random(), list[Notice]()
         for notice in notices:
@@ -135,7 +135,7 @@ class Auditor:
         await self._miss(missing, found, dead=False, repair=repair)
 
     async def _miss(self, rows: Sequence[InboxRow], found: NoticeAudit, *, dead: bool, repair: bool) -> None:
-        """Count rows that are missing, or whose walk is `dead`, and write them where they are to be repaired."""
+        """Count rows that are missing, or whose walk is `dead`; with `repair`, write them."""
         if dead:
             found.count(dead=len(rows))
         else:
@@ -145,7 +145,7 @@ class Auditor:
             found.repaired += sum(await self._inbox.add(rows))
 
     async def _fate(self, notice: Notice) -> Fate:
-        """How the followers of a mentioned account were told."""
+        """How the followers of a mentioned account were notified."""
         tiered = await follower_count(self._graph, notice.recipient) >= self._celebrity
         (outcomes,) = await self._outcomes.of([notice.id])
         last = next((one for one in outcomes if one.tier is Tier.MONTH), None)
@@ -153,7 +153,7 @@ class Auditor:
         return Fate(tiered, whole, not tiered and any(one.dead for one in outcomes))
 
     async def _look_at_followers(self, notice: Notice, found: NoticeAudit, *, repair: bool) -> None:
-        """Look at the followers of a mentioned account who should have a row of the mention."""
+        """Check the followers of a mentioned account who should have a row of the mention."""
         account, after, fate = notice.recipient, None, await self._fate(notice)
         while True:
             chunk = await self._graph.store.chunk(followers_of(self._graph, NodeId(account)), after, CHUNK)
@@ -167,7 +167,7 @@ class Auditor:
             after = chunk.after
 
     async def _reached(self, notice: Notice, fate: Fate, without: Sequence[int], found: NoticeAudit) -> list[int]:
-        """Which of these followers of a celebrity a tier told for sure; the others count as pull."""
+        """Which of these followers of a celebrity a tier notified for sure; the others count as pull."""
         reached = list[int]()
         if fate.whole and without:
             seen, made_ms = await self._activity.last_seen(np.array(without, np.int64)), made_at_ms(notice.id)
@@ -177,7 +177,7 @@ class Auditor:
         return reached
 
     async def _left_out_of(self, notice: Notice, followers: Users, found: NoticeAudit) -> list[int]:
-        """Which of these followers have no row, though they wanted to be told when the mention was made."""
+        """Which of these followers have no row, though they wanted one when the mention was made."""
         held = await self._inbox.holding(notice.id, followers)
         others = followers[~held].tolist()
         asked = await self._records.get_many(RecordKind.NOTICE_PREFERENCES, others) if others else []

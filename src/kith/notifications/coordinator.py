@@ -1,9 +1,9 @@
-"""Tells an account's followers of a mention, chunk by chunk, a tier at a time, resuming from a checkpoint.
+"""Notifies an account's followers of a mention, chunk by chunk, a tier at a time, resuming from a checkpoint.
 
-The work to do is kept in notes (`walks`). A worker holds one chunk in memory, so a walk that another worker resumes
-repeats one chunk at most, whose rows are there already. Workers of a tier divide its walks by leases. Two on one walk
-do no harm: each saves its step only if the note is unchanged, and both write the same rows.
-`tests/rooms/notifications/test_coordinator.py` stops one after each step.
+The work to do is stored in notes (`walks`). A worker holds one chunk in memory, so a walk that another worker resumes
+repeats at most one chunk, whose rows exist already. The workers of a tier divide its walks by leases. Two workers on
+one walk do no harm: each saves its step only if the note is unchanged, and both write the same rows.
+`tests/rooms/notifications/test_coordinator.py` stops a worker after each step.
 """
 
 from __future__ import annotations
@@ -29,48 +29,50 @@ from kith.notifications.tiers import DAY_MS, Tier, told_in
 from kith.notifications.walks import Ended, Walk, Walks
 
 CHUNK_IDS = 100_000
+"""Followers in a chunk."""
 AT_ONCE_MAX = 5_000
-"""Followers who are told at once, without a walk."""
+"""Followers who are notified at once, without a walk."""
 PROBES_MAX = 200_000
-"""At most this many online users are looked up among the followers; if more are online, the followers are walked."""
+"""Online users that are looked up among the followers. If more are online, the followers are walked instead."""
 PROBES_A_CHUNK = 10_000
+"""Online users in a chunk."""
 PROBE_COST = 8
-"""Followers that are walked in the time of one look-up."""
+"""Followers that are walked in the time of one lookup."""
 SLICE_CHUNKS = 8
-"""Chunks of a walk that a worker does before it looks for one that is more urgent."""
+"""Chunks of a walk that a worker does before it checks for a more urgent one."""
 TRIES_MAX = 8
 """Failures of a chunk in a row after which its walk is dead: some four minutes."""
 PAUSE_MS, PAUSE_MS_MAX = 2_000, 300_000
-"""First and longest pause before a chunk that failed is tried again."""
+"""First and longest pause before a failed chunk is retried."""
 _log = structlog.get_logger("kith.notifications")
 
 WhoWants = Callable[[int, int, Users], Awaitable[NDArray[np.bool_]]]
-"""(notice, account, users): which of the users want to be told that this account was mentioned, as of now."""
+"""(notice, account, users): which of the users want to be notified, as of now, that this account was mentioned."""
 RINGS_MS = DAY_MS
-"""A mention older than this rings no more: it may come again after a restore."""
+"""A mention older than this sends no rings, because it may have come again after a restore."""
 OnEnd = Callable[[Ended], Awaitable[None]]
-"""Called with how a walk ended, before the walk is deleted; so perhaps again after a crash."""
+"""Called with how a walk ended, before the walk is deleted, so perhaps again after a crash."""
 
 
 KeepMentions = Callable[[Sequence[tuple[int, int]]], Awaitable[None]]
-"""Called with mentions, as (account, notice), that go through tiers: for the followers whom no tier tells."""
+"""Called with mentions that go through tiers, as (account, notice): for the followers whom no tier notifies."""
 
 
 class RingUsers(Protocol):
     """See `rings.Rings.ring`."""
 
     async def __call__(self, notice: int, users: Users, *, devices: bool) -> None:
-        """Say that these users have a row of a notice."""
+        """Log that these users have a row of a notice."""
         ...
 
 
 class Coordinator:
     """Begins the walks of a mention, and works them.
 
-    `tiers`: those that this worker works; with a process for each, no tier waits for another. `wanted` is asked for
-    each chunk, so the preferences of that moment hold; `ring` is called for the users of a chunk once they have their
-    rows; `keep` for a mention that goes through tiers. While the flag of `backpressure` is up, walks of the last tier
-    are given up; other tiers continue.
+    `tiers`: those that this worker works; with a process for each, no tier waits for another. `wanted` is called for
+    each chunk, so the preferences of that moment hold. `ring` is called for the users of a chunk once their rows are
+    written, `keep` for a mention that goes through tiers. While the flag of `backpressure` is up, walks of the last
+    tier are given up; other tiers continue.
     """
 
     def __init__(
@@ -97,14 +99,14 @@ class Coordinator:
         self._walks = Walks(graph.store)
 
     async def begin(self, notice: int, account: int) -> None:
-        """Begin to tell the followers of a mentioned account of a notice. May be repeated. Errors: Overloaded.
+        """Begin to notify the followers of a mentioned account of a notice. May be repeated. Errors: Overloaded.
 
-        If they are few, and in no tiers, they are told at once.
+        If they are few, and in a single tier, they are notified at once.
         """
         followers = await self._router.followers(account)
-        chunks = max(1, -(-followers // self._chunk_ids))  # one that had none a moment ago may have its first
+        chunks = max(1, -(-followers // self._chunk_ids))  # an account may just have got its first follower
         walks = [Walk(notice, account, tier, chunks) for tier in await self._router.route(account)]
-        if len(walks) > 1:  # whoever counted the followers a moment earlier may not have kept it for those left
+        if len(walks) > 1:  # intake may have counted fewer followers a moment earlier, and not have kept the mention
             await self._keep([(account, notice)])
         if followers <= min(self._chunk_ids, AT_ONCE_MAX) and len(walks) == 1:
             further, more = await self._tell_chunk(walks[0])
@@ -117,12 +119,12 @@ class Coordinator:
             await self._on_end(Ended(left, left=left.waiting))
 
     async def begin_again(self, notice: int, account: int) -> None:
-        """Begin to tell all followers who want it, without tiers. May be repeated. Errors: Overloaded."""
+        """Begin to notify all followers who want it, without tiers. May be repeated. Errors: Overloaded."""
         chunks = max(1, -(-await self._router.followers(account) // self._chunk_ids))
         await self._walks.begin([Walk(notice, account, Tier.ALL, chunks)], again=True)
 
     async def _shorter(self, walk: Walk, followers: int) -> Walk:
-        """A walk of the first tier: over the users online, where that is less work than over the followers."""
+        """A walk of the first tier: over the online users, if that is less work than over the followers."""
         most = min(PROBES_MAX - 1, followers // PROBE_COST)
         online = len(await self._activity.online_page(-1, most + 1, self._now_ms()))
         if online > most:
@@ -130,8 +132,9 @@ class Coordinator:
         return msgspec.structs.replace(walk, chunks=-(-online // PROBES_A_CHUNK), probes=True)
 
     async def work(self) -> bool:
-        """Work some chunks of the first walk of our tiers that is due and that no other worker holds. Returns whether
-        there was one.
+        """Work some chunks of the first walk of this worker's tiers that is due and that no other worker holds.
+
+        Returns whether there was one.
         """
         now_ms = self._now_ms()
         walks = [walk for walk in await self._walks.of(self._tiers) if is_due(walk.next_try_ms, now_ms, PAUSE_MS_MAX)]
@@ -148,8 +151,10 @@ class Coordinator:
         return await watch_pressure(self._graph.store, waiting, self._now_ms(), self._tasks_max)
 
     async def _work(self, walk: Walk, *, yields: bool) -> None:
-        """Tell the next chunks of a walk. One that fails is tried again after a pause; after TRIES_MAX failures in a
-        row the rest of the walk is given up as dead.
+        """Work the next chunks of a walk.
+
+        A failed chunk is retried after a pause. After TRIES_MAX failures in a row the rest of the walk is given up as
+        dead.
         """
         if yields:
             await self._end(walk, Ended(walk, left=walk.waiting))
@@ -183,11 +188,11 @@ class Coordinator:
         await self._walks.step(walk, None)
 
     async def _tell_chunk(self, walk: Walk) -> tuple[Walk, bool]:
-        """Tell those of the next chunk whom the tier tells; how far the walk is then, and whether more follow."""
+        """Notify the users of the next chunk who are in the tier; returns the walk then, and whether chunks follow."""
         reached, after = await (self._probe(walk) if walk.probes else self._next(walk))
         asked = reached[await self._wanted(walk.notice, walk.account, reached)] if len(reached) else reached
         told = await self._inboxes.add_for_all(walk.notice, asked) if len(asked) else 0
-        if len(asked) and self._now_ms() - made_at_ms(walk.notice) < RINGS_MS:  # also where a stopped worker wrote them
+        if len(asked) and self._now_ms() - made_at_ms(walk.notice) < RINGS_MS:  # also rows that a stopped worker wrote
             await self._ring(walk.notice, asked, devices=walk.tier is not Tier.MONTH)
         further = msgspec.structs.replace(
             walk,
@@ -201,13 +206,13 @@ class Coordinator:
         return further, after is not None
 
     async def _next(self, walk: Walk) -> tuple[Users, bytes | None]:
-        """Whom the tier tells of the next followers, ascending, and where it goes on."""
+        """Which of the next followers the tier notifies, ascending, and where to continue."""
         chunk = await self._graph.store.chunk(followers_of(self._graph, walk.account), walk.after, self._chunk_ids)
         users = np.sort(chunk.ids)
         return users[await self._reached(walk.tier, users)], chunk.after
 
     async def _probe(self, walk: Walk) -> tuple[Users, bytes | None]:
-        """Who of the next who are online follows the account, ascending, and where it goes on."""
+        """Which of the next online users follow the account, ascending, and where to continue."""
         after = -1 if walk.after is None else int.from_bytes(walk.after, "big")
         online = await self._activity.online_page(after, PROBES_A_CHUNK, self._now_ms())
         follow = await self._graph.store.contains(followers_of(self._graph, walk.account), online)
@@ -215,7 +220,7 @@ class Coordinator:
         return online[follow], int(online[-1]).to_bytes(8, "big") if more else None
 
     async def _reached(self, tier: Tier, users: Users) -> NDArray[np.bool_]:
-        """Which of these users the tier tells now."""
+        """Which of these users the tier notifies now."""
         if tier is Tier.ALL or not len(users):
             return np.ones(len(users), np.bool_)
         now_ms = self._now_ms()

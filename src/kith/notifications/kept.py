@@ -1,7 +1,8 @@
-"""Caches answers together with all that was read for them: while that is unchanged, so is the answer.
+"""Caches answers together with everything that was read for them: while that is unchanged, so is the answer.
 
-There is no invalidation, so none can be missed: the next request reads a block, a deletion or a new notice as if
-nothing were cached. What the cache saves is the work on it: decoding, deciding, sorting, encoding.
+Nothing is invalidated, so no invalidation can be missed: each request reads the same things again, and finds a block, a
+deletion or a new notice as if nothing were cached. The cache saves the work that follows: decoding, deciding, sorting,
+encoding.
 """
 
 from __future__ import annotations
@@ -15,13 +16,14 @@ from kith.graph.store import EdgeStore
 from kith.records.store import Record, RecordKind, RecordStore
 
 KEPT_MAX = 1_000
-"""How many answers are kept: a page of 50 takes some 60 KB. Beyond, the least recently used one is dropped."""
+"""Cached answers; a page of 50 takes some 60 KB. Beyond, the least recently used one is evicted."""
 A = TypeVar("A")
 
 
 class _Step(NamedTuple):
-    """Something that was read. `read`: what tells that it is the same; `kept_of`: what of that is compared, all if
-    None."""
+    """One read. `read(*asked)` tells whether it is unchanged; `kept_of`: the part of it to compare, None: all of it;
+    `found`: that part, as read for the answer.
+    """
 
     read: Callable[..., Awaitable[Any]]
     asked: tuple[Any, ...]
@@ -29,27 +31,27 @@ class _Step(NamedTuple):
     found: Any
 
     async def again(self) -> bool:
-        """Whether it reads the same now."""
+        """Whether it still reads the same."""
         found = await self.read(*self.asked)
         return bool((found if self.kept_of is None else self.kept_of(found)) == self.found)
 
 
 class Reads:
-    """What is read for one answer, step by step. What is read at a step depends on what the ones before it found."""
+    """What is read for one answer, step by step. What a step reads depends on what the steps before it found."""
 
     def __init__(self) -> None:
         self._steps: list[_Step] = []
         self.complete = True
-        """Whether nothing else decides the answer."""
+        """Whether the answer depends on nothing but these reads."""
 
     async def of(self, read: Callable[..., Awaitable[A]], *asked: Any) -> A:
-        """What `read(*asked)` finds."""
+        """The result of `read(*asked)`, which is compared as a whole."""
         found = await read(*asked)
         self._steps.append(_Step(read, asked, None, found))
         return found
 
     async def records(self, store: RecordStore, kind: RecordKind, ids: Sequence[int]) -> list[Record | None]:
-        """The record of each id; the versions are compared."""
+        """The record of each id; only the versions are compared."""
         if not ids:
             return []
         records = await store.get_many(kind, ids)
@@ -64,7 +66,7 @@ class Reads:
         return answers
 
     async def same(self, *, immediate: bool) -> bool:
-        """Whether all of it is unchanged. Distant stores are read at the same time."""
+        """Whether all of it is unchanged. Stores across a network are read concurrently."""
         if not immediate:
             return all(await together(False, *(step.again() for step in self._steps)))
         for step in self._steps:
@@ -74,15 +76,14 @@ class Reads:
 
 
 class KeptAnswers(Generic[A]):
-    """The newest answer under each key, in memory. `immediate`: whether all stores that are read answer without
-    waiting."""
+    """The newest answer under each key, in memory. `immediate`: whether all stores that are read never wait."""
 
     def __init__(self, *, immediate: bool, kept_max: int = KEPT_MAX) -> None:
         self._immediate, self._kept_max = immediate, kept_max
         self._kept: dict[Hashable, tuple[Reads, A]] = {}
 
     async def get(self, key: Hashable, make: Callable[[Reads], Awaitable[A]]) -> A:
-        """The answer that `make` gives now; the one that was kept, if all that it reads is the same."""
+        """The answer that `make` gives now: the cached one, if all that it read is unchanged."""
         kept = self._kept.get(key)
         if kept is None or not await kept[0].same(immediate=self._immediate):
             reads = Reads()
@@ -96,6 +97,6 @@ class KeptAnswers(Generic[A]):
 
 
 def _plain(answers: Answers) -> tuple[object, ...]:
-    """Answers as they can be compared."""
+    """Answers in a form that can be compared."""
     members = [one.tobytes() for one in answers.members]
     return answers.states, answers.towards, members, answers.nodes, answers.counts, answers.pages

@@ -1,6 +1,6 @@
-"""What a user has seen and read: one record a user, changed under its version.
+"""What a user has seen and read: one record per user, changed under its version.
 
-The unread number is never stored: it is what is listed and not read. So it is right after any crash.
+The unread number is never stored: it is the number of listed notices that are not read. So it is right after any crash.
 """
 
 from __future__ import annotations
@@ -16,30 +16,33 @@ from kith.records.rewriting import NOTHING_TO_DO, next_version, rewrite, with_ne
 from kith.records.store import AtVersion, Put, Record, RecordKind, RecordStore
 
 READ_ONE_BY_ONE_MAX = 1_000
-"""How many notices are kept as read one by one; beyond, everything older than the oldest of them counts as read."""
+"""Notices that are marked as read one by one. Beyond, everything up to the oldest of them counts as read."""
 LATE_MS = 86_400_000
-"""How much later than its notice a row may be written and be unread, though all there was is read: followers are told
-of a mention in parts. Of what is newer, up to READ_AT_ONCE_MAX notices are kept as read one by one."""
+"""How long after its notice a row may be written and still be unread, although everything was marked as read before.
+
+Followers get rows of a mention in parts, over some time. So notices younger than this are marked as read one by one, up
+to READ_AT_ONCE_MAX of them.
+"""
 READ_AT_ONCE_MAX = 500
 
 
 class Marks(msgspec.Struct, frozen=True, array_like=True):
-    """Up to which notice a user has seen and read all, and which newer ones they read. Ids are times."""
+    """Up to which notice a user has seen and read everything, and which newer ones they read. Ids are times."""
 
     seen_up_to: int = -1
     read_up_to: int = -1
     read: frozenset[int] = frozenset()
 
     def is_read(self, notice: int) -> bool:
-        """Whether the user has read it."""
+        """Whether the user has read a notice."""
         return notice <= self.read_up_to or notice in self.read
 
     def is_seen(self, notice: int) -> bool:
-        """Whether the user has seen that it is there; what was read was seen."""
+        """Whether the user has seen that a notice is there. A read notice was seen."""
         return notice <= self.seen_up_to or self.is_read(notice)
 
     def reading(self, notices: Collection[int]) -> Marks:
-        """The marks once these are read, too."""
+        """The marks once these notices are read too."""
         read = sorted({*self.read, *(notice for notice in notices if notice > self.read_up_to)})
         beyond = len(read) - READ_ONE_BY_ONE_MAX
         if beyond <= 0:
@@ -47,7 +50,9 @@ class Marks(msgspec.Struct, frozen=True, array_like=True):
         return msgspec.structs.replace(self, read_up_to=read[beyond - 1], read=frozenset(read[beyond:]))
 
     def reading_up_to(self, notice: int, rows: Collection[int], since: int) -> Marks:
-        """The marks once all `rows`, the newest up to this one, are read; those made after `since` one by one."""
+        """The marks once everything up to `notice` is read. `rows`: the newest of it; those after `since` are marked
+        one by one.
+        """
         late = sorted(row for row in rows if row > since)
         beyond = len(late) - READ_AT_ONCE_MAX
         up_to = max(late[beyond - 1] if beyond > 0 else min(notice, since), self.read_up_to)
@@ -55,7 +60,7 @@ class Marks(msgspec.Struct, frozen=True, array_like=True):
         return msgspec.structs.replace(self, read_up_to=up_to, read=left).reading(late)
 
     def seeing_up_to(self, notice: int) -> Marks:
-        """The marks once all up to this one are seen."""
+        """The marks once everything up to `notice` is seen."""
         return msgspec.structs.replace(self, seen_up_to=max(notice, self.seen_up_to))
 
 
@@ -65,7 +70,7 @@ _decode = msgspec.msgpack.Decoder(Marks).decode
 
 
 def read_marks(record: Record | None) -> Marks:
-    """The marks of a record."""
+    """The marks in a record."""
     return NO_MARKS if record is None else _decode(record.data)
 
 
@@ -81,16 +86,16 @@ class MarksKept:
         return read_marks(record)
 
     async def read(self, user: NodeId, notices: Collection[int]) -> tuple[Marks, WriteMark]:
-        """Note that these were read."""
+        """Note that these notices were read."""
         return await self._change(user, lambda marks: marks.reading(notices))
 
     async def read_up_to(self, user: NodeId, notice: int, rows: Collection[int]) -> tuple[Marks, WriteMark]:
-        """Note that all up to this one were read. `rows`: the newest of them, one more than READ_AT_ONCE_MAX."""
+        """Note that everything up to `notice` was read. `rows`: the newest of it, one more than READ_AT_ONCE_MAX."""
         since = (ms_of(self._clock.next()) - LATE_MS - EPOCH_MS) << TIME_SHIFT
         return await self._change(user, lambda marks: marks.reading_up_to(notice, rows, since))
 
     async def seen_up_to(self, user: NodeId, notice: int) -> tuple[Marks, WriteMark]:
-        """Note that all up to this one were seen."""
+        """Note that everything up to `notice` was seen."""
         return await self._change(user, lambda marks: marks.seeing_up_to(notice))
 
     async def forget(self, user: NodeId) -> None:

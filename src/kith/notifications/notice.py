@@ -1,7 +1,7 @@
-"""What a notice is: one stored event, "this actor did this to that, at this time", and whom it tells. Pure.
+"""What a notice is: one stored event, "this actor did this to that, at this time", and its recipient. Pure.
 
-It is stored once. A claim under what it says gives every repetition the same notice, so an event that comes again, or a
-like that is taken back and given again, tells nobody twice.
+A notice is stored once. A claim on its content gives every repetition the same notice. So an event that comes again, or
+a like that is taken back and given again, notifies nobody twice.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ NoticeType = Literal[
     "follow", "follow_request", "follow_accepted", "board_follow", "board_invite",
 ]  # fmt: skip
 NOTICE_KEPT_MS = 90 * 86_400_000
-"""How long notices are there, and how long nobody is told the same twice."""
+"""How long notices are kept, and how long nobody is notified of the same thing twice."""
 
 
 class NoticeDraft(NamedTuple):
-    """What is to be told: to `recipient`, that `actor` did something at `at_ms`.
+    """A notice to be made: it tells `recipient` that `actor` did something at `at_ms`.
 
-    `post`, `comment`, `board`: what it is about; the post, too, where it is a comment. `event`: the id that another
-    system gave it. `instead_of`: the first reason to tell the recipient of the same comment; this one counts where
-    their preferences refuse those before it.
+    `post`, `comment`, `board`: what it is about; for a comment, its post too. `event`: the id that another system gave
+    it. `instead_of`: the first reason to notify the recipient of the same comment. This draft counts if the recipient's
+    preferences refuse all reasons before it.
     """
 
     type: NoticeType
@@ -43,7 +43,7 @@ class NoticeDraft(NamedTuple):
 
     @property
     def first(self) -> NoticeDraft:
-        """The draft for the first reason, under whose claim this one is told."""
+        """The draft for the first reason, under whose claim this one is stored."""
         return self if self.instead_of is None else self._replace(type=self.instead_of, instead_of=None)
 
 
@@ -62,7 +62,7 @@ class Notice(msgspec.Struct, frozen=True, array_like=True):
 
     @property
     def subject(self) -> int | None:
-        """What it is about, if not its recipient: the comment, else the post, else the board."""
+        """What it is about: the comment, else the post, else the board; None: its recipient."""
         return next((one for one in (self.comment, self.post) if one is not None), self.board)
 
 
@@ -89,8 +89,8 @@ def read_notice(data: bytes) -> Notice | None:
 
 
 def claim_of(draft: NoticeDraft, id_: int, version: Hlc) -> Claim:
-    """The claim that this is told as the notice `id_` with this version, and as no other for NOTICE_KEPT_MS."""
-    told = f"{draft.first.type} {draft.recipient} {draft.post} {draft.comment}"  # whenever it was
+    """The claim that a draft is stored as the notice `id_` with this version, and as no other for NOTICE_KEPT_MS."""
+    told = f"{draft.first.type} {draft.recipient} {draft.post} {draft.comment}"  # without the time
     if draft.board is not None:
         told += f" {draft.board}"
     if draft.event:

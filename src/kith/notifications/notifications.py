@@ -1,7 +1,7 @@
 """What a user is shown of their inbox: pages, the unread number, what was read and seen.
 
-Rows of the inbox are looked at newest first; what the rules or the user's preferences hide is left out as it is read,
-by the list and by the unread number alike. So the two agree at every moment.
+Rows of the inbox are read newest first. The list and the unread number both leave out what the rules or the user's
+preferences hide at that moment, so the two always agree.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ from kith.posts.comment import Comment
 from kith.posts.post import Post
 
 UNREAD_MAX = 1_000
-"""How many of the newest rows the unread number covers; if there are more, it says that it is partial."""
+"""Newest rows that the unread number covers. If there are more, the number is partial."""
 LOOKS_MAX = 500
-"""Rows that a page looks at to fill its groups."""
+"""Rows that a page reads to fill its groups."""
 FOUND_MAX = 50_000
-"""For how many users a process remembers which recent mentions are rows already."""
+"""Users for whom a process remembers which recent mentions are rows already."""
 READ_MAX = 1_000
 """Notices that one request marks as read."""
 _ROWS_AN_ID = 8
-"""Rows that are read for each notice that the rows before held."""
+"""Rows that are read next, for each notice that the last rows settled."""
 
 
 class UnreadCount(NamedTuple):
@@ -50,7 +50,7 @@ class UnreadCount(NamedTuple):
 
 
 class NoticeGroup(NamedTuple):
-    """A group of notices, the newest first, as its reader has it. `partial`: older ones may follow on a later page."""
+    """A group of notices, newest first, and its state for the reader. `partial`: a later page may have older ones."""
 
     notices: list[Notice]
     read: bool
@@ -59,9 +59,9 @@ class NoticeGroup(NamedTuple):
 
 
 class NotificationPage(NamedTuple):
-    """Entries, newest first, what they are about as far as the reader may see it, and the unread number.
+    """Entries, newest first; what they are about, as far as the reader may see it; and the unread number.
 
-    `partial`: more accounts that the reader may follow were mentioned lately than are kept (`recent`).
+    `partial`: there were more recent mentions, perhaps of accounts that the reader follows, than are stored (`recent`).
     """
 
     entries: list[NoticeGroup]
@@ -95,7 +95,7 @@ class Notifications:
     async def page(
         self, user: NodeId, window: Window, *, grouped: bool = True, reads: Reads | None = None
     ) -> NotificationPage:
-        """A page of at most `window.limit` groups, which looks at about LOOKS_MAX rows at most."""
+        """A page of at most `window.limit` groups, for which at most about LOOKS_MAX rows are read."""
         size, reads = window.limit + 1, Reads() if reads is None else reads
         part, marks, preferences = await together(
             self.immediate,
@@ -142,7 +142,7 @@ class Notifications:
         return _count(rows, marks, looking)
 
     async def some(self, user: NodeId, ids: Sequence[int]) -> list[Notice]:
-        """Some notices of a user: those that the user may see by now, and wants to."""
+        """Those of a user's notices `ids` that the user may see now, and wants."""
         if not ids:
             return []
         looking = _Looking(self._graph, self._notices, self._rules, user, await self.preferences.of(user), Reads())
@@ -155,7 +155,7 @@ class Notifications:
         return found
 
     async def held(self, user: NodeId, ids: Collection[int]) -> set[int]:
-        """Which of these notices are in the user's inbox. Where they lie far apart, little between them is read."""
+        """Which of these notices are in the user's inbox. If they are far apart, few of the rows between are read."""
         left, held, size = sorted(ids), set[int](), PAGE_MAX
         while left:
             rows = await self._inbox.page(user, before=min(left[-1] + 1, ID_MAX), after=left[0] - 1, limit=size)
@@ -165,19 +165,19 @@ class Notifications:
         return held.intersection(ids)
 
     async def read(self, user: NodeId, ids: Collection[int]) -> WriteMark:
-        """Note that the user has read these; ids that are none of theirs are left out. BatchTooLarge."""
+        """Note that the user has read these notices; ids not in their inbox are ignored. Errors: BatchTooLarge."""
         if len(ids) > READ_MAX:
             raise BatchTooLarge(f"at most {READ_MAX} ids a request; send several, or `upTo`", max=READ_MAX)
         return (await self._marks.read(user, await self.held(user, ids)))[1]
 
     async def read_up_to(self, user: NodeId, id_: int) -> WriteMark:
-        """Note that the user has read all up to this one, as far as there are any now."""
+        """Note that the user has read everything up to this notice, at most up to their newest one."""
         up_to = min(id_, await self._newest(user))
         rows = await self._inbox.page(user, before=up_to + 1, limit=READ_AT_ONCE_MAX + 1)
         return (await self._marks.read_up_to(user, up_to, rows))[1]
 
     async def seen_up_to(self, user: NodeId, id_: int | None = None) -> WriteMark:
-        """Note that the user has seen that all up to this one are there; None: all that there are."""
+        """Note that the user has seen that everything up to this notice is there; None: up to their newest one."""
         newest = await self._newest(user)
         return (await self._marks.seen_up_to(user, newest if id_ is None else min(id_, newest)))[1]
 
@@ -188,12 +188,13 @@ class Notifications:
         await self.preferences.put(user, DEFAULT)
 
     async def _newest(self, user: NodeId) -> int:
-        """The newest row of a user: what is marked must not reach beyond it, to what is told later."""
+        """The newest row of a user. Marks must not reach beyond it, to rows written later."""
         return next(iter(await self._inbox.page(user, limit=1)), -1)
 
     async def _keep_recent(self, reads: Reads, user: NodeId, preferences: Preferences) -> tuple[bool, bool]:
-        """Make rows of the recent mentions of whom the user follows; whether there was a new one, and if any are
-        missing.
+        """Write rows of the recent mentions of accounts that the user follows.
+
+        Returns whether one was new, and whether the list of recent mentions lacks some.
         """
         found, missing = await reads.of(self._recent.followed, user, preferences)
         if not found or self._found.get(user) == found:
@@ -209,7 +210,7 @@ class Notifications:
         return bool(notices), missing
 
     async def _rows(self, reads: Reads, user: NodeId, window: Window, before: Sequence[int], limit: int) -> list[int]:
-        """The rows of a window that follow those `before` it, the nearest first."""
+        """The rows of a window that follow the rows `before`, the nearest first."""
         if window.before is not None:
             found = await self._inbox.page(user, after=before[-1] if before else window.before.id, limit=limit)
             return found[::-1]
@@ -220,9 +221,9 @@ class Notifications:
     async def _unread_rows(
         self, reads: Reads, user: NodeId, marks: Marks, newest: Sequence[int] | None = None, limit: int = 0
     ) -> list[int]:
-        """The rows above those that are all read: UNREAD_MAX of the newest, and one more if there is.
+        """The rows newer than `marks.read_up_to`: the newest UNREAD_MAX, and one more if there is.
 
-        `newest`: the newest rows, if they were read already, up to `limit` of them; below `limit` there are no others.
+        `newest`: the newest rows, if the caller has them, up to `limit`; fewer than `limit` are all there are.
         """
         unread = [row for row in newest or () if row > marks.read_up_to]
         if newest is not None and (len(unread) < len(newest) or len(newest) < limit):
@@ -233,7 +234,7 @@ class Notifications:
 
 
 class _Looking:
-    """What was found out for one reader: each row is looked at once."""
+    """What one reader may see of their rows. Each row is checked once."""
 
     def __init__(
         self,
@@ -252,11 +253,11 @@ class _Looking:
         self.boards: dict[int, Board] = {}
 
     async def at(self, ids: Sequence[int]) -> None:
-        """Look at these rows, as far as they are not known."""
+        """Check these rows, except those that are known."""
         new = list(dict.fromkeys(id_ for id_ in ids if id_ not in self._known))
         told = await self._notices.read(new)
         found = [one for one in told if one is not None and self._wants(one)]
-        self._reads.complete &= None not in told  # what is told never changes
+        self._reads.complete &= None not in told  # a stored notice never changes
         questions, content = Questions(), await self._rules.content(found, self._reads)
         ask = self._rules.ask(questions, self._user, found, content)
         shown = ask(await self._reads.answers(self._store, questions)) if found else None
@@ -268,7 +269,7 @@ class _Looking:
             self.boards.update(shown.content.boards)
 
     def shown(self, ids: Sequence[int]) -> list[Notice]:
-        """The notices among these that the reader may see, and wants to."""
+        """The notices of these rows that the reader may see, and wants."""
         return [one for id_ in ids if (one := self._known[id_]) is not None]
 
     def _wants(self, one: Notice) -> bool:
@@ -293,7 +294,7 @@ def _is_first(window: Window) -> bool:
 
 
 def _page_of(window: Window, rows: Sequence[int], *, more: bool) -> Page:
-    """The page that covers these rows, the nearest first; `more`: beyond them."""
+    """The page that covers these rows, the nearest first. `more`: whether rows follow beyond them."""
     backward = window.before is not None
     ends = sorted((rows[0], rows[-1]), reverse=True) if rows else []
     covers = (Mark(ends[0], ends[0]), Mark(ends[1], ends[1])) if ends else None

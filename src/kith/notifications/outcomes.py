@@ -1,9 +1,9 @@
-"""What became of a mention that went to followers: a record a notice, so that it can be counted and audited later.
+"""What became of each mention that went to followers: a record per notice, for counts and audits.
 
     record MENTION_OUTCOME, id of the notice   MessagePack: a list of `TierOutcome`, one a tier that ended
 
-If a tier ends again, its outcome is replaced, but the rows counted the first time stay counted. A mention of which no
-follower was to be told has no record.
+If a tier ends again, its outcome is replaced, except that `told` never decreases. A mention that no follower was to be
+notified of has no record.
 """
 
 from __future__ import annotations
@@ -22,9 +22,10 @@ from kith.records.store import AtVersion, Put, Record, RecordKind, RecordStore
 class TierOutcome(msgspec.Struct, frozen=True, array_like=True):
     """How a tier of a mention ended.
 
-    `told`: rows that were new; those of the one chunk that a stopped process had not noted are missing. `suppressed`:
-    followers in the tier who do not want it, those of the tiers within it too. `left`, `dead`: chunks of followers,
-    about, who find the mention on opening the inbox: because the tier yielded, or because the chunk kept failing.
+    `told`: rows that were new, without those of a chunk that a stopped process wrote but did not note. `suppressed`:
+    followers in the tier who do not want it, including those of the tiers within it. `left`, `dead`: about how many
+    chunks were not delivered, because the tier was skipped or because the chunk kept failing; their followers find the
+    mention on opening the inbox.
     """
 
     tier: Tier
@@ -41,7 +42,7 @@ class Outcomes:
         self._records, self._clock = records, clock
 
     async def note(self, ended: Ended) -> None:
-        """Keep how a walk ended. May be repeated."""
+        """Store how a walk ended. May be repeated."""
         walk = ended.walk
         outcome = TierOutcome(walk.tier, walk.told, walk.suppressed, ended.left, ended.dead)
         if outcome == TierOutcome(walk.tier):
@@ -62,7 +63,7 @@ class Outcomes:
         await rewrite("the outcome of a mention", walk.notice, attempt)
 
     async def of(self, notices: Sequence[int]) -> list[list[TierOutcome]]:
-        """For each notice, the kept outcomes of its tiers that ended."""
+        """For each notice, the stored outcomes of its tiers that ended."""
         records = await self._records.get_many(RecordKind.MENTION_OUTCOME, notices) if notices else []
         return [[] if record is None else _decode(record.data) for record in records]
 

@@ -1,4 +1,4 @@
-"""The workers of the tiers. Each tier has processes of its own, so a tier with much work holds up no other."""
+"""The workers of the tiers. Each pool has processes of its own, so a tier with much work does not delay another."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ POOLS: Mapping[str, tuple[Tier, ...]] = {
     "mentions-day": (Tier.DAY, Tier.ALL),
     "mentions-month": (Tier.MONTH,),
 }
-"""The tiers that a worker of each name works. Accounts below the threshold have few chunks, and never yield."""
+"""The tiers that a worker of each name works. ALL, for accounts below the threshold, has few chunks and never waits."""
 IDLE_S = 1.0
-"""Longest rest, in case the bell does not ring for a new walk."""
+"""Longest pause between two checks for walks, in case the bell does not ring for a new one."""
 GAP_S = 0.05
-"""Shortest rest: any write rings, and a look for walks is a statement or two."""
+"""Shortest pause: any write rings the bell, and a check for walks is a statement or two."""
 RETRY_S = 2.0
 _log = structlog.get_logger("kith.notifications")
 
@@ -38,7 +38,7 @@ class PoolWorker:
         self._stopping.set()
 
     async def run(self) -> None:
-        """Work the walks there are, and wait for more. After an error (a store away, a bug) it retries after a rest."""
+        """Work the walks there are, and wait for more. After an error (a store away, a bug), retry after RETRY_S."""
         with self._log.bell() as bell:
             while not self._stopping.is_set:
                 try:

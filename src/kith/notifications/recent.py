@@ -1,8 +1,8 @@
 """Recent mentions of accounts with very many followers, which followers who want them find on opening the inbox.
 
-Nothing is written for a follower until then. A bounded list of the accounts that were mentioned lately is kept in
-SHARDS records, so that mentions of different accounts seldom wait for each other. On opening the inbox, one question
-finds which of these accounts the user follows, however many there are; the mentions found become rows, and stay.
+Nothing is written for a follower until then. A bounded list of the accounts that were mentioned lately is stored in
+SHARDS records, so that mentions of different accounts seldom wait for each other. On opening the inbox, one query finds
+which of these accounts the user follows, however many there are. The mentions found become rows, and stay.
 """
 
 from __future__ import annotations
@@ -27,20 +27,19 @@ from kith.records.rewriting import NOTHING_TO_DO, next_version, rewrite, with_ne
 from kith.records.store import AtVersion, Put, Record, RecordKind, RecordStore
 
 RECENT_MS = 7 * 86_400_000
-"""How long a mention can be found in this list; one that was found stays as long as all notices do."""
+"""How long a mention can be found in this list. One that was found stays as long as other notices."""
 SHARDS = 16
 ACCOUNTS_MAX = 64
-"""Accounts of a shard; beyond, those whose last mention is oldest are left out, and readers are told of it."""
+"""Accounts of a shard. Beyond, those whose last mention is oldest are dropped, and answers are marked partial."""
 MENTIONS_MAX = 10
-"""Mentions of an account, the newest."""
+"""Newest mentions of an account that are stored."""
 CACHED_MS = 1_000
 FOLLOWERS_CACHED_MS = 300_000
 FOLLOWERS_CACHED_MAX = 100_000
 
 
 class Shard(msgspec.Struct, frozen=True, array_like=True):
-    """A part of the list. `mentions`: of each account, oldest first. `left_out`: the newest mention that is not
-    here."""
+    """A part of the list. `mentions`: by account, oldest first. `left_out`: the newest dropped mention, or -1."""
 
     mentions: dict[int, list[int]] = {}
     left_out: int = -1
@@ -60,14 +59,14 @@ class Shard(msgspec.Struct, frozen=True, array_like=True):
 
 
 class RecentOfFollowed(NamedTuple):
-    """Mentions of accounts that a reader follows. `partial`: there were more than are kept."""
+    """Mentions of accounts that a reader follows. `partial`: there were more than are stored."""
 
     notices: list[int]
     partial: bool
 
 
 class _Known(NamedTuple):
-    """The whole list as it was read. `accounts` ascend."""
+    """The whole list as read at `read_ms`. `accounts` ascend."""
 
     read_ms: float
     accounts: Ids
@@ -81,7 +80,7 @@ _NOTHING = _Known(-float("inf"), np.empty(0, np.int64), {}, -1)
 
 
 class RecentMentions:
-    """Keeps and finds recent mentions. `followers_min`: from how many followers on mentions of an account are kept."""
+    """Stores and finds recent mentions. `followers_min`: followers from which an account's mentions are stored."""
 
     def __init__(
         self,
@@ -96,18 +95,18 @@ class RecentMentions:
         self._followers: dict[int, tuple[float, int]] = {}
 
     async def note(self, told: Sequence[tuple[NoticeDraft, int]]) -> None:
-        """Keep those of these notices that are mentions of accounts with many followers. May be repeated."""
+        """Store those of these notices that mention accounts with many followers. May be repeated."""
         mentions = [(draft.recipient, notice) for draft, notice in told if draft.type == "mention" and notice]
         counts = await self._followers_of({account for account, _ in mentions})
         await self.keep([one for one in mentions if counts[one[0]] >= self._followers_min])
 
     async def keep(self, mentions: Sequence[tuple[int, int]]) -> None:
-        """Keep mentions, as (account, notice), however many follow the accounts. May be repeated."""
+        """Store mentions, as (account, notice), however many follow the accounts. May be repeated."""
         for shard in {account % SHARDS for account, _ in mentions}:
             await self._add(shard, [one for one in mentions if one[0] % SHARDS == shard])
 
     async def followed(self, user: NodeId, wanted: Preferences) -> RecentOfFollowed:
-        """Recent mentions of others that the user wants to be told of: one question, however many accounts."""
+        """Recent mentions of others that the user wants to be notified of: one query, however many accounts."""
         if wanted.mentions not in ("followed", "these"):
             return RecentOfFollowed([], partial=False)
         known = await self._list()
@@ -119,12 +118,12 @@ class RecentMentions:
         questions = Questions()
         asked = questions.members(Listing(self._follows, user, Direction.OUT), accounts)
         followed = accounts[(await self._graph.store.answer(questions)).members[asked]]
-        since = ms_of(self._graph.clock.next()) - RECENT_MS - EPOCH_MS + 1 << TIME_SHIFT  # notices from this one on
+        since = ms_of(self._graph.clock.next()) - RECENT_MS - EPOCH_MS + 1 << TIME_SHIFT  # the least id that is recent
         found = [id_ for account in followed.tolist() for id_ in known.mentions[account] if id_ >= since]
         return RecentOfFollowed(found, known.left_out >= max(0, since))
 
     async def _followers_of(self, accounts: set[int]) -> dict[int, int]:
-        """How many followers each account has, or had some minutes ago."""
+        """How many followers each account has, at most FOLLOWERS_CACHED_MS old."""
         now, counts = self._now_ms(), dict[int, int]()
         for account in accounts:
             found = self._followers.get(account)

@@ -1,7 +1,7 @@
-"""Which recipients may be told, by the rules and by their preferences; asked before a notice is written.
+"""Which recipients may be notified, by the rules and by their preferences. Checked before a notice is written.
 
-A mention is written although its recipient muted the actor, hid the post, wants no mentions or is away: readers of an
-inbox ask all of that again. Followers are told from the same notice, and would learn of it otherwise.
+A mention is written even if its recipient muted the actor, hid the post, wants no mentions or is away. The recipient's
+followers are notified by the same notice, and would miss it otherwise. Reading an inbox checks all of that again.
 """
 
 from __future__ import annotations
@@ -19,25 +19,25 @@ from kith.notifications.rules import NoticeRules, Showing
 
 
 class Recipients:
-    """Asks the rules and the preferences."""
+    """Queries the rules and the preferences."""
 
     def __init__(self, graph: Graph, rules: NoticeRules, preferences: PreferencesKept) -> None:
         self._store, self._rules, self._preferences = graph.store, rules, preferences
 
     async def allowed(self, drafts: Sequence[NoticeDraft]) -> list[NoticeDraft]:
-        """The drafts that their recipients may see and want to be told of, and did not cause themselves.
+        """The drafts that their recipients may see, want, and did not cause themselves.
 
         Of several reasons for one notice, the first that is allowed.
         """
         return _first_reasons((await self._parted(drafts))[0])
 
     async def worth_storing(self, drafts: Sequence[NoticeDraft]) -> list[NoticeDraft]:
-        """As `allowed`, and mentions that only their recipients themselves do not see or want."""
+        """As `allowed`, and also mentions that only their recipients themselves do not see or want."""
         allowed, for_others = await self._parted(drafts)
         return _first_reasons([*allowed, *for_others])
 
     async def _parted(self, drafts: Sequence[NoticeDraft]) -> tuple[list[NoticeDraft], list[NoticeDraft]]:
-        """The drafts that are allowed; and the mentions that are not, by what is their recipients' own."""
+        """The allowed drafts; and the mentions that are not allowed for reasons that concern only their recipients."""
         allowed, for_others = list[NoticeDraft](), list[NoticeDraft]()
         drafts = [draft for draft in dict.fromkeys(drafts) if draft.actor != draft.recipient]
         if not drafts:

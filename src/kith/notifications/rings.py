@@ -1,9 +1,9 @@
-"""Logs that followers were given rows of a mention, so that streams and devices hear of it.
+"""Logs that followers got rows of a mention, so that streams and devices are notified.
 
     record MENTION_RING, id of the notice   MessagePack: `Ring`
 
-Written once a chunk, after the chunk's rows. Nobody reads the record itself: each version of it is an event of the log.
-It does not list the followers: streams ask which of their readers have a row, and few followers have a device.
+Written once per chunk, after the chunk's rows. Nobody reads the record itself: each version of it is an event of the
+log. It lists only followers with a device, who are few; streams query which of their readers have a row.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from kith.records.rewriting import next_version, rewrite
 from kith.records.store import AtVersion, Put, Record, RecordKind, RecordStore
 
 LOOKED_UP = 5_000
-"""How many users' devices one call looks up."""
+"""Users whose devices one call looks up."""
 USERS_MAX = 1_000
-"""Users of a ring; more are told by another."""
+"""Users of a ring. More users take more rings."""
 
 
 class Ring(msgspec.Struct, frozen=True, array_like=True):
@@ -36,13 +36,13 @@ class Rings:
         self._records, self._clock = records, clock
 
     async def ring(self, notice: int, users: Users, *, devices: bool) -> None:
-        """Say that these users have a row of a notice. `devices`: whether theirs are to ring. May be repeated."""
+        """Log that these users have a row of a notice. `devices`: whether theirs are to ring. May be repeated."""
         found = await self._with_devices(users) if devices else []
         for at in range(0, max(1, len(found)), USERS_MAX):
             await self._put(notice, Ring(tuple(found[at : at + USERS_MAX])))
 
     async def _with_devices(self, users: Users) -> list[int]:
-        """Those who have, or had, a device."""
+        """The users who have, or had, a device."""
         found: list[int] = []
         for at in range(0, len(users), LOOKED_UP):
             part: Sequence[int] = users[at : at + LOOKED_UP].tolist()
@@ -61,7 +61,7 @@ class Rings:
 
 
 def read_ring(data: bytes) -> Ring:
-    """The ring of a record's data."""
+    """The ring in a record's data."""
     return _decode(data)
 
 
