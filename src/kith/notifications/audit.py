@@ -40,6 +40,7 @@ CHUNK = 10_000
 PART = 500
 """Notices checked together."""
 EXAMPLES_MAX = 10
+"""Missing rows that the result names."""
 MARGIN_MS = DAY_MS
 """How long after a mention its last tier may have checked who was online within a month."""
 

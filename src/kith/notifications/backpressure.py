@@ -11,7 +11,9 @@ from kith.graph.store import Notes
 TASKS_MAX = 50_000
 """Chunks that may wait before the last tier is skipped."""
 FLAG_MS = 30_000
+"""How long the flag is up after it was raised last."""
 FLAG = "mentions/pressure"
+"""The note of the flag: until when it is up, in ms since the epoch, as decimal digits."""
 
 
 async def watch_pressure(notes: Notes, waiting: int, now_ms: int, tasks_max: int = TASKS_MAX) -> bool:

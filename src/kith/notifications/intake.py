@@ -49,7 +49,7 @@ PART = 200
 class StoredSubjects(NamedTuple):
     """What events are about, as stored now.
 
-    `requests`: follow requests of the new followers, by (source, destination). `private`: the followed users who are.
+    `requests`: follow requests of new followers, by (source, destination). `private`: which followed users are private.
     """
 
     posts: dict[int, Post]
@@ -99,7 +99,7 @@ class Intake:
         return [(event, draft) for event in telling for draft in self._meaning.drafts_of(event, seen)]
 
     async def work_backlog(self) -> bool:
-        """Nothing is deferred."""
+        """Do nothing: no work is deferred."""
         return False
 
     async def lost(self) -> None:

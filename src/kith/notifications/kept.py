@@ -21,8 +21,10 @@ A = TypeVar("A")
 
 
 class _Step(NamedTuple):
-    """One read. `read(*asked)` tells whether it is unchanged; `kept_of`: the part of it to compare, None: all of it;
-    `found`: that part, as read for the answer.
+    """One read that an answer depends on, and what it found.
+
+    `read(*asked)`: repeats it. `kept_of`: the part of the result to compare, None: all of it. `found`: that part, as
+    read for the answer.
     """
 
     read: Callable[..., Awaitable[Any]]

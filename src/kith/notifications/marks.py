@@ -50,8 +50,9 @@ class Marks(msgspec.Struct, frozen=True, array_like=True):
         return msgspec.structs.replace(self, read_up_to=read[beyond - 1], read=frozenset(read[beyond:]))
 
     def reading_up_to(self, notice: int, rows: Collection[int], since: int) -> Marks:
-        """The marks once everything up to `notice` is read. `rows`: the newest of it; those after `since` are marked
-        one by one.
+        """The marks once everything up to `notice` is read.
+
+        `rows`: the newest rows up to it. Those made after `since` are marked one by one.
         """
         late = sorted(row for row in rows if row > since)
         beyond = len(late) - READ_AT_ONCE_MAX
@@ -90,7 +91,7 @@ class MarksKept:
         return await self._change(user, lambda marks: marks.reading(notices))
 
     async def read_up_to(self, user: NodeId, notice: int, rows: Collection[int]) -> tuple[Marks, WriteMark]:
-        """Note that everything up to `notice` was read. `rows`: the newest of it, one more than READ_AT_ONCE_MAX."""
+        """Note that everything up to `notice` was read. `rows`: the newest up to it, READ_AT_ONCE_MAX and one more."""
         since = (ms_of(self._clock.next()) - LATE_MS - EPOCH_MS) << TIME_SHIFT
         return await self._change(user, lambda marks: marks.reading_up_to(notice, rows, since))
 

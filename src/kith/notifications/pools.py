@@ -17,12 +17,13 @@ POOLS: Mapping[str, tuple[Tier, ...]] = {
     "mentions-day": (Tier.DAY, Tier.ALL),
     "mentions-month": (Tier.MONTH,),
 }
-"""The tiers that a worker of each name works. ALL, for accounts below the threshold, has few chunks and never waits."""
+"""The tiers of each worker, by its name. ALL, for accounts below the threshold, has few chunks and is never skipped."""
 IDLE_S = 1.0
 """Longest pause between two checks for walks, in case the bell does not ring for a new one."""
 GAP_S = 0.05
 """Shortest pause: any write rings the bell, and a check for walks is a statement or two."""
 RETRY_S = 2.0
+"""Pause after an error."""
 _log = structlog.get_logger("kith.notifications")
 
 

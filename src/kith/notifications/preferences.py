@@ -22,9 +22,11 @@ from kith.records.rewriting import next_version, rewrite, with_newer_fields
 from kith.records.store import AtVersion, Put, Record, RecordKind, RecordStore
 
 CACHED_MS = 60_000
+"""How long preferences are cached."""
 CACHED_MAX = 50_000
 """Users whose preferences a process caches."""
 ACCOUNTS_MAX = 1_000
+"""Accounts in each list of a user's preferences."""
 DAY_MINUTES = 1_440
 MentionsOf = Literal["followed", "these", "me", "none"]
 
@@ -43,9 +45,9 @@ class QuietHours(msgspec.Struct, frozen=True, array_like=True):
 class Preferences(msgspec.Struct, frozen=True, array_like=True):
     """What a user wants to be notified of.
 
-    `off`: types that they do not want. `mentions`: of all accounts that they follow; of `accounts` among these only; of
-    themselves only; or none. The first two include mentions of themselves. `accounts_off`: actors whose actions never
-    notify them.
+    `off`: types that they do not want. `mentions`: which they want: of all accounts that they follow ("followed"), of
+    `accounts` among these ("these"), of themselves only ("me"), or none. "followed" and "these" include mentions of
+    themselves. `accounts_off`: actors whose actions never notify them.
     """
 
     off: tuple[NoticeType, ...] = ()

@@ -16,7 +16,9 @@ from kith.core.errors import Unavailable
 from kith.notifications.activity import ASKED_MAX, SEEN_STEP_MS, Activity, Users
 
 TELL_S = 5.0
+"""Pause between two reports."""
 ONLINE_MS = 60_000
+"""How long a reported stream counts as open without a further report."""
 _log = structlog.get_logger("kith.notifications")
 
 

@@ -29,13 +29,17 @@ from kith.records.store import AtVersion, Put, Record, RecordKind, RecordStore
 RECENT_MS = 7 * 86_400_000
 """How long a mention can be found in this list. One that was found stays as long as other notices."""
 SHARDS = 16
+"""Records of the list."""
 ACCOUNTS_MAX = 64
 """Accounts of a shard. Beyond, those whose last mention is oldest are dropped, and answers are marked partial."""
 MENTIONS_MAX = 10
 """Newest mentions of an account that are stored."""
 CACHED_MS = 1_000
+"""How long the list is cached."""
 FOLLOWERS_CACHED_MS = 300_000
+"""How long a number of followers is cached."""
 FOLLOWERS_CACHED_MAX = 100_000
+"""Accounts whose number of followers is cached."""
 
 
 class Shard(msgspec.Struct, frozen=True, array_like=True):

@@ -12,7 +12,9 @@ from kith.graph.shapes import Listing
 from kith.notifications.tiers import Tier
 
 COUNT_KEPT_MS = 300_000
+"""How long a number of followers is cached."""
 COUNTS_MAX = 10_000
+"""Accounts whose number of followers is cached."""
 
 
 def route(followers: int, threshold: int) -> tuple[Tier, ...]:

@@ -48,7 +48,7 @@ AnyNotice = Notice | NoticeDraft
 
 
 class Content(NamedTuple):
-    """The posts, comments and boards that notices are about, whoever may see them."""
+    """The posts, comments and boards that notices are about. Visibility is checked separately."""
 
     posts: Mapping[int, Post]
     comments: Mapping[int, Comment]

@@ -22,7 +22,7 @@ class Tier(enum.IntEnum):
 
     ONLINE = 0  # P0: has a stream open
     DAY = 1  # P1: was here within a day
-    MONTH = 2  # P2: was here within 30 days; yields under load
+    MONTH = 2  # P2: was here within 30 days; skipped under load
     ALL = 3  # every follower; for accounts below the threshold, instead of the others
 
 

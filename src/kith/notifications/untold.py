@@ -5,8 +5,8 @@ claim exists. It counts as suppressed if the rules or the recipient's preference
 they depend on changed since, because their answer at that time is not known. An event that kept failing is dead and
 waits for `kith dead`. The rest is missing; a repair makes the notice.
 
-It is not stored when an account was made private, hidden or deactivated. So once such an account is back, what happened
-meanwhile counts as missing.
+The time at which an account was made private, hidden or deactivated is not stored. So once such an account is back,
+what happened meanwhile counts as missing.
 """
 
 from __future__ import annotations
@@ -30,7 +30,9 @@ from kith.notifications.recipients import Recipients
 from kith.records.store import Record, RecordKind
 
 READ_AT_ONCE = 1_000
+"""Events of the log that one call reads."""
 EXAMPLES_MAX = 10
+"""Missing notices that the result names."""
 ANSWERED_MS = 60_000
 """How long after a follow the request that it answers may be removed."""
 

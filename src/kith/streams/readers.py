@@ -1,4 +1,4 @@
-"""Whom a change concerns: which connected users follow an author, may see a post, did not hide it or mute its author.
+"""Whom a change concerns: which connected users follow an author, may see a post, hid it or muted its author.
 
 The cost depends on how many users are connected, never on how many follow. Of the author's followers and the connected
 users, the shorter list is read and looked up in the longer one: in one call of the stores, or two if both are long.

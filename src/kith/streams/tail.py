@@ -1,6 +1,6 @@
 """The end of the log as one process has read it: changes still to be sent, and recent ones for readers who resume.
 
-If the log forgot events before they were read, the tail restarts behind them. A resuming reader may come from another
+If the log forgot events before they were read, the tail restarts after them. A resuming reader may come from another
 process, which read the events of different sources in another order. So log positions decide what a reader lacks
 (`LogStore.covers`), never the number of events read here.
 """

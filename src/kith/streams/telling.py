@@ -39,7 +39,7 @@ class Telling:
         self._notifications, self._reset = notifications, reset
 
     async def new_post(self, step: Step, author: int, post: int) -> None:
-        """Send `new_post` to the author and to followers who may see the post, did not hide it or mute the author.
+        """Send `new_post` to the author and to followers who may see the post and neither hid it nor muted the author.
 
         The numbers that the post has by now are sent in the next round, as a like may come before the post in the log.
         """

@@ -91,7 +91,7 @@ class OwedKept:
         raise Conflict("what this device is owed is being changed by many at once", device=str(device))
 
     async def settle(self, kept: OwedPush, left: Sequence[int], now_ms: int, wait_ms: int = 0) -> None:
-        """Keep only those tried notices that are `left`, and the notices added meanwhile. Errors: Conflict."""
+        """Remove the notices that were tried, except those `left`; notices added meanwhile stay. Errors: Conflict."""
         key, tried = f"{PREFIX}{kept.device}", {*kept.owed.notices} - {*left}
         for _ in range(_REWRITES_MAX):
             raw = await self._notes.get_note(key)

@@ -1,4 +1,4 @@
-"""Follows the log and sends each new notice to the devices of the users it tells, at least once.
+"""Follows the log and sends each new notice to the devices of the users it notifies, at least once.
 
 A message that a provider takes is done. One that it does not take now is owed to the device (`owed`), and retried with
 growing pauses until the notice is a day old. Other devices do not wait for it. Each try decides again what may be sent
