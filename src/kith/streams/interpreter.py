@@ -52,7 +52,7 @@ class Interpreter:
         self._authored, self._follows, self._requests = number(AUTHORED), number(FOLLOWS), number(FOLLOW_REQUESTS)
         self._comments = frozenset({number(COMMENTS), number(POST_REPLIES)})
         self._reactions = frozenset({number(LIKES), number(SHARES)})
-        self._taking_away = {number(BLOCKS): UserBlocked, number(MUTES): AuthorMuted, number(HIDES): PostHidden}
+        self._removal_changes = {number(BLOCKS): UserBlocked, number(MUTES): AuthorMuted, number(HIDES): PostHidden}
 
     def changes(self, events: Iterable[Event], steps: Iterable[Step]) -> list[FeedChange]:
         """The changes among the events, in their order. Events that matter to no connected reader are left out.
@@ -83,7 +83,7 @@ class Interpreter:
             return _of_follow(event, step)
         if graph == self._requests:
             return RequestEnded(step, event.source, event.destination) if event.ended else None
-        kind = self._taking_away.get(graph) if event.began else None  # an unblock brings no post back
+        kind = self._removal_changes.get(graph) if event.began else None  # an unblock brings no post back
         return None if kind is None else kind(step, event.source, event.destination)
 
 

@@ -62,9 +62,9 @@ class Live:
         self._resume_events, self._heartbeat_s = resume_events, heartbeat_s
         self._now_ms, self._now_s = now_ms, now_s
         self._open: set[Stream] = set()  # includes streams that are still joining
-        self._task: asyncio.Task[None] | None = None
-        self._looking: asyncio.Task[None] | None = None
-        self._beginning = asyncio.Lock()
+        self._follow_task: asyncio.Task[None] | None = None
+        self._numbers_task: asyncio.Task[None] | None = None
+        self._begin_lock = asyncio.Lock()
         readers = Readers(posts)
         self._missed = MissedMessages(posts, engagement, notifications, readers)
         self._progress = StreamProgress(log)
@@ -85,12 +85,12 @@ class Live:
         `post_removed` is sent for those that the reader cannot see.
         """
         self._open.add(stream)
-        if self._task is None:
-            async with self._beginning:
-                if self._task is None:
+        if self._follow_task is None:
+            async with self._begin_lock:
+                if self._follow_task is None:
                     self._begin(await self._log.end())
-                    self._task = asyncio.create_task(self._follow())
-                    self._looking = asyncio.create_task(self._numbers.run())
+                    self._follow_task = asyncio.create_task(self._follow())
+                    self._numbers_task = asyncio.create_task(self._numbers.run())
         place = await self._first_place(stream, last_id)
         if place is not None:
             place = await self._catch_up(stream, place, shown)
@@ -105,7 +105,7 @@ class Live:
         self._open.discard(stream)
         self._streams.remove(stream)
         self._numbers.left(stream.user)
-        if not self._open and self._task is not None:
+        if not self._open and self._follow_task is not None:
             self._stop()
             self._observer.stream_lag(0.0)
 
@@ -119,8 +119,8 @@ class Live:
 
     def _stop(self) -> list[asyncio.Task[None]]:
         """Cancel the tasks that follow the log; returns them."""
-        tasks = [task for task in (self._task, self._looking) if task is not None]
-        self._task = self._looking = None
+        tasks = [task for task in (self._follow_task, self._numbers_task) if task is not None]
+        self._follow_task = self._numbers_task = None
         for task in tasks:
             task.cancel()
         return tasks
@@ -201,7 +201,7 @@ class Live:
 
     async def _follow_by(self, bell: Bell) -> None:
         round_due = heartbeats_due = 0.0
-        while self._task is asyncio.current_task():  # a store that fails during a cancellation may hide it
+        while self._follow_task is asyncio.current_task():  # a store that fails during a cancellation may hide it
             busy = False
             try:
                 busy = await self._step()

@@ -210,7 +210,7 @@ class MissedMessages:
         """
         posts = [post for post in await self._posts.visible(stream.user, list(edited)) if post is not None]
         unseen = edited.keys() - {post.id for post in posts}
-        if unseen and not await self._were_never_for(stream.user, {post: edited[post] for post in unseen}):
+        if unseen and not await self._were_always_hidden_from(stream.user, {post: edited[post] for post in unseen}):
             return None
         loud = await self._readers.unmuted(stream.user, {post.author for post in posts})
         return [
@@ -219,13 +219,13 @@ class MissedMessages:
             if post.id in stream.watched or post.author in loud
         ]
 
-    async def _were_never_for(self, user: NodeId, edited: Mapping[int, _PostEdits]) -> bool:
-        """Whether `_was_never_for` holds for all these posts."""
+    async def _were_always_hidden_from(self, user: NodeId, edited: Mapping[int, _PostEdits]) -> bool:
+        """Whether `_was_always_hidden_from` holds for all these posts."""
         authors = {one.author for one in edited.values()}
         records = await self._posts.store.get_many(RecordKind.POST, list(edited))
         followed = await self._readers.followed_back_until(user, authors)
         return all(
-            record is not None and _was_never_for(user, record, edits, followed[edits.author])
+            record is not None and _was_always_hidden_from(user, record, edits, followed[edits.author])
             for record, edits in zip(records, edited.values(), strict=True)
         )
 
@@ -261,7 +261,7 @@ def _watch(stream: Stream, message: MissedMessage) -> None:
             stream.watched.pop(int(message.post_id), None)
 
 
-def _was_never_for(user: int, record: Record, edits: _PostEdits, followed_until_ms: float) -> bool:
+def _was_always_hidden_from(user: int, record: Record, edits: _PostEdits, followed_until_ms: float) -> bool:
     """Whether a post's visibility excludes a user after these edits, and did so before them.
 
     False if that is unknown, because the record is older than the last edit: reads may lag behind the log.

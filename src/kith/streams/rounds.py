@@ -29,7 +29,7 @@ PAIRS_MAX = 20_000
 """
 USERS_MAX = 500
 """Users who are sent their unread number in one round."""
-_SCANNED = 500
+_STREAMS_A_TURN = 500
 """Streams scanned before other tasks run."""
 
 
@@ -130,8 +130,8 @@ class Rounds:
         """The streams that watch each post, for as many posts as one round takes; the others are put back."""
         watching: dict[int, list[Stream]] = {}
         streams = self._streams.all() if looks else []
-        for at in range(0, len(streams), _SCANNED):
-            for stream in streams[at : at + _SCANNED]:
+        for at in range(0, len(streams), _STREAMS_A_TURN):
+            for stream in streams[at : at + _STREAMS_A_TURN]:
                 for post in stream.watched.keys() & looks.keys():
                     watching.setdefault(post, []).append(stream)
             await asyncio.sleep(0)

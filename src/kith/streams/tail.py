@@ -20,7 +20,7 @@ from kith.streams.interpreter import Interpreter
 from kith.streams.places import Step, StreamProgress
 
 _READ_MAX = 500
-_TRIMMED_AT = 1.25  # recent changes are trimmed at this multiple of their bound, so that trims are rare
+_TRIM_FACTOR = 1.25  # recent changes are trimmed at this multiple of their bound, so that trims are rare
 
 
 class Point(NamedTuple):
@@ -45,7 +45,7 @@ class RecentChanges:
         """Append the changes from `self.end` up to `end`; the oldest are dropped."""
         self._changes += changes
         self.end = end
-        if end.number - self.start.number > _TRIMMED_AT * self._events_max:
+        if end.number - self.start.number > _TRIM_FACTOR * self._events_max:
             first = end.number - self._events_max
             del self._changes[: bisect_right(self._changes, first, key=lambda change: change.step.number)]
             self.start = Point(first, self._changes[0].step.before if self._changes else end.at)
@@ -73,7 +73,7 @@ class Tail:
     def __init__(self, log: LogStore, interpreter: Interpreter, progress: StreamProgress, resume_events: int) -> None:
         self._log, self._interpreter, self._progress = log, interpreter, progress
         self._resume_events = resume_events
-        self._reaching = asyncio.Lock()
+        self._reach_back_lock = asyncio.Lock()
         self.begin(NOWHERE)
 
     def begin(self, at: LogPosition) -> None:
@@ -116,7 +116,7 @@ class Tail:
         None if the log no longer has them all, or if there are more than `resume_events` events to read.
         """
         covers = self._log.covers
-        async with self._reaching:
+        async with self._reach_back_lock:
             while not covers(position, (start := self._recent.start).at):
                 number = self._recent.lowest - self._resume_events
                 found = await self._between(number, position, start.at)

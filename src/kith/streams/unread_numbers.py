@@ -42,22 +42,22 @@ class UnreadNumbers:
     ) -> None:
         self._notifications, self._streams, self._progress, self._now_s = notifications, streams, progress, now_s
         self._known: dict[int, UnreadCount] = {}
-        self._other: dict[int, UnreadCount] = {}  # the number found last, where it differs from the known one
+        self._unconfirmed: dict[int, UnreadCount] = {}  # the number found last, where it differs from the known one
         self._resumed: dict[int, None] = {}  # users not sent the number since, the first to resume first
-        self._to_ask: dict[int, None] = {}
-        self._asked_at = NOWHERE  # the log position when all users were last queued
+        self._to_query: dict[int, None] = {}
+        self._queued_at = NOWHERE  # the log position when all users were last queued
 
     def joined(self, user: int, *, resumed: bool) -> None:
         """Note a new stream of a user. Unless it `resumed`, its client has just loaded the number."""
         if resumed:
             self._resumed.setdefault(user)
         elif user not in self._known:
-            self._to_ask.setdefault(user)
+            self._to_query.setdefault(user)
 
     def left(self, user: int) -> None:
         """Note that a stream of a user ended. After the last one the user's number is forgotten."""
         if not self._streams.of(user):
-            for kept in (self._known, self._other, self._resumed, self._to_ask):
+            for kept in (self._known, self._unconfirmed, self._resumed, self._to_query):
                 kept.pop(user, None)
 
     async def tell(self, user: int) -> None:
@@ -81,15 +81,15 @@ class UnreadNumbers:
 
     async def _look(self) -> None:
         """Query some of the numbers. One that cannot be read moves behind the others and is retried."""
-        if not self._to_ask and self._progress.posts != self._asked_at:
-            self._to_ask = dict.fromkeys(self._streams.readers)
-            self._asked_at = self._progress.posts
-        for user in list(islice(dict.fromkeys(chain(self._resumed, self._to_ask)), LOOKED_AT_MAX)):
-            for waiting in (self._resumed, self._to_ask):
+        if not self._to_query and self._progress.posts != self._queued_at:
+            self._to_query = dict.fromkeys(self._streams.readers)
+            self._queued_at = self._progress.posts
+        for user in list(islice(dict.fromkeys(chain(self._resumed, self._to_query)), LOOKED_AT_MAX)):
+            for waiting in (self._resumed, self._to_query):
                 if user in waiting:
                     waiting[user] = waiting.pop(user)
             found = await self._notifications.unread(NodeId(user))
-            self._to_ask.pop(user, None)
+            self._to_query.pop(user, None)
             if self._streams.of(user):
                 self._compare(user, found)
             await asyncio.sleep(0)  # let other tasks run
@@ -101,12 +101,12 @@ class UnreadNumbers:
         elif known is None:
             self._know(user, found)
         elif found == known:
-            self._other.pop(user, None)
-        elif found == self._other.get(user):
+            self._unconfirmed.pop(user, None)
+        elif found == self._unconfirmed.get(user):
             self._send(user, found)
         else:
-            self._other[user] = found
-            self._to_ask.setdefault(user)
+            self._unconfirmed[user] = found
+            self._to_query.setdefault(user)
 
     def _send(self, user: int, number: UnreadCount) -> None:
         if streams := self._streams.of(user):
@@ -115,5 +115,5 @@ class UnreadNumbers:
 
     def _know(self, user: int, number: UnreadCount) -> None:
         self._resumed.pop(user, None)
-        self._other.pop(user, None)
+        self._unconfirmed.pop(user, None)
         self._known[user] = number

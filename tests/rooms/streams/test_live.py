@@ -348,7 +348,7 @@ def test_who_follows_the_log_ends_when_stopped_though_the_store_fails_at_that_mo
 
         ear = Ear(ALICE)
         await hall.live.join(ear.stream, None, [])
-        following = hall.live._task
+        following = hall.live._follow_task
         assert following is not None
         with monkeypatch.context() as patched:
             patched.setattr(hall.live._tail, "read", hides)

@@ -69,7 +69,7 @@ def test_who_comes_and_goes_leaves_nothing_behind() -> None:
     world.look()
     assert world.sent == [(ALICE, 0)]
     world.leave(ALICE)
-    kept = world.numbers._known, world.numbers._other, world.numbers._resumed, world.numbers._to_ask
+    kept = world.numbers._known, world.numbers._unconfirmed, world.numbers._resumed, world.numbers._to_query
     assert not any(kept)
 
 
