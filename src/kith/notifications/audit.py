@@ -133,9 +133,9 @@ class Auditor:
                 missing.append(InboxRow(notice.recipient, notice.id))
             if notice.type == "mention" and notice.id not in under_way:
                 await self._look_at_followers(notice, found, repair=repair)
-        await self._miss(missing, found, dead=False, repair=repair)
+        await self._count_missing(missing, found, dead=False, repair=repair)
 
-    async def _miss(self, rows: Sequence[InboxRow], found: NoticeAudit, *, dead: bool, repair: bool) -> None:
+    async def _count_missing(self, rows: Sequence[InboxRow], found: NoticeAudit, *, dead: bool, repair: bool) -> None:
         """Count rows that are missing, or whose walk is `dead`; with `repair`, write them."""
         if dead:
             found.count(dead=len(rows))
@@ -162,7 +162,7 @@ class Auditor:
                 without = await self._left_out_of(notice, np.sort(chunk.ids), found)
                 left_out = without if not fate.tiered else await self._reached(notice, fate, without, found)
                 rows = [InboxRow(user, notice.id) for user in left_out]
-                await self._miss(rows, found, dead=fate.dead, repair=repair)
+                await self._count_missing(rows, found, dead=fate.dead, repair=repair)
             if chunk.after is None:
                 return
             after = chunk.after

@@ -114,7 +114,7 @@ class Coordinator:
                 await self._on_end(Ended(further))
                 return
         if walks[0].tier is Tier.ONLINE:
-            walks[0] = await self._shorter(walks[0], followers)
+            walks[0] = await self._shorter_walk(walks[0], followers)
         for left in await self._walks.begin(walks):
             await self._on_end(Ended(left, left=left.waiting))
 
@@ -123,7 +123,7 @@ class Coordinator:
         chunks = max(1, -(-await self._router.followers(account) // self._chunk_ids))
         await self._walks.begin([Walk(notice, account, Tier.ALL, chunks)], again=True)
 
-    async def _shorter(self, walk: Walk, followers: int) -> Walk:
+    async def _shorter_walk(self, walk: Walk, followers: int) -> Walk:
         """A walk of the first tier: over the online users, if that is less work than over the followers."""
         most = min(PROBES_MAX - 1, followers // PROBE_COST)
         online = len(await self._activity.online_page(-1, most + 1, self._now_ms()))

@@ -7,7 +7,7 @@ from itertools import islice
 
 from kith.notifications.notice import Notice
 
-_ALONE = frozenset({"mention", "comment", "reply", "follow_request", "board_invite"})
+_NEVER_GROUPED = frozenset({"mention", "comment", "reply", "follow_request", "board_invite"})
 """Types that are never grouped: each such notice says something of its own, or asks for an answer."""
 
 
@@ -20,7 +20,7 @@ def actors_of(group: Sequence[Notice]) -> list[int]:
 
 def gathers(notice: Notice) -> bool:
     """Whether a notice is grouped with others of its type."""
-    return notice.type not in _ALONE and not notice.event
+    return notice.type not in _NEVER_GROUPED and not notice.event
 
 
 def key_of(notice: Notice, *, grouped: bool) -> tuple[object, ...]:

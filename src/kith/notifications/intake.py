@@ -41,7 +41,7 @@ from kith.posts.posts import Posts
 NAME = "notifications"
 FRESH_MS = 86_400_000
 """An edge made longer than this before it was logged notifies nobody: it was imported, or written again."""
-_HOLDING = (NORMAL, State.ARCHIVED)
+_NOTIFYING_STATES = (NORMAL, State.ARCHIVED)
 PART = 200
 """Events processed together."""
 
@@ -149,7 +149,7 @@ class Meaning:
         The edge of a mention of a deactivated account is archived from the start.
         """
         return (
-            event.state in _HOLDING  # checked first: most events are of records
+            event.state in _NOTIFYING_STATES  # checked first: most events are of records
             and event.graph in self._telling
             and (event.began or (event.graph == self._mentioned and event.before is None))
             and event.before != State.ARCHIVED

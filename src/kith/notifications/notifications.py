@@ -108,11 +108,11 @@ class Notifications:
             added, missing = await self._keep_recent(reads, user, preferences)
             part = await self._rows(reads, user, window, [], size) if added else part
         unread_rows = await self._unread_rows(reads, user, marks, part if _is_first(window) else None, size)
-        looking = _Looking(self._graph, self._notices, self._rules, user, preferences, reads)
+        checks = _RowChecks(self._graph, self._notices, self._rules, user, preferences, reads)
         rows, also = part, _unread_of(unread_rows, marks)
         while True:
-            await looking.at([*part, *also])
-            groups, rest = groups_of(looking.shown(rows), window.limit, grouped=grouped)
+            await checks.check([*part, *also])
+            groups, rest = groups_of(checks.shown(rows), window.limit, grouped=grouped)
             more = len(part) == size
             if rest is not None or not more or len(rows) >= LOOKS_MAX:
                 break
@@ -124,8 +124,8 @@ class Notifications:
         page = _page_of(window, rows, more=more or rest is not None)
         found = groups if window.before is None else newest_first(groups)
         entries = [_entry(group, marks, partial=page.more_after and grouped and gathers(group[0])) for group in found]
-        unread = _count(unread_rows, marks, looking)
-        return NotificationPage(entries, looking.posts, looking.comments, looking.boards, page, unread, missing)
+        unread = _count(unread_rows, marks, checks)
+        return NotificationPage(entries, checks.posts, checks.comments, checks.boards, page, unread, missing)
 
     async def unread(self, user: NodeId) -> UnreadCount:
         """How many notices the user has not read."""
@@ -137,17 +137,17 @@ class Notifications:
         )
         await self._keep_recent(reads, user, preferences)
         rows = await self._unread_rows(reads, user, marks)
-        looking = _Looking(self._graph, self._notices, self._rules, user, preferences, reads)
-        await looking.at(_unread_of(rows, marks))
-        return _count(rows, marks, looking)
+        checks = _RowChecks(self._graph, self._notices, self._rules, user, preferences, reads)
+        await checks.check(_unread_of(rows, marks))
+        return _count(rows, marks, checks)
 
     async def some(self, user: NodeId, ids: Sequence[int]) -> list[Notice]:
         """Those of a user's notices `ids` that the user may see now, and wants."""
         if not ids:
             return []
-        looking = _Looking(self._graph, self._notices, self._rules, user, await self.preferences.of(user), Reads())
-        await looking.at(ids)
-        return looking.shown(ids)
+        checks = _RowChecks(self._graph, self._notices, self._rules, user, await self.preferences.of(user), Reads())
+        await checks.check(ids)
+        return checks.shown(ids)
 
     async def told(self, notice: int, users: Users) -> list[int]:
         """Which of these users have a notice in their inbox. `users` ascend."""
@@ -233,7 +233,7 @@ class Notifications:
         return unread + await reads.of(older)
 
 
-class _Looking:
+class _RowChecks:
     """What one reader may see of their rows. Each row is checked once."""
 
     def __init__(
@@ -252,7 +252,7 @@ class _Looking:
         self.comments: dict[int, Comment] = {}
         self.boards: dict[int, Board] = {}
 
-    async def at(self, ids: Sequence[int]) -> None:
+    async def check(self, ids: Sequence[int]) -> None:
         """Check these rows, except those that are known."""
         new = list(dict.fromkeys(id_ for id_ in ids if id_ not in self._known))
         told = await self._notices.read(new)
@@ -276,8 +276,8 @@ class _Looking:
         return self._preferences.allow(one.type, one.actor, one.recipient, self._user)
 
 
-def _count(rows: Sequence[int], marks: Marks, looking: _Looking) -> UnreadCount:
-    return UnreadCount(len(looking.shown(_unread_of(rows, marks))), len(rows) > UNREAD_MAX)
+def _count(rows: Sequence[int], marks: Marks, checks: _RowChecks) -> UnreadCount:
+    return UnreadCount(len(checks.shown(_unread_of(rows, marks))), len(rows) > UNREAD_MAX)
 
 
 def _unread_of(rows: Sequence[int], marks: Marks) -> list[int]:

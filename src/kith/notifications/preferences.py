@@ -68,9 +68,9 @@ class Preferences(msgspec.Struct, frozen=True, array_like=True):
 
 
 DEFAULT = Preferences()
-_NO_ZONES = ("localtime", "posixrules", "Factory")
+_NOT_ZONES = ("localtime", "posixrules", "Factory")
 """Files among those of time zones that name no zone: they depend on the machine's own settings."""
-_FOLDERS_OF_MACHINES = ("posix/", "right/")
+_COPIED_ZONES = ("posix/", "right/")
 """Folders in which some machines have the zones once more; `right/` counts leap seconds."""
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(Preferences).decode
@@ -109,7 +109,7 @@ def check_preferences(preferences: Preferences) -> None:
     if not (0 <= quiet.start_min < DAY_MINUTES and 0 <= quiet.end_min < DAY_MINUTES):
         raise InvalidContent("quiet hours go from 00:00 to 23:59", field="quietHours")
     name = quiet.time_zone
-    if name.startswith(_FOLDERS_OF_MACHINES) or name in _NO_ZONES or _zone_of(name) is None:
+    if name.startswith(_COPIED_ZONES) or name in _NOT_ZONES or _zone_of(name) is None:
         raise InvalidContent("timeZone must be a name such as Europe/Berlin", field="timeZone")
 
 

@@ -34,8 +34,8 @@ class Presence:
     ) -> None:
         self._activity, self._process, self._connected, self._now_ms = activity, process, connected, now_ms
         self._seen: set[int] = set()
-        self._told: set[int] = set()
-        self._told_until_ms = self._seen_due_ms = 0
+        self._reported: set[int] = set()
+        self._reported_until_ms = self._seen_due_ms = 0
 
     def note(self, user: int) -> None:
         """Note that a user is here now. Beyond ASKED_MAX users within a minute some are left out."""
@@ -45,9 +45,9 @@ class Presence:
     async def tell(self) -> None:
         """Report who is connected, if that changed or expires soon; once a minute, who was seen. Raises Unavailable."""
         now_ms, connected = self._now_ms(), set(self._connected())
-        if connected != self._told or (connected and self._told_until_ms - now_ms < ONLINE_MS // 2):
+        if connected != self._reported or (connected and self._reported_until_ms - now_ms < ONLINE_MS // 2):
             await self._activity.set_online(self._process, _ascending(connected), now_ms + ONLINE_MS)
-            self._told, self._told_until_ms = connected, now_ms + ONLINE_MS
+            self._reported, self._reported_until_ms = connected, now_ms + ONLINE_MS
         for user in connected:
             self.note(user)
         if self._seen and not 0 < self._seen_due_ms - now_ms <= SEEN_STEP_MS:

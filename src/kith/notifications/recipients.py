@@ -29,14 +29,14 @@ class Recipients:
 
         Of several reasons for one notice, the first that is allowed.
         """
-        return _first_reasons((await self._parted(drafts))[0])
+        return _first_reasons((await self._partition(drafts))[0])
 
     async def worth_storing(self, drafts: Sequence[NoticeDraft]) -> list[NoticeDraft]:
         """As `allowed`, and also mentions that only their recipients themselves do not see or want."""
-        allowed, for_others = await self._parted(drafts)
+        allowed, for_others = await self._partition(drafts)
         return _first_reasons([*allowed, *for_others])
 
-    async def _parted(self, drafts: Sequence[NoticeDraft]) -> tuple[list[NoticeDraft], list[NoticeDraft]]:
+    async def _partition(self, drafts: Sequence[NoticeDraft]) -> tuple[list[NoticeDraft], list[NoticeDraft]]:
         """The allowed drafts; and the mentions that are not allowed for reasons that concern only their recipients."""
         allowed, for_others = list[NoticeDraft](), list[NoticeDraft]()
         drafts = [draft for draft in dict.fromkeys(drafts) if draft.actor != draft.recipient]

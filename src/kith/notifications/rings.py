@@ -17,7 +17,7 @@ from kith.notifications.activity import Users
 from kith.records.rewriting import next_version, rewrite
 from kith.records.store import AtVersion, Put, Record, RecordKind, RecordStore
 
-LOOKED_UP = 5_000
+LOOKED_UP_MAX = 5_000
 """Users whose devices one call looks up."""
 USERS_MAX = 1_000
 """Users of a ring. More users take more rings."""
@@ -44,8 +44,8 @@ class Rings:
     async def _with_devices(self, users: Users) -> list[int]:
         """The users who have, or had, a device."""
         found: list[int] = []
-        for at in range(0, len(users), LOOKED_UP):
-            part: Sequence[int] = users[at : at + LOOKED_UP].tolist()
+        for at in range(0, len(users), LOOKED_UP_MAX):
+            part: Sequence[int] = users[at : at + LOOKED_UP_MAX].tolist()
             records = await self._records.get_many(RecordKind.DEVICES, part)
             found += [user for user, record in zip(part, records, strict=True) if record is not None]
         return found

@@ -231,7 +231,7 @@ def test_a_device_that_was_handed_on_while_a_message_waited_to_be_sent_does_not_
 
     async def scenario() -> None:
         phone, tablet = [await ringing.add(CAROL, "apns", name) for name in ("a phone", "a tablet")]
-        slots = ringing.push._free
+        slots = ringing.push._send_slots
         for _ in range(push.SENDING_MAX):
             await slots.acquire()
         await mention(ringing, CAROL)

@@ -45,14 +45,14 @@ class Devices:
             at_ms = ms_of(self._clock.next())
             known = next((one for one in devices if _same(one.address, address)), None)
             device = Device(id_ if known is None else known.id, at_ms, address)
-            kept = await self._beside(user, devices, address)
+            kept = await self._other_devices(user, devices, address)
             held = Record(RecordKind.DEVICE_HOLDER, _id_of(address), next_version(self._clock, holder), _encode(user))
             return await self._put(user, stored, [*kept, device], [(held, _version(holder))]), device
 
         put, device = await rewrite("the devices of this user", user, replace)
         return device, put.mark
 
-    async def _beside(self, user: int, devices: Sequence[Device], address: Address) -> list[Device]:
+    async def _other_devices(self, user: int, devices: Sequence[Device], address: Address) -> list[Device]:
         """The user's devices except the one at this address; DeviceLimitReached if there is no room for another."""
         kept = [one for one in (await self._held({user: devices}))[user] if not _same(one.address, address)]
         if len(kept) >= DEVICES_MAX:

@@ -23,7 +23,7 @@ QUOTA_WAIT_S = 60.0
 """Shortest pause after FCM answers that it got too many requests."""
 _SCOPE = "https://www.googleapis.com/auth/firebase.messaging"
 _GRANT = "urn:ietf:params:oauth:grant-type:jwt-bearer"
-_ASKED_S, _SPARE_S = 3_600, 300
+_LIFETIME_S, _RENEW_BEFORE_S = 3_600, 300
 """Requested lifetime of an access token, and how long before its end it is replaced."""
 
 
@@ -39,7 +39,7 @@ class ServiceAccount(msgspec.Struct, frozen=True):
 
 class _Token(msgspec.Struct):
     access_token: str
-    expires_in: int = _ASKED_S
+    expires_in: int = _LIFETIME_S
 
 
 class _Detail(msgspec.Struct, rename="camel"):
@@ -65,7 +65,7 @@ class Fcm:
     def __init__(self, send: Send, account: ServiceAccount, url: str = URL) -> None:
         self._send, self._account, self._url = send, account, url
         self._bearer, self._until_s = "", 0
-        self._asking = asyncio.Lock()
+        self._token_lock = asyncio.Lock()
 
     def lane(self, device: Device) -> str:
         """See `provider.Provider`."""
@@ -92,13 +92,13 @@ class Fcm:
 
     async def _sign_in(self, now_s: int) -> Verdict | None:
         """Request an access token if the last one ends soon; returns why there is none, or None."""
-        async with self._asking:
-            if self._bearer and now_s < self._until_s - _SPARE_S:
+        async with self._token_lock:
+            if self._bearer and now_s < self._until_s - _RENEW_BEFORE_S:
                 return None
             account = self._account
             claims = {
                 "iss": account.client_email, "scope": _SCOPE, "aud": account.token_uri,
-                "iat": now_s, "exp": now_s + _ASKED_S,
+                "iat": now_s, "exp": now_s + _LIFETIME_S,
             }  # fmt: skip
             assertion = jwt.encode(claims, account.private_key, "RS256", {"kid": account.private_key_id})
             headers = {"Content-Type": "application/x-www-form-urlencoded"}

@@ -17,7 +17,7 @@ TTL_MS = 24 * 3_600_000
 """How long after it was made a notice may ring; then it is in the inbox only."""
 NAME_CHARS_MAX, BODY_CHARS_MAX = 100, 300
 UNNAMED = "Somebody"
-_READ = 4
+_READ_FACTOR = 4
 """Characters of a text that are read for each one shown, because runs of white space shrink to one."""
 _SAID: dict[NoticeType, str] = {
     "mention": "mentioned you",
@@ -102,5 +102,5 @@ def _cut(message: PushMessage, chars: int) -> PushMessage:
 
 def _short(text: str, chars_max: int) -> str:
     """The beginning of a text, on one line."""
-    flat = " ".join(text[: _READ * chars_max].split())
+    flat = " ".join(text[: _READ_FACTOR * chars_max].split())
     return flat if len(flat) <= chars_max else flat[: chars_max - 1].rstrip() + "…"

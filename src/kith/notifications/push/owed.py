@@ -50,7 +50,7 @@ class OwedPush(NamedTuple):
 _encode, _decode = msgspec.json.encode, msgspec.json.Decoder(Owed).decode
 
 
-def _over(raw: bytes, owed: Owed) -> bytes:
+def _merged_note(raw: bytes, owed: Owed) -> bytes:
     """The note that replaces `raw`. Fields that a newer Kith added to `raw` stay."""
     known = msgspec.to_builtins(owed)
     return _encode([*known, *msgspec.json.decode(raw)[len(known) :]])
@@ -84,7 +84,7 @@ class OwedKept:
             old = Owed(user, (), 1, now_ms + self._pause_ms(1, wait_ms)) if raw is None else _decode(raw)
             listed = sorted({*old.notices, *notices})
             owed = msgspec.structs.replace(old, notices=tuple(listed[-NOTICES_MAX:]))
-            changed = _encode(owed) if raw is None else _over(raw, owed)
+            changed = _encode(owed) if raw is None else _merged_note(raw, owed)
             if await self._notes.put_note(key, changed, only_if=raw):
                 self.known.add(device)
                 return len(listed) - len(owed.notices)
@@ -101,7 +101,7 @@ class OwedKept:
             notices = tuple(one for one in now.notices if one not in tried)
             tries = (1 if tried else kept.owed.tries + 1) if left else 0
             owed = Owed(now.user, notices, tries, now_ms + self._pause_ms(tries, wait_ms) if left else 0)
-            changed = _over(raw, owed) if notices else None
+            changed = _merged_note(raw, owed) if notices else None
             if await self._notes.put_note(key, changed, only_if=raw):
                 if changed is None:
                     self.known.discard(kept.device)

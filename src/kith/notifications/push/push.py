@@ -82,14 +82,14 @@ class Push:
         self._notices, self._dues, self._devices, self._owed = notices, dues, devices, owed
         self._providers, self._leases, self._now_ms = providers, leases, now_ms
         self._sent: dict[tuple[int, int], None] = {}
-        self._rests: dict[str, int] = {}  # until when a lane pauses
-        self._taken = dict[str, int]()  # when a lane last took a message
-        self._refused = dict[str, set[int]]()  # users refused by a lane since it last took a message
-        self._took = set[DeviceKind]()  # kinds whose provider took a message
+        self._paused_until_ms: dict[str, int] = {}  # by lane
+        self._last_taken_ms = dict[str, int]()  # by lane: when it last took a message
+        self._refused_users = dict[str, set[int]]()  # by lane: users it refused since it last took a message
+        self._taking_kinds = set[DeviceKind]()  # kinds whose provider took a message
         self._faulty = dict[DeviceKind, str | None]()
         self._look_due_ms = 0
-        self._looked = False
-        self._free = asyncio.Semaphore(SENDING_MAX)
+        self._owed_loaded = False
+        self._send_slots = asyncio.Semaphore(SENDING_MAX)
 
     async def handle(self, events: Sequence[Event]) -> None:
         """Send the new notices among these events, and mentions to the followers who got rows of them."""
@@ -102,9 +102,9 @@ class Push:
         """Send notices to users, each to all of their devices. Overloaded while too many devices are owed something."""
         if not told:
             return
-        if not self._looked:
+        if not self._owed_loaded:
             await self._owed.all()
-            self._looked = True
+            self._owed_loaded = True
         now_ms = self._now_ms()
         sendings = [
             Sending(due.user, device, due.message)
@@ -112,7 +112,7 @@ class Push:
             for device in due.devices
             if self._has_provider(device) and (due.message.notice.id, device.id) not in self._sent
         ]
-        verdicts = await _all_ended(self._first(one) for one in sendings)
+        verdicts = await _all_ended(self._send_new(one) for one in sendings)
         late = [(one, verdict) for one, verdict in zip(sendings, verdicts, strict=True) if verdict is not None]
         for one, verdict in late:
             await self._owe(one, verdict)
@@ -148,24 +148,24 @@ class Push:
         known = {one.id: one for one in await self._notices.read(ids) if one is not None}
         return [Told(user, known[notice]) for user, notice in told if notice in known]
 
-    async def _first(self, one: Sending) -> Verdict | None:
+    async def _send_new(self, one: Sending) -> Verdict | None:
         """Send a new message; returns the verdict if it must be retried. It waits behind older ones that are owed."""
         if one.device.id in self._owed.known:
             return Verdict("later")
-        return await self._settled(one, await self._sent_now(one))
+        return await self._act_on(one, await self._sent_now(one))
 
-    async def _settled(self, one: Sending, verdict: Verdict) -> Verdict | None:
+    async def _act_on(self, one: Sending, verdict: Verdict) -> Verdict | None:
         """Act on a verdict; returns it if the message must be retried."""
         kind, now_ms = one.device.address.kind, self._now_ms()
         lane = self._providers[kind].lane(one.device)
         if verdict.whole and verdict.wait_s:
-            self._rests[lane] = now_ms + int(verdict.wait_s * 1000)
+            self._paused_until_ms[lane] = now_ms + int(verdict.wait_s * 1000)
         match verdict.what:
             case "taken":
                 self._note_sent(one)
-                self._taken[lane] = now_ms
-                self._took.add(kind)
-                self._refused.pop(lane, None)
+                self._last_taken_ms[lane] = now_ms
+                self._taking_kinds.add(kind)
+                self._refused_users.pop(lane, None)
                 await self._note_fault(kind, None)
             case "gone":
                 await self._devices.prune(one.user, one.device)
@@ -182,23 +182,23 @@ class Push:
 
     def _is_ours(self, one: Sending, lane: str, now_ms: int) -> bool:
         """Whether a lane's refusal of a device is our fault, as far as other devices show."""
-        if now_ms - self._taken.get(lane, 0) < TAKEN_LATELY_MS:
+        if now_ms - self._last_taken_ms.get(lane, 0) < TAKEN_LATELY_MS:
             return False
-        if len(self._refused) >= HOSTS_MAX:
-            self._refused.clear()
-        users = self._refused.setdefault(lane, set())
+        if len(self._refused_users) >= HOSTS_MAX:
+            self._refused_users.clear()
+        users = self._refused_users.setdefault(lane, set())
         if len(users) < REFUSED_USERS:
             users.add(one.user)
-        return len(users) >= (REFUSED_USERS if one.device.address.kind in self._took else 1)
+        return len(users) >= (REFUSED_USERS if one.device.address.kind in self._taking_kinds else 1)
 
     async def _sent_now(self, one: Sending) -> Verdict:
         """The provider's verdict on a message; `later` if its lane pauses, or it does not answer."""
         provider = self._providers[one.device.address.kind]
         asked_ms = self._now_ms()
-        rests_until_ms = self._rests.get(provider.lane(one.device), 0)
+        rests_until_ms = self._paused_until_ms.get(provider.lane(one.device), 0)
         if not is_due(rests_until_ms, asked_ms, TTL_MS):
             return Verdict("later", "", (rests_until_ms - asked_ms) / 1000)
-        async with self._free:
+        async with self._send_slots:
             if self._now_ms() - asked_ms > WAITED_MS_MAX:
                 return Verdict("later", "others took long")
             try:
@@ -226,7 +226,7 @@ class Push:
             sending = None if (left[0], kept.device) in self._sent else await self._due(kept, left[0])
             if sending is not None:
                 found = await self._sent_now(sending)
-                verdict = await self._settled(sending, found)
+                verdict = await self._act_on(sending, found)
                 if verdict is not None:
                     await self._owed.settle(kept, left, now_ms, int(verdict.wait_s * 1000))
                     return
