@@ -1,4 +1,4 @@
-"""Limits and blocks hold for requests that meet: each has looked before any of them writes."""
+"""Limits and blocks hold for concurrent requests that all check before any of them writes."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ def kith(run: Run) -> Services:
     return made
 
 
-def meeting(
+def run_concurrently(
     monkeypatch: pytest.MonkeyPatch, owner: Any, method: str, run: Run, *calls: Coroutine[Any, Any, Any]
 ) -> Any:
-    """The answers of calls that have all come to this method before it goes on for any of them."""
+    """Let all calls reach `method` before any of them continues; return their answers."""
     real, all_of_them, left = getattr(owner, method), asyncio.Barrier(len(calls)), [len(calls)]
 
     async def wait(*args: Any, **options: Any) -> Any:
@@ -67,50 +67,50 @@ def test_the_last_place_for_a_board_is_taken_once(run: Run, kith: Services, monk
     monkeypatch.setattr(boards, "BOARDS_MAX", 2)
     run(kith.boards.create(ALICE, "Secrets", secret=True))
     creating = (kith.boards.create(ALICE, "Soups"), kith.boards.create(ALICE, "Cakes", secret=True))
-    answers = meeting(monkeypatch, kith.boards._records, "put", run, *creating)
+    answers = run_concurrently(monkeypatch, kith.boards._records, "put", run, *creating)
     assert refused(answers) == [BoardLimitReached]
     assert len(boards_of(run, kith, ALICE)) == 2
 
 
 @pytest.mark.parametrize("secret", [True, False])
-def test_the_last_place_is_given_once(run: Run, kith: Services, monkeypatch: pytest.MonkeyPatch, secret: bool) -> None:
+def test_only_one_of_two_boards_moves_into_the_last_place(
+    run: Run, kith: Services, monkeypatch: pytest.MonkeyPatch, secret: bool
+) -> None:
     monkeypatch.setattr(boards, "BOARDS_MAX", 1)
     moves = []
     for owner in (ALICE, CAROL):
         board = run(kith.boards.create(owner, "Recipes", secret=secret)).board
         run(kith.collaborators.invite(owner, board.id, BOB))
         moves.append(kith.boards.move(owner, board.id, BOB))
-    answers = meeting(monkeypatch, kith.boards, "_read_owned", run, *moves)
+    answers = run_concurrently(monkeypatch, kith.boards, "_read_owned", run, *moves)
     assert refused(answers) == [BoardLimitReached]
     assert sorted(len(boards_of(run, kith, user)) for user in (ALICE, BOB, CAROL)) == [0, 1, 1]
 
 
 @pytest.mark.parametrize("who", [(ALICE, BOB), (BOB, ALICE)])
-def test_no_board_is_given_to_whom_a_block_keeps_out_meanwhile(
+def test_a_block_meanwhile_stops_the_move_of_a_board(
     run: Run, kith: Services, monkeypatch: pytest.MonkeyPatch, who: tuple[NodeId, NodeId]
 ) -> None:
     board = run(kith.boards.create(ALICE, "Recipes")).board
     run(kith.collaborators.invite(ALICE, board.id, BOB))
-    meet_with(kith, monkeypatch, kith.people.block(*who))
+    run_before_the_write(kith, monkeypatch, kith.people.block(*who))
     with pytest.raises(Forbidden):
         run(kith.boards.move(ALICE, board.id, BOB))
     assert run(kith.boards.get(SYSTEM, board.id)).owner == ALICE
 
 
-def test_no_board_is_given_to_who_is_deactivated_meanwhile(
+def test_a_board_cannot_move_to_a_user_deactivated_meanwhile(
     run: Run, kith: Services, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     board = run(kith.boards.create(ALICE, "Recipes")).board
     run(kith.collaborators.invite(ALICE, board.id, BOB))
-    meet_with(kith, monkeypatch, kith.graph.store.change_node(BOB, state=State.ARCHIVED))
+    run_before_the_write(kith, monkeypatch, kith.graph.store.change_node(BOB, state=State.ARCHIVED))
     with pytest.raises(UserNotFound):
         run(kith.boards.move(ALICE, board.id, BOB))
     assert run(kith.boards.get(SYSTEM, board.id)).owner == ALICE
 
 
-def test_a_board_given_to_whose_account_is_removed_meanwhile_is_removed_with_it(
-    run: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_board_moved_to_a_user_removed_meanwhile_is_removed_too(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     kith: Services = run(Services.in_memory(transactional=False, clock=FakeClock()))
     board = run(kith.boards.create(ALICE, "Recipes")).board
     run(kith.collaborators.invite(ALICE, board.id, BOB))
@@ -120,13 +120,13 @@ def test_a_board_given_to_whose_account_is_removed_meanwhile_is_removed_with_it(
         await jobs.start(NodeOperation.REMOVE, BOB)
         await jobs.wait()
 
-    meet_with(kith, monkeypatch, remove())
+    run_before_the_write(kith, monkeypatch, remove())
     run(kith.boards.move(ALICE, board.id, BOB))
     (record,) = run(kith.records.get_many(RecordKind.BOARD, [board.id]))
     assert read_board(record).deleted
 
 
-def test_who_is_deactivated_invites_nobody(run: Run, kith: Services) -> None:
+def test_a_deactivated_owner_invites_nobody(run: Run, kith: Services) -> None:
     board = run(kith.boards.create(ALICE, "Recipes")).board
     run(kith.graph.store.change_node(ALICE, state=State.ARCHIVED))
     with pytest.raises(Forbidden):
@@ -134,7 +134,7 @@ def test_who_is_deactivated_invites_nobody(run: Run, kith: Services) -> None:
     assert not run(kith.boards.is_member(BOB, board.id))
 
 
-def test_who_leaves_a_board_while_they_are_deactivated_has_left_it(run: Run, kith: Services) -> None:
+def test_a_member_who_leaves_while_deactivated_stays_out_after_return(run: Run, kith: Services) -> None:
     board = run(kith.boards.create(ALICE, "Recipes", secret=True)).board
     run(kith.collaborators.invite(ALICE, board.id, BOB))
     jobs = account_jobs(kith.graph, own_leases())
@@ -149,8 +149,8 @@ def test_who_leaves_a_board_while_they_are_deactivated_has_left_it(run: Run, kit
     assert not run(kith.boards.is_member(BOB, board.id))
 
 
-def meet_with(kith: Services, monkeypatch: pytest.MonkeyPatch, meanwhile: Coroutine[Any, Any, Any]) -> None:
-    """Let this happen between the checks of a change of boards and its write."""
+def run_before_the_write(kith: Services, monkeypatch: pytest.MonkeyPatch, meanwhile: Coroutine[Any, Any, Any]) -> None:
+    """Run `meanwhile` between the checks of a board change and its write."""
     real = kith.boards._read_owned
 
     async def read(actor: NodeId, ids: list[int]) -> Any:
@@ -167,5 +167,5 @@ def test_the_last_invitation_is_given_once(run: Run, kith: Services, monkeypatch
     board = run(kith.boards.create(ALICE, "Recipes")).board
     run(kith.collaborators.invite(ALICE, board.id, BOB))
     inviting = [kith.collaborators.invite(ALICE, board.id, member) for member in (CAROL, DANA)]
-    assert refused(meeting(monkeypatch, kith.graph, "write", run, *inviting)) == [BoardLimitReached]
+    assert refused(run_concurrently(monkeypatch, kith.graph, "write", run, *inviting)) == [BoardLimitReached]
     assert len(run(kith.collaborators.of(ALICE, board.id, FIRST)).items) == 2

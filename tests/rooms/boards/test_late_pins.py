@@ -1,4 +1,4 @@
-"""Pins that come to a board that was merged or deleted meanwhile, or of such a post: none is lost, and none is left."""
+"""Pins whose board is merged or deleted meanwhile, or whose post is deleted: none is lost, and none is left over."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PINNED = 12
 
 
 class Consumer:
-    """Takes the events that came since, and a page of each noted change, as often as it is asked."""
+    """Each round handles the events since the last one, and a page of each noted change."""
 
     def __init__(self, services: Services) -> None:
         self._services, self._at = services, 0
@@ -31,7 +31,7 @@ class Consumer:
         await self._services.upkeep.work_backlog()
 
     async def drain(self) -> None:
-        """Until nothing is left to do."""
+        """Run rounds until no event and no note is left."""
         while self._at < len(self._services.edges.events.all) or await self._services.edges.notes("boards/"):
             await self.round()
 
@@ -51,7 +51,7 @@ async def boards(kith: Services, count: int) -> list[int]:
 
 @pytest.mark.parametrize("rounds", [0, 1, 2, 5])
 def test_boards_that_are_merged_one_after_the_other_keep_all_pins(run: Run, kith: Services, rounds: int) -> None:
-    """More of them than a request settles; the second is emptied before the rest of the first comes to it."""
+    """More pins than one request moves: the second board is emptied before the rest of the first one's pins arrive."""
 
     async def scene() -> list[int]:
         first, second, third = made = await boards(kith, 3)
@@ -69,7 +69,7 @@ def test_boards_that_are_merged_one_after_the_other_keep_all_pins(run: Run, kith
 
 
 @pytest.mark.parametrize("meanwhile", ["the post is deleted", "the board is deleted", "the board is merged"])
-def test_what_was_looked_up_before_a_pin_is_written_may_be_gone(
+def test_a_board_or_post_may_go_between_the_lookup_and_the_write_of_a_pin(
     run: Run, kith: Services, monkeypatch: pytest.MonkeyPatch, meanwhile: str
 ) -> None:
     async def scene() -> list[int]:

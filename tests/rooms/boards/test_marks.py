@@ -15,7 +15,7 @@ from services import Services
 from kith.core.ids import NodeId
 from kith.core.tokens import WriteMark
 
-Said = Callable[[Services, dict[NodeId, int]], Awaitable[WriteMark]]
+Action = Callable[[Services, dict[NodeId, int]], Awaitable[WriteMark]]
 
 
 async def blocked(kith: Services, boards: dict[NodeId, int]) -> WriteMark:
@@ -35,7 +35,7 @@ async def made_secret(kith: Services, boards: dict[NodeId, int]) -> WriteMark:
 
 
 @pytest.mark.parametrize("do", [blocked, unfollowed, board_unfollowed, made_secret], ids=attrgetter("__name__"))
-def test_a_mark_covers_all_that_a_write_changed_in_any_partition(run: Run, do: Said) -> None:
+def test_a_mark_covers_all_that_a_write_changed_in_any_partition(run: Run, do: Action) -> None:
     edges = ScrambledEdges(seed=1, late_max=0, events=Partitions(5))
     log = ReferenceLog(edges)
     kith: Services = run(Services.over(edges, clock=FakeClock()))

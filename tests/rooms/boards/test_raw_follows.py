@@ -1,4 +1,4 @@
-"""Follows that an app archives, negates or moves edge by edge, and what its users said of boards beside them."""
+"""Follows that an app archives, negates or moves as raw edges, beside explicit follows and unfollows of boards."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ class Scene(NamedTuple):
     board: int
 
     def become(self, state: State) -> None:
-        """The follow gets another state, at its place; and the consumer of boards comes to it."""
+        """Change the state of the follow at its position, and let the consumer of boards handle it."""
         self.kith.clock.ms += 5
         edge = self.kith.graph.edge_now(self.kith.settling.follows, BOB, ALICE, state)
         self.run(self.kith.edges.apply([EdgeWrite(edge, supersede=True, keep_place=True)]))
         self.settle()
 
     def move(self, position: int) -> None:
-        """The follow gets another place in its lists; and the consumer of boards comes to it."""
+        """Move the follow to another position in its lists, and let the consumer of boards handle it."""
         edge = self.kith.graph.edge_now(self.kith.settling.follows, BOB, ALICE, State.NORMAL)
         self.run(self.kith.edges.apply([EdgeWrite(msgspec.structs.replace(edge, position=position), supersede=True)]))
         self.settle()
@@ -41,8 +41,8 @@ class Scene(NamedTuple):
         self.kith.clock.ms += 5
         self.run(settle_boards(self.kith))
 
-    def looks(self) -> tuple[int, str, tuple[int, ...]]:
-        """How many follow the board, how Bob does, and how many boards he follows and unfollowed by themselves."""
+    def summary(self) -> tuple[int, str, tuple[int, ...]]:
+        """Followers of the board, Bob's relation to it, and how many boards he follows and unfollowed explicitly."""
         following = self.kith.board_following
         count, checked, lengths = (
             self.run(asked)
@@ -55,7 +55,7 @@ class Scene(NamedTuple):
         return count, checked.boards[0], lengths[1:3]
 
 
-UNFOLLOWED, SAID_NOTHING = (0, "none", (0, 1)), (0, "none", (0, 0))
+UNFOLLOWED, NO_RELATION = (0, "none", (0, 1)), (0, "none", (0, 0))
 
 
 @pytest.fixture(params=[True, False], ids=["transactional", "lagging"])
@@ -67,29 +67,29 @@ def scene(run: Run, request: pytest.FixtureRequest) -> Scene:
     run(kith.board_following.unfollow(BOB, board))
     made = Scene(run, kith, board)
     made.settle()
-    assert made.looks() == UNFOLLOWED
+    assert made.summary() == UNFOLLOWED
     return made
 
 
 def test_an_unfollow_is_archived_and_comes_back_with_the_follow_of_the_owner(scene: Scene) -> None:
     scene.become(State.ARCHIVED)
-    assert scene.looks() == SAID_NOTHING
+    assert scene.summary() == NO_RELATION
     scene.become(State.NORMAL)
-    assert scene.looks() == UNFOLLOWED
+    assert scene.summary() == UNFOLLOWED
 
 
 def test_an_unfollow_ends_with_a_follow_that_is_negated(scene: Scene) -> None:
     scene.become(State.NEGATIVE)
-    assert scene.looks() == SAID_NOTHING
+    assert scene.summary() == NO_RELATION
     scene.become(State.NORMAL)
-    assert scene.looks() == (1, "implicit", (0, 0))
+    assert scene.summary() == (1, "implicit", (0, 0))
 
 
-def test_a_board_is_followed_by_itself_while_the_follow_of_the_owner_is_archived(scene: Scene) -> None:
+def test_a_board_can_be_followed_explicitly_while_the_follow_of_the_owner_is_archived(scene: Scene) -> None:
     scene.become(State.ARCHIVED)
     scene.run(scene.kith.board_following.follow(BOB, scene.board))
     scene.settle()
-    assert scene.looks() == (1, "explicit", (1, 0))
+    assert scene.summary() == (1, "explicit", (1, 0))
 
 
 def test_an_archived_unfollow_is_restored_with_its_user(scene: Scene) -> None:
@@ -103,10 +103,10 @@ def test_an_archived_unfollow_is_restored_with_its_user(scene: Scene) -> None:
     for operation in (NodeOperation.ARCHIVE, NodeOperation.RESTORE):
         scene.run(does(operation))
         scene.settle()
-    assert scene.looks() == UNFOLLOWED, "an account that comes back restores all its edges"
+    assert scene.summary() == UNFOLLOWED, "an account that comes back restores all its edges"
 
 
 @pytest.mark.parametrize("later_ms", [-1_000_000, -1, 1_000_000], ids=["down", "up", "before all"])
 def test_an_unfollow_outlives_a_move_of_the_follow_in_its_lists(scene: Scene, later_ms: int) -> None:
     scene.move(scene.kith.clock.ms + later_ms)
-    assert scene.looks() == UNFOLLOWED
+    assert scene.summary() == UNFOLLOWED

@@ -1,4 +1,4 @@
-"""What is asked again, as after a lost answer, answers the same; of two who meet neither is left with nothing."""
+"""Repeated requests, as after a lost answer, get the same answer; concurrent merges of boards lose no pin."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def kith(run: Run, request: pytest.FixtureRequest) -> Services:
     return made
 
 
-def test_a_board_and_an_invitation_that_took_the_last_place_are_repeated(
+def test_creating_a_board_and_inviting_can_be_repeated_when_they_took_the_last_place(
     run: Run, kith: Services, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(boards, "BOARDS_MAX", 1)
@@ -51,7 +51,7 @@ def test_a_repeated_key_answers_the_board_as_it_is_by_then(run: Run, kith: Servi
     assert run(kith.boards.visible(ALICE, [board.id])) == [None]
 
 
-def test_who_left_a_secret_board_leaves_it_again(run: Run, kith: Services) -> None:
+def test_leaving_a_secret_board_can_be_repeated(run: Run, kith: Services) -> None:
     board = run(kith.boards.create(ALICE, "Recipes", secret=True)).board
     run(kith.collaborators.invite(ALICE, board.id, BOB))
     for id_ in (board.id, board.id, NOBODYS_BOARD):
@@ -61,7 +61,7 @@ def test_who_left_a_secret_board_leaves_it_again(run: Run, kith: Services) -> No
         run(kith.collaborators.dismiss(BOB, board.id, CAROL))
 
 
-def test_boards_are_merged_again(run: Run, kith: Services) -> None:
+def test_merging_boards_can_be_repeated(run: Run, kith: Services) -> None:
     board, into = (run(kith.boards.create(ALICE, name)).board for name in ("Recipes", "Soups"))
     for _ in range(2):
         run(kith.boards.merge(ALICE, board.id, into.id))
@@ -70,7 +70,7 @@ def test_boards_are_merged_again(run: Run, kith: Services) -> None:
             run(kith.boards.merge(actor, board.id, target))
 
 
-def test_a_board_is_given_again_until_its_new_owner_changes_it(run: Run, kith: Services) -> None:
+def test_moving_a_board_can_be_repeated_until_its_new_owner_changes_it(run: Run, kith: Services) -> None:
     board = run(kith.boards.create(ALICE, "Recipes", secret=True)).board
     run(kith.collaborators.invite(ALICE, board.id, BOB))
     run(settle_boards(kith))
@@ -84,8 +84,8 @@ def test_a_board_is_given_again_until_its_new_owner_changes_it(run: Run, kith: S
         run(kith.boards.move(ALICE, board.id, BOB))
 
 
-def meet(kith: Services, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let the next two changes of boards meet: each has read the boards before the other writes."""
+def overlap(kith: Services, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the next two board changes overlap: both read the boards before either writes."""
     real, both = kith.boards._read_owned, asyncio.Barrier(2)
     left = [2]
 
@@ -105,7 +105,7 @@ def test_of_two_boards_that_are_merged_crosswise_one_is_left_with_all_pins(
     one, other = (run(kith.boards.create(ALICE, name)).board.id for name in ("Recipes", "Soups"))
     for board in (one, other):
         run(kith.pins.add(ALICE, board, run(kith.write(ALICE)).id))
-    meet(kith, monkeypatch)
+    overlap(kith, monkeypatch)
 
     async def crosswise() -> list[object]:
         merging = (kith.boards.merge(ALICE, one, other), kith.boards.merge(ALICE, other, one))
@@ -139,7 +139,7 @@ def test_a_board_is_not_merged_into_one_that_is_deleted_or_made_public_meanwhile
     assert run(kith.boards.visible(ALICE, [one])) != [None]
 
 
-def test_a_block_ends_what_the_two_are_on_boards_of_each_other(run: Run, kith: Services) -> None:
+def test_a_block_ends_memberships_on_each_others_boards(run: Run, kith: Services) -> None:
     board = run(kith.boards.create(ALICE, "Recipes", secret=True)).board.id
     theirs = run(kith.boards.create(BOB, "Soups", secret=True)).board.id
     kept = run(kith.boards.create(CAROL, "Cakes", secret=True)).board.id
@@ -155,4 +155,4 @@ def test_a_block_ends_what_the_two_are_on_boards_of_each_other(run: Run, kith: S
         run(kith.pins.add(BOB, board, run(kith.write(BOB)).id))
     run(kith.collaborators.invite(ALICE, board, BOB))
     run(settle_boards(kith))
-    assert run(kith.boards.visible(BOB, [board])) != [None], "an invitation after it stands, whoever comes again"
+    assert run(kith.boards.visible(BOB, [board])) != [None], "an invitation after the block stands"

@@ -1,4 +1,4 @@
-"""Changes of boards that many follow: page by page, by whoever comes, and never twice in vain."""
+"""Settling changes of boards with many followers: page by page, by the request and then by the consumer."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def kith(run: Run, monkeypatch: pytest.MonkeyPatch) -> Services:
     return services
 
 
-def test_what_a_request_does_not_settle_the_consumer_does(run: Run, kith: Services) -> None:
+def test_the_consumer_settles_followers_that_a_request_left_over(run: Run, kith: Services) -> None:
     board = run(kith.boards.create(ALICE, "Recipes")).board
     for user in CROWD:
         run(kith.board_following.follow(user, board.id))
@@ -70,11 +70,11 @@ def test_a_board_that_nobody_follows_is_settled_with_one_write(
     monkeypatch.setattr(kith.edges, "put_note", noting)
     run(kith.boards.delete(ALICE, board.id))
     assert len(notes) == 2
-    assert notes[1] is None, "noted before, and forgotten after"
+    assert notes[1] is None, "noted before the change, and forgotten after it"
     assert run(kith.edges.notes("")) == {}
 
 
-def test_what_a_newer_kith_noted_of_a_change_stays(run: Run, kith: Services) -> None:
+def test_fields_that_a_newer_kith_added_to_a_note_are_kept(run: Run, kith: Services) -> None:
     board = run(kith.boards.create(ALICE, "Recipes")).board
     for user in CROWD:
         run(kith.board_following.follow(user, board.id))
@@ -87,7 +87,7 @@ def test_what_a_newer_kith_noted_of_a_change_stays(run: Run, kith: Services) -> 
 
 
 def test_a_board_is_moved_again_once_its_followers_are_settled(run: Run, kith: Services) -> None:
-    """They follow Bob, who has the board for a moment: so they do not follow it by itself any more."""
+    """They follow Bob, who owns the board for a moment, so their explicit follows of it end."""
     board, crowd = run(kith.boards.create(ALICE, "Recipes")).board, [NodeId(100 + at) for at in range(150)]
     for user in crowd:
         run(kith.board_following.follow(user, board.id))
@@ -105,10 +105,10 @@ def test_a_board_is_moved_again_once_its_followers_are_settled(run: Run, kith: S
 
 
 @pytest.mark.parametrize("transactional", [True, False])
-def test_boards_of_who_is_away_are_not_counted_until_they_are_back(
+def test_boards_of_a_deactivated_user_are_not_counted_until_the_user_returns(
     run: Run, monkeypatch: pytest.MonkeyPatch, transactional: bool
 ) -> None:
-    """Bob follows a board of Alice by itself, and her, of whose other board he wants nothing, is followed by Carol."""
+    """Bob explicitly follows a board of Alice. Carol follows Alice, and unfollowed her other board."""
     kith: Services = run(Services.in_memory(transactional=transactional, clock=FakeClock()))
     jobs = account_jobs(kith.graph, own_leases())
     board, other = (run(kith.boards.create(ALICE, name)).board for name in ("Recipes", "Soups"))
@@ -146,20 +146,20 @@ def test_boards_of_who_is_away_are_not_counted_until_they_are_back(
     assert settled() == [(0, 0, 0), (0, 0, 0)]
     does(NodeOperation.ARCHIVE, BOB)
     does(NodeOperation.RESTORE, BOB)
-    assert settled() == [(0, 0, 0), (0, 0, 0)], "that Bob was away and is back changes nothing"
+    assert settled() == [(0, 0, 0), (0, 0, 0)], "Bob's deactivation and return change nothing"
     does(NodeOperation.ARCHIVE, CAROL)
     does(NodeOperation.RESTORE, ALICE)
     assert settled() == [(1, 0, 1), (0, 0, 0)]
     does(NodeOperation.RESTORE, CAROL)
     assert settled() == holds
     marks = run(kith.edges.page(Listing(kith.settling.explicit, BOB, Direction.OUT), Window(5))).items
-    assert [(mark.id, mark.position) for mark in marks] == [(board.id, followed_ms)], "at its old place"
+    assert [(mark.id, mark.position) for mark in marks] == [(board.id, followed_ms)], "at its old position"
 
 
-def test_an_owner_who_goes_away_makes_work_for_those_boards_alone_of_which_somebody_said_something(
+def test_a_deactivated_owner_makes_work_only_for_boards_with_explicit_follows_or_unfollows(
     run: Run, kith: Services
 ) -> None:
-    """An owner may have 10,000 boards, and each note is some writes."""
+    """An owner may have 10,000 boards, and each note takes several writes."""
     jobs = account_jobs(kith.graph, own_leases())
     followed, unfollowed, *_ = (run(kith.boards.create(ALICE, f"board {at}")).board.id for at in range(12))
     run(kith.people.follow(BOB, ALICE))
@@ -184,10 +184,10 @@ def test_an_owner_who_goes_away_makes_work_for_those_boards_alone_of_which_someb
 
 @pytest.mark.parametrize("transactional", [True, False])
 @pytest.mark.parametrize("ends", ["removes", "blocks"])
-def test_what_ends_while_its_user_is_away_does_not_come_back(
+def test_a_follow_that_ends_while_its_user_is_deactivated_does_not_come_back(
     run: Run, monkeypatch: pytest.MonkeyPatch, transactional: bool, ends: str
 ) -> None:
-    """Bob follows boards of Alice and Carol by themselves. Alice has him follow nothing of hers; Carol does nothing."""
+    """Bob explicitly follows boards of Alice and Carol. Alice removes or blocks him; Carol does nothing."""
     kith: Services = run(Services.in_memory(transactional=transactional, clock=FakeClock()))
     jobs = account_jobs(kith.graph, own_leases())
     boards = [run(kith.boards.create(owner, "Recipes")).board for owner in (ALICE, CAROL)]
@@ -223,7 +223,7 @@ def test_what_ends_while_its_user_is_away_does_not_come_back(
 def test_a_process_that_stops_while_boards_are_merged_loses_no_pin(
     run: Run, kith: Services, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of the owners of rows whom it asks in one call, it reaches the last one alone."""
+    """It stops inside a call that writes rows of several sources: only those of the last source are written."""
     soups, stews = (run(kith.boards.create(ALICE, name)).board.id for name in ("Soups", "Stews"))
     posts = [run(kith.posts.create(ALICE, Draft(text=text))).post.id for text in ("of both", "of one")]
     for board, pinned in ((soups, posts), (stews, posts[:1])):
@@ -246,7 +246,9 @@ def test_a_process_that_stops_while_boards_are_merged_loses_no_pin(
     assert run(kith.pins.counts([soups, stews])) == [0, 2]
 
 
-def test_who_merges_boards_sees_it_done_though_others_begin_it_again(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_merge_is_done_for_its_user_though_the_consumer_restarts_it(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
     kith: Services = run(Services.in_memory(transactional=False, clock=FakeClock()))
     edges = kith.edges
     assert isinstance(edges, ScrambledEdges)
@@ -275,7 +277,7 @@ def test_a_noted_change_that_was_never_written_is_forgotten(run: Run, kith: Serv
     run(kith.board_following.follow(CROWD[0], board.id))
     gone = msgspec.structs.replace(board, deleted=True)
     run(kith.upkeep.prepare(board, gone, kith.graph.clock.next()))
-    assert not run(kith.upkeep.work_backlog()), "it waits, and keeps nobody busy"
+    assert not run(kith.upkeep.work_backlog()), "the note waits, and is no backlog"
     assert len(run(kith.edges.notes(""))) == 1
     kith.clock.ms += 61_000
     run(kith.upkeep.work_backlog())
@@ -291,7 +293,7 @@ def test_a_renamed_board_keeps_everybody_and_notes_nothing(run: Run, kith: Servi
     assert run(kith.board_following.follower_count(SYSTEM, board.id)) == 1
 
 
-def test_posts_whose_deletion_was_forgotten_unread_are_taken_off(run: Run, kith: Services) -> None:
+def test_pins_of_posts_whose_deletion_event_was_lost_are_removed(run: Run, kith: Services) -> None:
     board = run(kith.boards.create(ALICE, "Recipes")).board
     stays, goes = (run(kith.posts.create(ALICE, Draft(text=text))).post.id for text in ("stays", "goes"))
     for post in (stays, goes):
@@ -312,7 +314,7 @@ def test_a_board_followed_anew_before_its_old_follow_is_dropped_stays_followed(r
     for secret in (True, False):
         run(kith.boards.change(ALICE, board.id, secret=secret))
     anew = run(kith.board_following.follow(crowd[0], board.id))
-    assert anew.changed, "what they said before is void"
+    assert anew.changed, "the earlier follow is void"
     while run(kith.upkeep.work_backlog()):
         pass
     followers = run(kith.board_following.followers(SYSTEM, board.id, Window(50)))
@@ -333,7 +335,7 @@ def test_an_unfollow_ends_the_follow_of_a_board_that_no_list_shows_yet(run: Run)
     assert run(kith.board_following.follower_count(SYSTEM, board.id)) == 0
 
 
-def test_who_owned_a_board_does_not_follow_it_by_what_they_said_before() -> None:
+def test_an_explicit_follow_from_before_owning_a_board_is_void() -> None:
     board = Board(ALICE, 7, 1, "Recipes", owned_since=10, past_owners=(BOB, CAROL), given_at=(10, 5))
     for user, said, is_void in ((BOB, 9, True), (BOB, 11, False), (CAROL, 5, True), (CAROL, 6, False)):
         explicit = Edge(1, user, NodeId(7), State.NORMAL, 0, Hlc(said))

@@ -1,4 +1,4 @@
-"""Sets that are kept for checks: which of them, by which process, and what makes them begin anew."""
+"""Which sets are cached for checks, which process maintains them, and what makes them restart from empty."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from kith.graph.edge import EdgeWrite, State
 from kith.leases.holding import Leases
 
 
-def test_sets_with_edges_that_end_or_too_many_of_them_are_not_kept(
+def test_sets_with_expiring_edges_or_too_many_edges_are_not_cached(
     run: Run, layered: Layered, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(layers, "SET_IDS_MAX", 3)
@@ -43,7 +43,7 @@ def test_sets_with_edges_that_end_or_too_many_of_them_are_not_kept(
     run(scene())
 
 
-def test_a_set_that_was_read_before_a_change_is_not_brought_after_it(run: Run, layered: Layered) -> None:
+def test_a_set_read_before_a_change_is_not_stored_after_it(run: Run, layered: Layered) -> None:
     async def scene() -> None:
         await layered.follow(BOB)
         await layered.keep()
@@ -64,7 +64,7 @@ def test_a_set_that_was_read_before_a_change_is_not_brought_after_it(run: Run, l
     run(scene())
 
 
-def test_sets_begin_anew_where_nobody_can_say_what_changed(run: Run, tmp_path: Path) -> None:
+def test_sets_restart_empty_where_changes_are_unknown(run: Run, tmp_path: Path) -> None:
     async def scene(lose: Callable[[Layered], Any]) -> None:
         layered = Layered(tmp_path, events_max=3)
         await layered.follow(BOB)
@@ -91,7 +91,7 @@ def test_sets_begin_anew_where_nobody_can_say_what_changed(run: Run, tmp_path: P
         run(scene(lose))
 
 
-def test_one_process_keeps_sets_and_the_next_goes_on_from_there(run: Run, layered: Layered) -> None:
+def test_one_process_maintains_sets_and_its_successor_resumes(run: Run, layered: Layered) -> None:
     async def scene() -> None:
         leases = Leases(layered.leases, layered.now_s)
         running = asyncio.create_task(layered.keeper.run())

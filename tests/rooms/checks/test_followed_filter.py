@@ -1,4 +1,4 @@
-"""The filter of checks: the snapshots that it begins with, how it follows the log, and when it is given up."""
+"""The filter of checks: the snapshots it starts from, how it follows the log, and when it is discarded."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from kith.graph.edge import Edge, State
 from kith.graph.questions import Questions
 
 
-def test_questions_ask_the_store_only_what_the_filter_does_not_know(run: Run, layered: Layered) -> None:
+def test_questions_skip_the_store_for_edges_that_the_filter_rules_out(run: Run, layered: Layered) -> None:
     async def scene() -> None:
         await layered.follow(BOB)
         await layered.maker.make()
@@ -36,12 +36,12 @@ def test_questions_ask_the_store_only_what_the_filter_does_not_know(run: Run, la
         assert answers.states[first] == [None, State.NORMAL, None]
         assert answers.towards[towards] == [State.NORMAL, None]
         assert len(answers.nodes[nodes]) == 1
-        assert len(questions) == 6, "what was asked is as it was"
+        assert len(questions) == 6, "the questions are unchanged"
 
     run(scene())
 
 
-def test_a_filter_is_given_up_where_the_log_does_not_tell_all_that_is_new(run: Run, tmp_path: Path) -> None:
+def test_a_filter_is_discarded_where_the_log_lacks_changes(run: Run, tmp_path: Path) -> None:
     async def scene(load: bool) -> None:
         layered = Layered(tmp_path / str(load), events_max=3)
         await layered.follow(BOB)
@@ -68,7 +68,7 @@ def test_a_spoilt_snapshot_is_not_used_and_another_is_made(run: Run, layered: La
     async def scene() -> None:
         await layered.follow(BOB)
         assert await layered.maker.make()
-        assert not await layered.maker.make(), "one that is young and whole is enough"
+        assert not await layered.maker.make(), "a recent, intact snapshot is enough"
         (name,) = layered.snapshots.names()
         file, chosen = layered.folder / name, random.Random(5)
         whole = file.read_bytes()
@@ -88,7 +88,7 @@ def test_a_spoilt_snapshot_is_not_used_and_another_is_made(run: Run, layered: La
     run(scene())
 
 
-def test_a_spoilt_snapshot_is_read_once_and_the_one_before_serves(
+def test_a_spoilt_snapshot_is_read_once_and_the_previous_one_serves(
     run: Run, layered: Layered, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def scene() -> None:
@@ -105,7 +105,7 @@ def test_a_spoilt_snapshot_is_read_once_and_the_one_before_serves(
             return load(of, name)
 
         monkeypatch.setattr(Snapshots, "load", loading)
-        for _ in range(5):  # they are as large as memory allows, and looked for every 30 s by each process
+        for _ in range(5):  # a snapshot may fill the memory, and each process looks every 30 s
             await layered.feed()
         assert read == {newest: 1, before: 1}
         assert await layered.ask(BOB, CAROL) == ([True, False], [("filter", 0, 1), ("store", 1, 0)])
@@ -113,14 +113,14 @@ def test_a_spoilt_snapshot_is_read_once_and_the_one_before_serves(
     run(scene())
 
 
-def test_a_newer_snapshot_takes_over_without_a_gap_and_lets_go_of_who_left(run: Run, layered: Layered) -> None:
+def test_a_newer_snapshot_takes_over_without_a_gap_and_forgets_removed_edges(run: Run, layered: Layered) -> None:
     async def scene() -> None:
         await layered.follow(BOB, CAROL)
         await layered.maker.make()
         await layered.feed()
         await layered.unfollow(CAROL)
         await layered.feed()
-        assert (await layered.ask(CAROL))[1] == [("store", 0, 1)], "it says maybe of one who left"
+        assert (await layered.ask(CAROL))[1] == [("store", 0, 1)], "it still says maybe for the removed edge"
         layered.clock.ms += MADE_EVERY_MS
         assert await layered.maker.make()
         await layered.follow(DANA)
@@ -135,9 +135,7 @@ def test_a_newer_snapshot_takes_over_without_a_gap_and_lets_go_of_who_left(run: 
     run(scene())
 
 
-def test_a_filter_that_became_too_small_is_made_anew(
-    run: Run, layered: Layered, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_filter_that_became_too_small_is_rebuilt(run: Run, layered: Layered, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(snapshots, "LEAST_ROOM", 3)
 
     async def scene() -> None:
@@ -151,7 +149,7 @@ def test_a_filter_that_became_too_small_is_made_anew(
     run(scene())
 
 
-def test_a_filter_goes_on_while_the_place_of_snapshots_is_away(
+def test_a_filter_continues_while_the_snapshot_store_is_away(
     run: Run, layered: Layered, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def away(*_: object) -> None:
@@ -185,16 +183,16 @@ def test_a_filter_answers_while_others_write_without_end(
         await layered.feed()
         layered.clock.ms += int(FRESH_S * 1_000)
         await layered.follow(100, 101)
-        assert await layered.filter.step(), "it asks where the log ends"
+        assert await layered.filter.step(), "it learns where the log ends"
         assert (await layered.ask(CAROL))[1] == [("store", 0, 1)]
         await layered.follow(102)
-        assert await layered.filter.step(), "the log has gone on"
-        assert (await layered.ask(CAROL))[1] == [("filter", 0, 1)], "it read what there was when that was asked"
+        assert await layered.filter.step(), "the log has grown"
+        assert (await layered.ask(CAROL))[1] == [("filter", 0, 1)], "it read to the end that it had learned"
 
     run(scene())
 
 
-def test_more_edges_than_the_filter_may_hold_leave_none(
+def test_no_filter_is_made_for_more_edges_than_it_may_hold(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def scene() -> None:
@@ -210,7 +208,7 @@ def test_more_edges_than_the_filter_may_hold_leave_none(
             return stored(graph)
 
         monkeypatch.setattr(layered.edges, "stored", scanning)
-        for _ in range(5):  # a worker tries every ten minutes, and a scan passes as many edges as there may be
+        for _ in range(5):  # a worker tries every ten minutes, and a scan reads all edges
             layered.clock.ms += 600_000
             assert not await layered.maker.make()
         assert scans == []

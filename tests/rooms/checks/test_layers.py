@@ -1,4 +1,4 @@
-"""Which layer of checks answers, and when one is passed over; `property/test_checks_model.py` has histories."""
+"""Which layer of checks answers, and when a layer is skipped; `property/test_checks_model.py` tests histories."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def test_each_layer_answers_what_the_one_before_it_cannot(run: Run, layered: Lay
         await layered.follow(BOB)
         assert await layered.ask(BOB, CAROL) == ([True, False], [("store", 1, 1)])
         await layered.keep()
-        assert await layered.ask(BOB, CAROL) == ([True, False], [("store", 1, 1)]), "this filled the set"
+        assert await layered.ask(BOB, CAROL) == ([True, False], [("store", 1, 1)]), "this request filled the set"
         assert await layered.ask(BOB, CAROL) == ([True, False], [("cache", 1, 1)])
         await layered.maker.make()
         await layered.feed()
@@ -48,7 +48,7 @@ def test_a_block_is_never_answered_by_the_cache(run: Run, layered: Layered) -> N
     run(scene())
 
 
-def test_nothing_is_answered_by_what_is_no_longer_kept_up_to_date(run: Run, layered: Layered) -> None:
+def test_layers_that_are_out_of_date_do_not_answer(run: Run, layered: Layered) -> None:
     async def scene() -> None:
         await layered.follow(BOB)
         await layered.maker.make()
@@ -58,7 +58,7 @@ def test_nothing_is_answered_by_what_is_no_longer_kept_up_to_date(run: Run, laye
         await layered.unfollow(BOB)
         await layered.follow(CAROL)
         layered.clock.ms += int(FRESH_S * 1_000)
-        await layered.tracked.learn()  # the cache's memory is there, but nobody drops anything
+        await layered.tracked.learn()  # the cache answers, but no process invalidates its sets
         assert await layered.ask(BOB, CAROL) == ([False, True], [("store", 1, 1)])
         layered.clock.ms += int(STALE_S * 1_000)
         assert await layered.ask(BOB, CAROL) == ([False, True], [("store", 1, 1)])
@@ -66,7 +66,7 @@ def test_nothing_is_answered_by_what_is_no_longer_kept_up_to_date(run: Run, laye
     run(scene())
 
 
-def test_nothing_is_answered_before_all_that_the_log_has_is_read(
+def test_layers_do_not_answer_before_they_read_the_log_to_its_end(
     run: Run, layered: Layered, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for module in (following, keeper):
@@ -91,12 +91,12 @@ def test_nothing_is_answered_before_all_that_the_log_has_is_read(
     run(scene())
 
 
-def test_a_process_that_hears_nothing_of_the_cache_does_not_ask_it(run: Run, layered: Layered) -> None:
+def test_a_process_without_news_of_the_cache_does_not_use_it(run: Run, layered: Layered) -> None:
     async def scene() -> None:
         await layered.follow(BOB)
         await layered.keep()
         await layered.ask(BOB)
-        layered.sets._kept_until_ms += 60_000  # as for others, who hear of it
+        layered.sets._kept_until_ms += 60_000  # as other processes learn
         assert (await layered.ask(BOB))[1] == [("cache", 1, 0)]
         layered.clock.ms += int((STALE_S - FRESH_S) * 1_000)
         assert (await layered.ask(BOB))[1] == [("store", 1, 0)]
@@ -104,16 +104,14 @@ def test_a_process_that_hears_nothing_of_the_cache_does_not_ask_it(run: Run, lay
     run(scene())
 
 
-def test_why_checks_go_without_the_cache_is_logged_where_it_says_nothing(
-    run: Run, layered: Layered, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_cache_that_does_not_answer_is_logged(run: Run, layered: Layered, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(layers, "_PAUSE_S", 0.0)
     monkeypatch.setattr(layered.sets, "progress", asyncio.Event().wait)
 
     async def scene() -> None:
         with capture_logs() as logged:
             asking = asyncio.create_task(layered.tracked.run())
-            while not logged:  # noqa: ASYNC110 - nobody tells of it
+            while not logged:  # noqa: ASYNC110 - no event reports it
                 await asyncio.sleep(0)
             asking.cancel()
         assert logged[0]["error"]
@@ -122,7 +120,7 @@ def test_why_checks_go_without_the_cache_is_logged_where_it_says_nothing(
 
 
 @pytest.mark.parametrize("order", [(0, 1), (1, 0)])
-def test_whoever_carries_several_tokens_goes_around_what_is_behind_one(
+def test_a_reader_with_several_tokens_bypasses_layers_behind_any_of_them(
     run: Run, layered: Layered, order: tuple[int, int]
 ) -> None:
     async def scene() -> None:
@@ -145,7 +143,7 @@ def test_whoever_carries_several_tokens_goes_around_what_is_behind_one(
 
 
 @pytest.mark.parametrize("change", [Layered.follow, Layered.unfollow], ids=["new", "gone"])
-def test_whoever_carries_a_token_goes_around_what_is_behind_it(
+def test_a_reader_with_a_token_bypasses_layers_behind_it(
     run: Run, layered: Layered, change: Callable[[Layered, int], Any]
 ) -> None:
     async def scene() -> None:
@@ -156,7 +154,7 @@ def test_whoever_carries_a_token_goes_around_what_is_behind_it(
         await layered.ask(BOB)
         before, _ = await layered.ask(BOB)
         mark = await change(layered, BOB)
-        assert (await layered.ask(BOB))[0] == before, "who has none is answered as of a moment ago"
+        assert (await layered.ask(BOB))[0] == before, "a reader without a token gets a slightly older answer"
 
         async def with_token() -> tuple[list[bool], Any]:
             await SeenLog(layered.log).reached(mark)

@@ -1,4 +1,4 @@
-"""The auditor of cached sets finds those that are not as the store is, and drops them."""
+"""The auditor of cached sets finds sets that differ from the store, and drops them."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ SPOILT = frozenset([CAROL])
 
 
 async def filled(layered: Layered) -> None:
-    """Alice follows Bob, and her set is kept."""
+    """Alice follows Bob, and her set is cached."""
     await layered.follow(BOB)
     await layered.keep()
     await layered.ask(BOB)
 
 
 def spoil(layered: Layered) -> None:
-    """Her set says that she follows Carol alone, as if a primary that failed had lost that it was dropped."""
+    """Make her set say that she follows only Carol, as if a failed primary had lost an invalidation."""
     ((key, (_, ends_ms)),) = layered.sets.sets.items()
     layered.sets.sets[key] = SPOILT, ends_ms
 
@@ -47,7 +47,7 @@ def test_a_wrong_set_is_found_and_with_repair_dropped(run: Run, layered: Layered
     run(scene())
 
 
-def test_a_set_that_is_dropped_in_a_moment_is_late_and_not_wrong(run: Run, layered: Layered) -> None:
+def test_a_set_that_is_dropped_a_moment_later_is_late_and_not_wrong(run: Run, layered: Layered) -> None:
     async def scene() -> None:
         await filled(layered)
         await layered.unfollow(BOB)
@@ -59,9 +59,9 @@ def test_a_set_that_is_dropped_in_a_moment_is_late_and_not_wrong(run: Run, layer
     run(scene())
 
 
-def test_sets_from_which_nobody_is_answered_are_not_audited(run: Run, layered: Layered) -> None:
+def test_sets_that_answer_no_reader_are_not_audited(run: Run, layered: Layered) -> None:
     async def scene() -> None:
-        assert await audit_sets(layered.sets, layered.edges, settle_s=0) is None, "nobody kept any yet"
+        assert await audit_sets(layered.sets, layered.edges, settle_s=0) is None, "no set is cached yet"
         await filled(layered)
         spoil(layered)
         layered.clock.ms += 60_000
@@ -72,7 +72,7 @@ def test_sets_from_which_nobody_is_answered_are_not_audited(run: Run, layered: L
     run(scene())
 
 
-def test_sets_that_begin_anew_meanwhile_are_to_be_audited_again(run: Run, layered: Layered) -> None:
+def test_an_audit_is_refused_if_the_sets_restart_meanwhile(run: Run, layered: Layered) -> None:
     async def scene() -> None:
         await filled(layered)
         spoil(layered)
@@ -88,7 +88,7 @@ def test_sets_that_begin_anew_meanwhile_are_to_be_audited_again(run: Run, layere
     run(scene())
 
 
-def test_a_set_that_is_too_large_or_empty_is_as_it_should_be(run: Run, layered: Layered) -> None:
+def test_an_empty_set_is_sound_and_one_with_expiring_edges_is_not_audited(run: Run, layered: Layered) -> None:
     async def scene() -> None:
         await layered.follow(BOB)
         await layered.unfollow(BOB)
@@ -98,6 +98,8 @@ def test_a_set_that_is_too_large_or_empty_is_as_it_should_be(run: Run, layered: 
         await layered.follow(CAROL, expires_ms=layered.clock.ms + 3_600_000)
         await layered.keep()
         await layered.ask(CAROL)
-        assert await audit_sets(layered.sets, layered.edges, settle_s=0) == SetAudit(), "this set is none to be kept"
+        assert await audit_sets(layered.sets, layered.edges, settle_s=0) == SetAudit(), (
+            "a set with an expiring edge is not cached"
+        )
 
     run(scene())

@@ -64,7 +64,7 @@ def test_only_live_edges_are_exported(set_to: Settings, tmp_path: Path) -> None:
 
 
 def test_edges_that_expire_are_left_out_and_counted(set_to: Settings, tmp_path: Path) -> None:
-    """A row of the file cannot say that they end, so an import would make them last."""
+    """A row of the file has no expiry, so an import would make such edges permanent."""
     do(set_to, ("follow", ALICE, BOB), ("follow", ALICE, CAROL, wall_ms() + 604_800_000))
     exported = export_edges(set_to, FOLLOWS, tmp_path / "out.csv", lambda _: None)
     assert (exported.edges, exported.expiring) == (1, 1)

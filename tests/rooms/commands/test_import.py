@@ -1,4 +1,4 @@
-"""An import leaves what merging its rows one by one would leave, whichever way it takes and however often it runs."""
+"""An import has the result of merging its rows one by one, by either path and however often it runs."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ from kith.run.config import Settings
 from kith.run.opening import folders
 from kith.run.serving import supervisor
 
-# The bulk load leaves what merging leaves
+# A bulk load has the result of merging
 
 
 @pytest.mark.usefixtures("tiny")
 @pytest.mark.parametrize("mutual", [False, True], ids=["one way", "mutual"])
 @pytest.mark.parametrize("width", [2, 3], ids=["without positions", "with positions"])
 @pytest.mark.parametrize("seed", range(4))
-def test_a_bulk_load_leaves_what_merging_leaves(
+def test_a_bulk_load_has_the_result_of_merging(
     set_to: Settings, tmp_path: Path, seed: int, width: int, mutual: bool
 ) -> None:
     rows = random_rows(seed, 150, width)
@@ -131,7 +131,7 @@ def test_what_a_user_does_after_an_import_wins(set_to: Settings, tmp_path: Path)
 @pytest.mark.parametrize("width", [2, 3], ids=["without positions", "with positions"])
 def test_the_same_file_twice_changes_nothing(set_to: Settings, tmp_path: Path, width: int, mutual: bool) -> None:
     rows = list({row[:2]: row for row in random_rows(1, 100, width)}.values())
-    if mutual:  # a pair once, so that no edge stands in the file twice
+    if mutual:  # each pair once, so that the file has no edge twice
         rows = [row for row in rows if row[0] < row[1]]
     path = file_of(tmp_path, rows)
     bring(set_to, path, mutual=mutual)

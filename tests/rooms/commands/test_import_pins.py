@@ -1,4 +1,4 @@
-"""A file of pins becomes boards, posts and pins, once, whichever way it goes and however often it is cut short."""
+"""A file of pins becomes boards, posts and pins once, by either path and however often the import is interrupted."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def asked(set_to: Settings, ask: Callable[[Services], Awaitable[Answer]]) -> Ans
 
 
 async def boards_and_pins(services: Services) -> dict[int, list[str]]:
-    """What is on the board of each of the users 1 to 40, by the text of posts, the newest pin first."""
+    """Texts of the posts on the board of each user from 1 to 40, the newest pin first."""
     found = {}
     for user in range(1, 41):
         boards, _ = await services.boards.of_owner(SYSTEM, NodeId(user), Window(10))
@@ -66,7 +66,7 @@ def expected(text: str) -> dict[int, list[str]]:
     return {user: [f"Item {item}" for item in reversed(list(dict.fromkeys(items)))] for user, *items in lines}
 
 
-def test_users_get_boards_and_items_become_posts_by_who_pinned_them_first(set_to: Settings, tmp_path: Path) -> None:
+def test_users_get_boards_and_items_become_posts_of_their_first_pinner(set_to: Settings, tmp_path: Path) -> None:
     done = bring(set_to, file_of(tmp_path, FILE))
     assert (done.way, done.rows, done.applied, done.refused) == ("bulk", 6, 6, 0)
 
@@ -81,7 +81,7 @@ def test_users_get_boards_and_items_become_posts_by_who_pinned_them_first(set_to
     assert sorted(outbox) == [post_of(item) for item in (10, 11, 12)]
 
 
-def test_a_file_that_comes_again_changes_nothing_and_another_adds(set_to: Settings, tmp_path: Path) -> None:
+def test_importing_a_file_again_changes_nothing_and_another_file_adds(set_to: Settings, tmp_path: Path) -> None:
     path = file_of(tmp_path, FILE)
     bring(set_to, path)
 
@@ -134,7 +134,7 @@ def test_lines_that_are_no_pins_are_refused_by_number(set_to: Settings, tmp_path
     assert [line.split("\t")[0] for line in report.read_text().splitlines()] == ["4", "5", "6", "7"]
 
 
-def test_clean_lines_read_alike_with_and_without_one_that_is_not(tmp_path: Path) -> None:
+def test_the_fast_and_the_slow_reader_agree_on_clean_lines(tmp_path: Path) -> None:
     chosen = random.Random(1)
     text = "".join(
         f"{user} {'  '.join(str(chosen.randrange(10**12)) for _ in range(chosen.randint(1, 9)))}{end}"

@@ -1,4 +1,4 @@
-"""An import that is cut short, or killed, is finished by the next one, and until then nobody uses the graph."""
+"""An interrupted or killed import is finished by the next run; until then nobody can use the graph."""
 
 from __future__ import annotations
 
@@ -60,32 +60,32 @@ def test_an_import_cut_short_resumes_and_ends_the_same(set_to: Settings, tmp_pat
     cut_short(set_to, path, calls)
     done = bring(set_to, path)
     assert (done.way, done.refused) == (way, refused)
-    assert way == "merge" or done.applied == len(wanted(rows))  # those that were written before it was cut short, too
+    assert way == "merge" or done.applied == len(wanted(rows))  # includes those written before the interruption
     assert {pair: end for pair, end in look(set_to).edges.items() if pair != (50, 51)} == wanted(rows)  # type: ignore[arg-type]
 
 
 class Writing(Silent):
-    """Keeps what is said of writing."""
+    """Records the progress reports about writing."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.said: list[tuple[int, int]] = []
+        self.recorded: list[tuple[int, int]] = []
 
     def writing(self, *done_of: int) -> None:
-        self.said.append((done_of[0], done_of[1]))
+        self.recorded.append((done_of[0], done_of[1]))
 
 
 @pytest.mark.usefixtures("tiny", "small_chunks")
-def test_a_resumed_import_first_says_what_was_written_before(set_to: Settings, tmp_path: Path) -> None:
+def test_a_resumed_import_first_reports_what_was_written_before(set_to: Settings, tmp_path: Path) -> None:
     path = file_of(tmp_path, random_rows(7, 120, 3))
     whole = Writing()
     bring(msgspec.structs.replace(set_to, data=str(tmp_path / "whole")), path, progress=whole)
-    assert whole.said[0] == (0, whole.said[-1][0])
+    assert whole.recorded[0] == (0, whole.recorded[-1][0])
     cut_short(set_to, path, 54)
     rest = Writing()
     bring(set_to, path, progress=rest)
-    assert 0 < rest.said[0][0] < rest.said[-1][0]
-    assert rest.said == whole.said[-len(rest.said) :]
+    assert 0 < rest.recorded[0][0] < rest.recorded[-1][0]
+    assert rest.recorded == whole.recorded[-len(rest.recorded) :]
 
 
 @pytest.mark.usefixtures("tiny", "small_chunks")
@@ -103,7 +103,7 @@ def test_another_file_must_wait_until_the_first_is_done(set_to: Settings, tmp_pa
 @pytest.mark.usefixtures("tiny", "small_chunks")
 @pytest.mark.parametrize("way", ["bulk", "merge"])
 @pytest.mark.parametrize("mutual", [False, True])
-def test_an_import_that_goes_on_in_the_other_way_is_refused_or_done_over(
+def test_an_import_resumed_with_the_other_mutual_flag_is_refused_or_redone(
     set_to: Settings, tmp_path: Path, way: str, mutual: bool
 ) -> None:
     rows = [(2 * n, 2 * n + 1, n) for n in range(100)]
@@ -159,7 +159,7 @@ def test_a_graph_half_loaded_is_not_served(set_to: Settings, tmp_path: Path, cal
 def test_a_graph_half_loaded_is_not_served_after_an_import_into_another(set_to: Settings, tmp_path: Path) -> None:
     first = file_of(tmp_path, random_rows(1, 100, 3))
     cut_short(set_to, first, 50)
-    with contextlib.suppress(Conflict):  # to wait for the first one is as good
+    with contextlib.suppress(Conflict):  # being told to wait for the first import is fine too
         bring(set_to, file_of(tmp_path, [(1, 2)], "other.csv"), "matches")
     with pytest.raises(StoreMismatch, match="follows"):
         supervisor.prepare(set_to)
@@ -173,7 +173,7 @@ def test_a_graph_half_loaded_takes_no_other_writer(set_to: Settings, tmp_path: P
     """A second import must not merge into a graph that the first one is loading in sorted order."""
     path = file_of(tmp_path, random_rows(1, 100, 3))
     cut_short(set_to, path, calls)
-    with alone(Path(set_to.data)) as only:  # as the first one holds it
+    with alone(Path(set_to.data)) as only:  # as the first import holds it
         assert only
         with pytest.raises(KithError):
             bring(set_to, file_of(tmp_path, [(1, 2)], "other.csv"))
@@ -182,7 +182,7 @@ def test_a_graph_half_loaded_takes_no_other_writer(set_to: Settings, tmp_path: P
 
 
 def _spoil(folder: Path, how: str) -> None:
-    """Damage what an import keeps in its working folder."""
+    """Damage a file in the working folder of an import."""
     run = next(folder.glob("*.in.npy"))
     if how == "a run is cut short":
         os.truncate(run, run.stat().st_size // 2)
@@ -195,7 +195,7 @@ def _spoil(folder: Path, how: str) -> None:
 @pytest.mark.usefixtures("tiny", "small_chunks")
 @pytest.mark.parametrize("how", ["a run is cut short", "a run is gone", "its state is empty"])
 @pytest.mark.parametrize("calls", [30, 54], ids=["reading", "writing"])
-def test_an_import_whose_working_folder_is_damaged_begins_anew_unless_it_has_written(
+def test_an_import_with_a_damaged_working_folder_restarts_unless_it_has_written(
     set_to: Settings, tmp_path: Path, calls: int, how: str
 ) -> None:
     rows = random_rows(7, 120, 3)
@@ -217,7 +217,7 @@ def test_an_import_whose_working_folder_is_damaged_begins_anew_unless_it_has_wri
 def written(
     set_to: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tiny: None, small_chunks: None
 ) -> list[tuple[int, ...]]:
-    """The rows of edges.csv; its load was killed between its last commit and the end of its working folder."""
+    """The rows of edges.csv; its load was killed after its last commit, before its working folder was removed."""
 
     rows = random_rows(1, 100, 3)
     with monkeypatch.context() as patch:
@@ -231,7 +231,7 @@ ONE_MORE = (ALICE, ELSEWHERE + 5, 1)
 
 
 @pytest.mark.parametrize("then", ["the same file", "another file", "a server"])
-def test_killed_when_all_was_written_a_load_is_done(
+def test_a_load_killed_after_its_last_commit_is_done(
     set_to: Settings, tmp_path: Path, written: list[tuple[int, ...]], then: str
 ) -> None:
     if then == "the same file":
@@ -244,7 +244,7 @@ def test_killed_when_all_was_written_a_load_is_done(
     assert look(set_to).edges == wanted(written)  # type: ignore[arg-type]
 
 
-def test_killed_when_all_was_written_an_unfollow_since_then_is_not_undone(
+def test_an_unfollow_since_a_load_killed_after_its_last_commit_is_not_undone(
     set_to: Settings, tmp_path: Path, written: list[tuple[int, ...]]
 ) -> None:
     def removed() -> set[tuple[int, int]]:
@@ -259,7 +259,7 @@ def test_killed_when_all_was_written_an_unfollow_since_then_is_not_undone(
 
 @pytest.mark.usefixtures("tiny", "small_chunks")
 def test_after_a_damaged_file_the_whole_one_can_be_imported(set_to: Settings, tmp_path: Path) -> None:
-    """As the message of the refusal says."""
+    """The message of the refusal promises this."""
     rows = [(n, n + 1, n * 7919 % 1_000_003) for n in range(600)]
     whole = gzip.compress("".join(f"{s},{d},{p}\n" for s, d, p in rows).encode())
     path = tmp_path / "edges.csv.gz"
@@ -283,11 +283,11 @@ def test_lines_refused_before_a_kill_stay_counted_and_reported(set_to: Settings,
 
 
 @pytest.mark.usefixtures("tiny", "small_chunks")
-def test_an_import_onto_a_full_disk_says_so_and_goes_on_once_there_is_room(set_to: Settings, tmp_path: Path) -> None:
+def test_an_import_onto_a_full_disk_says_so_and_resumes_once_there_is_room(set_to: Settings, tmp_path: Path) -> None:
     path = file_of(tmp_path, random_rows(7, 120, 3))
 
     def cut(target: IO[bytes], _: object) -> None:
-        """As numpy does, without a number of the system."""
+        """Fail as numpy does, without an errno."""
         target.write(b"part")
         raise OSError("168 requested and 4 written")
 
@@ -306,7 +306,7 @@ def test_an_import_onto_a_full_disk_says_so_and_goes_on_once_there_is_room(set_t
 def test_a_folder_with_an_unfinished_import_is_not_backed_up(
     run: Run, set_to: Settings, tmp_path: Path, calls: int
 ) -> None:
-    """What the import needs to go on is in no backup."""
+    """No backup holds what the import needs to resume."""
     path, kept = file_of(tmp_path, random_rows(7, 120, 3)), str(tmp_path / "kept")
     cut_short(set_to, path, calls)
     with pytest.raises(StoreMismatch, match=r"was cut short, or is under way: wait for it, or run the same"):

@@ -18,7 +18,7 @@ from kith.run.config import Settings
 from kith.run.opening import wiring
 
 
-def test_what_it_has_not_done_yet_is_kept_while_others_write(
+def test_the_log_retains_events_for_a_rebuild_while_others_write(
     tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(rebuilding, "BYTES_A_SEGMENT", 1_000)
@@ -33,7 +33,7 @@ def test_what_it_has_not_done_yet_is_kept_while_others_write(
 
             def progress(_: int) -> None:
                 nonlocal written
-                if written < 5:  # more than the log keeps of itself
+                if written < 5:  # more than the log retains by itself
                     written += 1
                     asyncio.run_coroutine_threadsafe(write(2 + written), loop).result()
 
@@ -99,9 +99,7 @@ def test_half_a_rebuild_is_served_where_its_log_is_lost(tmp_path: Path, run: Run
         assert 0 < segments.last_event(new) < 1_800
 
 
-def test_a_folder_that_a_refused_rebuild_left_alone_stays_as_it_was(
-    tmp_path: Path, run: Run, cut_short: Settings
-) -> None:
+def test_a_refused_rebuild_leaves_the_folder_as_it_was(tmp_path: Path, run: Run, cut_short: Settings) -> None:
     async def scene() -> None:
         async with wiring.open_stores(Settings(data=str(tmp_path / "stranger")), "test") as stranger:
             await stranger.store.apply(writes_of(edge_of(1, 2)))

@@ -1,4 +1,4 @@
-"""What single engines of files do beyond their port: signed addresses of a bucket, errors, leftovers of a kill."""
+"""What blob engines do beyond their port: signed URLs of a bucket, errors, leftovers of a kill."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def keys(run: Run, blobs: BlobStore) -> list[str]:
     return list(run(collect()))
 
 
-def test_a_bucket_shows_files_with_the_right_headers_to_whoever_has_a_signed_address(run: Run, bucket: SmallS3) -> None:
+def test_a_signed_url_of_a_bucket_serves_the_file_with_the_right_headers(run: Run, bucket: SmallS3) -> None:
     blobs = open_blobs("s3://bucket/some/prefix", Path("unused"), sync=True)
     run(blobs.put(KEY, b"x", "image/jpeg"))
     assert list(bucket.files) == [f"some/prefix/{KEY}"]
@@ -44,7 +44,7 @@ def test_a_bucket_shows_files_with_the_right_headers_to_whoever_has_a_signed_add
     assert httpx.get(address.partition("?")[0], **PLAIN).status_code == 404, "unsigned"
 
 
-def test_a_bucket_that_fails_is_an_error_of_ours_that_tells_no_keys(
+def test_a_failing_bucket_raises_an_error_that_names_no_keys(
     run: Run, bucket: SmallS3, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("kith.engines.blobs.bucket.RETRIES", 0)
@@ -65,7 +65,7 @@ def test_a_full_disk_says_so(run: Run, tmp_path: Path, monkeypatch: pytest.Monke
         run(blobs.put(KEY, b"x", "image/jpeg"))
 
 
-def test_what_a_killed_process_left_half_written_is_listed_and_can_be_removed(run: Run, tmp_path: Path) -> None:
+def test_half_written_files_of_a_killed_process_are_listed_and_can_be_removed(run: Run, tmp_path: Path) -> None:
     blobs = FolderBlobs(tmp_path, sync=False)
     run(blobs.put(KEY, b"x", "image/jpeg"))
     (tmp_path / f"{OTHER}#1").parent.mkdir()
@@ -75,7 +75,7 @@ def test_what_a_killed_process_left_half_written_is_listed_and_can_be_removed(ru
     assert keys(run, blobs) == [KEY]
 
 
-def test_a_file_that_is_finished_while_files_are_listed_stops_no_listing(run: Run, tmp_path: Path) -> None:
+def test_a_file_that_is_finished_during_a_listing_does_not_break_it(run: Run, tmp_path: Path) -> None:
     blobs = FolderBlobs(tmp_path, sync=False)
     run(blobs.put(KEY, b"x", "image/jpeg"))
     (tmp_path / f"{KEY}#1").symlink_to(tmp_path / "gone by the time it is looked at")

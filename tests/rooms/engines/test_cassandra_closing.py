@@ -1,4 +1,4 @@
-"""A store on Cassandra that is closed: nothing is written any more, but by who has the permit."""
+"""A closed store on Cassandra refuses every write without the permit."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ PARTITIONS = 4
 
 
 class Cluster:
-    """Rows in memory, their owner, and those who ask it: anybody, and who moves."""
+    """Rows in memory, their owner, and its two clients: one without a permit, and the mover."""
 
     def __init__(self) -> None:
         self.rows, self._events = MemoryRows(), Events()
@@ -48,13 +48,13 @@ class Cluster:
 
 
 async def refused(cluster: Cluster, source: int) -> StoreUnavailable | StoreMoved:
-    """By what a follow is refused that comes without a permit."""
+    """The error that refuses a follow without a permit."""
     with pytest.raises((StoreUnavailable, StoreMoved)) as error:
         await cluster.follow(cluster.anybody, source)
     return error.value
 
 
-def test_a_closed_store_is_written_to_by_who_has_the_permit_alone_whoever_owns_it() -> None:
+def test_a_closed_store_takes_writes_only_with_the_permit_whoever_owns_it() -> None:
     cluster = Cluster()
 
     async def scene() -> None:
@@ -90,8 +90,8 @@ def test_a_store_that_was_moved_away_says_where_it_is() -> None:
     assert cluster.followers() == set()
 
 
-def test_what_was_asked_for_before_it_closed_is_done_and_what_comes_later_is_not() -> None:
-    """All in one batch of the owner, as when they wait for it."""
+def test_writes_queued_before_the_close_are_done_and_later_ones_are_refused() -> None:
+    """All come to the owner in one batch."""
     cluster = Cluster()
     of_one = [source for source in range(100) if cluster.mover.partitions.of_node(source) == 0][:3]
 

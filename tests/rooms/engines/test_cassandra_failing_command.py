@@ -1,4 +1,4 @@
-"""A write at which its owner fails holds up no other: it would fail again with each owner that takes over."""
+"""A write that makes its owner fail holds up no other write: it would fail again at each owner that takes over."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A list of which very many entries ended at once is counted by a batch that holds some of them at a time."""
+"""Counting a list of which very many entries expired at once: the batch holds only some of them at a time."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ ENDED = 2_000
 
 
 class Page(list[int]):
-    """A page, of which a test sees whether somebody still holds it."""
+    """A page that can be weakly referenced, so that a test sees whether it is still held."""
 
     __hash__ = object.__hash__  # type: ignore[assignment]
 
 
 class PagedRows(MemoryRows):
-    """Notes how many pages of expired entries are held at once."""
+    """Counts how many pages of expired entries are held at once."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -48,7 +48,7 @@ class PagedRows(MemoryRows):
 
 
 @pytest.mark.parametrize("ours", [True, False])
-def test_a_batch_that_counts_a_list_holds_some_of_what_ended_at_a_time(run: Run, ours: bool) -> None:
+def test_a_batch_that_counts_a_list_holds_few_pages_of_expired_entries_at_a_time(run: Run, ours: bool) -> None:
     rows, partitions = PagedRows(), Partitions(2)
     owner, others = partitions.of_node(1), partitions.of_node(1) if ours else 1 - partitions.of_node(1)
     followers = [node for node in range(3, 3 * ENDED) if partitions.of_node(node) == others][:ENDED]
@@ -65,7 +65,7 @@ def test_a_batch_that_counts_a_list_holds_some_of_what_ended_at_a_time(run: Run,
         await deciding.take(owner, 0)
         (decided,) = await deciding.decide(owner, [Command(7, START_MS, msgspec.msgpack.encode(follow))])
         (change,) = msgspec.msgpack.decode(decided.outcome, type=list[EdgeChange])
-        assert change.length == 2, "the one that did not end, and this one"
+        assert change.length == 2, "the entry that did not expire, and the new one"
         assert rows.held_max <= 2
 
     run(scene())
