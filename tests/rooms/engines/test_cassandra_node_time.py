@@ -1,4 +1,4 @@
-"""One of Cassandra's nodes whose clock is wrong ends nobody's lease, and dates no write."""
+"""One Cassandra node with a wrong clock ends no lease early, and dates no write."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NOW_MS = 1_700_000_000_000
 
 
 class Nodes:
-    """Nodes with a clock each, asked in turns as the driver does, and the one lease that they keep."""
+    """Nodes with a clock each, queried in turn as by the driver, and the one lease that they store."""
 
     def __init__(self, *ahead_ms: int) -> None:
         self._nodes = itertools.cycle(enumerate(ahead_ms))
@@ -46,7 +46,7 @@ def session_of(nodes: Nodes) -> Session:
 
 
 @pytest.mark.parametrize("ahead_ms", [600_000, -600_000])
-def test_a_lease_that_is_held_is_not_taken_by_the_clock_of_one_node(run: Run, ahead_ms: int) -> None:
+def test_a_held_lease_is_not_lost_to_the_wrong_clock_of_one_node(run: Run, ahead_ms: int) -> None:
     nodes = session_of(Nodes(0, ahead_ms, 0))
 
     async def scene() -> None:
@@ -62,7 +62,7 @@ def test_a_lease_that_is_held_is_not_taken_by_the_clock_of_one_node(run: Run, ah
     run(scene())
 
 
-def test_what_is_written_has_the_time_of_most_nodes_and_each_later_than_the_last(run: Run) -> None:
+def test_writes_get_the_time_of_most_nodes_each_later_than_the_last(run: Run) -> None:
     nodes, now_s = session_of(Nodes(0, 600_000, 0)), 5.0
     time = NodeTime(nodes, lambda: now_s)
 
@@ -71,6 +71,6 @@ def test_what_is_written_has_the_time_of_most_nodes_and_each_later_than_the_last
         for _ in range(6):
             first, second = await time.now_us(), await time.now_us()
             assert NOW_MS * 1_000 <= first < second < NOW_MS * 1_000 + 100
-            now_s += MEASURED_S + 1  # the nodes' clocks stand still, and are asked again
+            now_s += MEASURED_S + 1  # the nodes' clocks stand still, and are queried again
 
     run(scene())

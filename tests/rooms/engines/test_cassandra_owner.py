@@ -1,8 +1,8 @@
-"""Owners of partitions of commands, stopped between any two of their steps, taken over, and waking up late.
+"""Owners of partitions of commands: stopped between any two of their steps, replaced, and resumed late.
 
-Rows are in memory (`memory_rows`), where each write of one row is a step. What must hold in the end: the rows of edges,
-both lists and all counts agree; every command was told once, with the events that made the rows; and with one partition
-all of it is what references in memory say that decide one command after the other.
+Rows are in memory (`memory_rows`), and each write of one row is a step. At the end the rows of edges, both lists and
+all counts must agree. Each command must have been published once, with the events that match the rows. With one
+partition, the result must also equal that of in-memory references which decide one command after the other.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ HISTORIES = 80
 
 
 class Process:
-    """An owner in a process: it becomes the one who may tell, takes over, and decides what waits."""
+    """An owner in a process: it becomes the only one that may publish, takes over, and decides what waits."""
 
     def __init__(self, world: World, partition: int) -> None:
         self._world, self._partition = world, partition
@@ -64,20 +64,20 @@ class Process:
 
     async def _run(self) -> None:
         part = self._world.parts[self._partition]
-        part.teller = self
+        part.publisher = self
         with suppress(Fenced, StoreUnavailable):
-            self._tell(await self._owner.take(self._partition, part.place))
-            while part.teller is self and part.place < len(part.commands):
-                self._tell(await self._owner.decide(self._partition, self._world.batch(part)))
+            self._publish(await self._owner.take(self._partition, part.place))
+            while part.publisher is self and part.place < len(part.commands):
+                self._publish(await self._owner.decide(self._partition, self._world.batch(part)))
 
-    def _tell(self, decided: Sequence[Decided]) -> None:
-        """Append events and move the place, both or neither, if nobody else became the teller."""
+    def _publish(self, decided: Sequence[Decided]) -> None:
+        """Append events and move the place, both or neither, unless another process became the publisher."""
         part = self._world.parts[self._partition]
-        if part.teller is not self:
+        if part.publisher is not self:
             raise Fenced
         if decided:
             assert decided[0].offset == part.place
-            part.told += decided
+            part.published += decided
             part.place = decided[-1].offset + 1
 
 
@@ -87,12 +87,12 @@ class Part:
     def __init__(self) -> None:
         self.commands: list[tuple[int, AnyCommand]] = []
         self.place = 0
-        self.told: list[Decided] = []
-        self.teller: Process | None = None
+        self.published: list[Decided] = []
+        self.publisher: Process | None = None
 
 
 class World:
-    """Commands of some partitions, their rows, and those who decide them. All follows from the seed."""
+    """Commands of some partitions, their rows, and the processes that decide them. All follows from the seed."""
 
     def __init__(self, seed: int, partitions: int) -> None:
         self.chance = random.Random(seed)
@@ -107,16 +107,16 @@ class World:
         self.now_ms = now_ms
 
     def batch(self, part: Part) -> list[Command]:
-        """Some of what waits, all of one millisecond."""
+        """Some of the waiting commands, all of one millisecond."""
         count, first_ms = self.chance.randint(1, 6), part.commands[part.place][0]
         some = list(enumerate(part.commands))[part.place : part.place + count]
         return [Command(at, ms, msgspec.msgpack.encode(asked)) for at, (ms, asked) in some if ms == first_ms]
 
     def run(self) -> None:
-        """Let processes come, go and wake up until all is told."""
+        """Start, pause and resume processes until everything is published."""
         asleep: list[Process] = []
         for number, part in enumerate(self.parts):
-            for _ in range(self.chance.randint(1, 6)):  # each takes over from the one before, who stops at some step
+            for _ in range(self.chance.randint(1, 6)):  # each takes over from the last, which stops at some step
                 process = Process(self, number)
                 for _ in range(self.chance.randint(0, 60)):
                     if self.chance.random() < 0.05 and asleep:
@@ -124,8 +124,8 @@ class World:
                     if not advance(process.call):
                         break
                 else:
-                    asleep.append(process)  # killed, or only paused: it may wake up later, or never
-            while part.place < len(part.commands):  # who wakes up before its first step takes over as well
+                    asleep.append(process)  # killed, or only paused: it may resume later, or never
+            while part.place < len(part.commands):  # a process that resumes before its first step takes over too
                 process = Process(self, number)
                 while advance(process.call):
                     if self.chance.random() < 0.05:
@@ -134,7 +134,7 @@ class World:
             self._wake(asleep)
 
     def _wake(self, asleep: list[Process]) -> None:
-        """Let one who was taken over go on for some steps, or to its end."""
+        """Let a process that was replaced continue for some steps, or to its end."""
         if asleep:
             process = self.chance.choice(asleep)
             for _ in range(self.chance.randint(1, 40)):
@@ -151,7 +151,7 @@ def stored_edges(rows: MemoryRows) -> dict[tuple[int, int, int], Edge]:
 
 
 def check_lists(rows: MemoryRows, partitions: Partitions) -> None:
-    """Lists, counts and what expires follow from the rows of edges. Entries may stand in any part that is read."""
+    """Lists, counts and expiry rows follow from the rows of edges. Entries may stand in any part that is read."""
     divided = {key: read_parts(values) for key, values in rows.table("divisions").items()}
     entries, ending, expiring, counts = dict(rows.table("list_entries")), set(), set(), Counter[Any]()
     for edge in stored_edges(rows).values():
@@ -174,8 +174,8 @@ def check_lists(rows: MemoryRows, partitions: Partitions) -> None:
     assert min(stored.values(), default=0) >= 0
 
 
-def check_told(world: World) -> None:
-    """Every command was told once, and what was told of an edge last is its row."""
+def check_published(world: World) -> None:
+    """Each command was published once, and the last published event of an edge matches its row."""
     forgotten = {
         (asked.graph, *pair)
         for part in world.parts
@@ -184,9 +184,9 @@ def check_told(world: World) -> None:
         for pair in asked.pairs
     }
     for part in world.parts:
-        assert [one.offset for one in part.told] == list(range(len(part.commands)))
+        assert [one.offset for one in part.published] == list(range(len(part.commands)))
         last: dict[tuple[int, int, int], Event] = {}
-        for event in (event for one in part.told for event in one.events if event.state <= State.REMOVED):
+        for event in (event for one in part.published for event in one.events if event.state <= State.REMOVED):
             key = (event.graph, event.source, event.destination)
             before = last.get(key)
             assert key in forgotten or event.before == (None if before is None else before.state)
@@ -199,15 +199,15 @@ def check_told(world: World) -> None:
 
 
 @pytest.mark.parametrize("seed", range(HISTORIES))
-def test_whatever_stops_rows_lists_counts_and_events_agree(seed: int) -> None:
+def test_rows_lists_counts_and_events_agree_whichever_process_stops(seed: int) -> None:
     world = World(seed, partitions=3)
     world.run()
     check_lists(world.rows, world.partitions)
-    check_told(world)
+    check_published(world)
 
 
 class Model:
-    """What one command after the other leaves, as references say."""
+    """The result of one command after the other, by the references."""
 
     def __init__(self) -> None:
         self.edges = ReferenceEdges()
@@ -239,7 +239,7 @@ class Model:
                 if at_once(self.records.claimed([claim])) == [claim.value]:
                     del self.records._claims[claim.key]
                 return None
-        at_once(self.edges.count_many([]))  # what is over by now is removed
+        at_once(self.edges.count_many([]))  # removes what has expired by now
         return ...
 
     def _changes(self, writes: Sequence[EdgeWrite], first_decides: bool) -> Iterator[EdgeChange | None]:
@@ -263,13 +263,13 @@ class Model:
 
 
 class Expected(NamedTuple):
-    """What is stored, but for edges that are over."""
+    """What is stored; expired edges count as removed."""
 
     edges: dict[tuple[int, int, int], Edge]
     records: dict[tuple[int, int], tuple[int, bytes]]
     nodes: dict[int, Node]
     notes: dict[str, bytes]
-    told_records: list[tuple[int, int, bytes]]
+    published_records: list[tuple[int, int, bytes]]
 
 
 def left(world: World) -> Expected:
@@ -284,7 +284,7 @@ def left(world: World) -> Expected:
         {key[1]: values[0] for key, values in rows.table("notes").items()},
         [
             (event.source, event.destination, event.data)
-            for one in world.parts[0].told
+            for one in world.parts[0].published
             for event in one.events
             if event.state == RECORD_CHANGED
         ],
@@ -292,19 +292,19 @@ def left(world: World) -> Expected:
 
 
 @pytest.mark.parametrize("seed", range(HISTORIES))
-def test_whatever_stops_one_partition_is_as_if_commands_came_one_after_the_other(seed: int) -> None:
+def test_one_partition_equals_commands_decided_in_order_whichever_process_stops(seed: int) -> None:
     world = World(seed, partitions=1)
     world.run()
     check_lists(world.rows, world.partitions)
-    check_told(world)
+    check_published(world)
     model = Model()
     (part,) = world.parts
-    for (now_ms, asked), told in zip(part.commands, part.told, strict=True):
+    for (now_ms, asked), published in zip(part.commands, part.published, strict=True):
         answer = model.answers(now_ms, asked)
         if isinstance(asked, WriteEdges):
-            assert msgspec.msgpack.decode(told.outcome, type=list[EdgeChange | None]) == answer
+            assert msgspec.msgpack.decode(published.outcome, type=list[EdgeChange | None]) == answer
         elif answer is not ...:
-            assert told.outcome == msgspec.msgpack.encode(answer), asked
+            assert published.outcome == msgspec.msgpack.encode(answer), asked
     nodes = {node: known for node in NODES if (known := model.edges._nodes.get(node, Node())) != Node()}
     found = left(world)
     assert {node: known for node, known in found.nodes.items() if known != Node()} == nodes
@@ -313,10 +313,10 @@ def test_whatever_stops_one_partition_is_as_if_commands_came_one_after_the_other
     kept = {(int(key[0]), key[1]): (one.updated_at, one.data) for key, one in model.records.records.items()}
     assert found.records == kept
     logged = [event for event in model.edges.events.all if event.state == RECORD_CHANGED]
-    assert found.told_records == [(event.source, event.destination, event.data) for event in logged]
+    assert found.published_records == [(event.source, event.destination, event.data) for event in logged]
 
 
-def test_a_command_of_a_newer_kith_changes_nothing_and_is_answered_with_nothing() -> None:
+def test_a_command_of_a_newer_kith_changes_nothing_and_gets_an_empty_answer() -> None:
     world = World(0, partitions=1)
     owner = CassandraOwner(world.rows, world.partitions)
     run(owner.take(0, 0))
@@ -328,7 +328,7 @@ def test_a_command_of_a_newer_kith_changes_nothing_and_is_answered_with_nothing(
 
 
 def test_a_batch_of_a_newer_kith_is_left_to_an_owner_who_knows_its_tables() -> None:
-    """Nothing of it is written or told, so that owner finds it whole."""
+    """Nothing of the batch is written or published, so that owner finds it whole."""
     world = World(0, partitions=1)
     owner = CassandraOwner(world.rows, world.partitions)
     run(owner.take(0, 0))
@@ -339,11 +339,13 @@ def test_a_batch_of_a_newer_kith_is_left_to_an_owner_who_knows_its_tables() -> N
         with pytest.raises(StoreUnavailable, match=r"of a newer Kith.*of_tomorrow"):
             run(CassandraOwner(world.rows, world.partitions).take(0, 0))
         assert stored_edges(world.rows) == {}
-    assert run(CassandraOwner(world.rows, world.partitions).take(0, 1)) == [], "it was told, so it was written"
+    assert run(CassandraOwner(world.rows, world.partitions).take(0, 1)) == [], (
+        "it was published, so it was written before"
+    )
 
 
 class CountedRows(MemoryRows):
-    """Notes what is read."""
+    """Records which rows are read."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -355,11 +357,11 @@ class CountedRows(MemoryRows):
         return await super().get(keys)
 
 
-def test_of_a_follow_what_most_follows_need_is_read_at_once_and_the_rest_where_it_is_looked_at() -> None:
+def test_one_read_gets_what_most_follows_need_and_a_second_the_rest() -> None:
     rows, partitions = CountedRows(), Partitions(1)
 
     def decided(offset: int, *writes: EdgeWrite) -> set[str]:
-        """The tables that a new owner reads for them."""
+        """The tables that a new owner reads for these writes."""
         owner = CassandraOwner(rows, partitions)
         run(owner.take(0, 0))
         rows.read, rows.times = [], 0
@@ -380,19 +382,19 @@ def test_of_a_follow_what_most_follows_need_is_read_at_once_and_the_rest_where_i
     decided(1, unfollow, no_request)
     assert Counter(key.table for key in rows.read) == {
         "closed": 1, "edges": 2, "nodes": 2, "counts": 4, "divisions": 4
-    }, "the lists that it was in, and those that it is in now"  # fmt: skip
+    }, "the lists that held the edge, and those that hold it now"  # fmt: skip
     assert rows.times == 1
     archived, again = (
         edge_of(1, 2, state=state, version=3 + at) for at, state in enumerate((State.ARCHIVED, State.REMOVED))
     )
     decided(2, EdgeWrite(archived))
     decided(3, EdgeWrite(again, only_from=PRESENT))
-    assert rows.times == 2, "of one that was in other lists these are read then"
+    assert rows.times == 2, "an edge from other lists needs a second read"
     assert stored_edges(rows)[1, 1, 2].state is State.REMOVED
 
 
 def run(call: Coroutine[Any, Any, Any]) -> Any:
-    """What a call answers that nobody disturbs."""
+    """Run a call to its end without interruption; return its answer."""
     while True:
         try:
             call.send(None)

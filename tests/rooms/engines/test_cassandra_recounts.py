@@ -1,4 +1,4 @@
-"""A list is counted anew while its owners go on to write it, end, and are taken over."""
+"""A list is recounted while its owners write to it, stop, and are replaced."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def later(one: LogPosition, other: LogPosition) -> LogPosition:
 
 
 class Scene:
-    """Owners over rows in memory; a command's offset is greater than the time stamps of all rows of before."""
+    """Owners over rows in memory; a command's offset is greater than the timestamps of all earlier rows."""
 
     def __init__(self, seed: int) -> None:
         self.chance, self.rows, self.partitions = random.Random(seed), MemoryRows(), Partitions(PARTITIONS)
@@ -55,7 +55,7 @@ class Scene:
         self.commands.begin(self._offset)
 
     async def write(self, followers: Sequence[int]) -> None:
-        """Followers come, go, move and are forgotten."""
+        """Add, remove, move and forget followers."""
         for follower in followers:
             owner, pair = self.partitions.of_node(follower), (follower, DANA)
             if self.chance.random() < 0.1:
@@ -73,7 +73,7 @@ class Scene:
         return msgspec.structs.replace(edge, expires_ms=expires_ms)
 
     async def spoil(self) -> None:
-        """Counts go wrong; owners that have them in memory are gone."""
+        """Make counts wrong, and replace the owners that have them in memory."""
         self.take_over()
         counts = [
             RowChange("counts", (*of_node(FOLLOWERS_OF_DANA), at), (self.chance.randint(0, 50), 7), self._offset)
@@ -102,7 +102,7 @@ class Scene:
 
 
 @pytest.mark.parametrize("seed", range(60))
-def test_what_is_written_meanwhile_is_counted_once(seed: int, run: Run) -> None:
+def test_writes_during_a_recount_are_counted_once(seed: int, run: Run) -> None:
     scene = Scene(seed)
 
     async def writing() -> None:
@@ -121,7 +121,7 @@ def test_what_is_written_meanwhile_is_counted_once(seed: int, run: Run) -> None:
     run(recounted())
 
 
-def test_a_recount_begins_anew_under_new_owners(run: Run) -> None:
+def test_a_recount_restarts_under_new_owners(run: Run) -> None:
     scene = Scene(1)
     tops: list[Mark] = []
 
@@ -142,7 +142,7 @@ def test_a_recount_begins_anew_under_new_owners(run: Run) -> None:
     run(recounted())
 
 
-def test_owners_that_never_stay_are_told(run: Run) -> None:
+def test_a_recount_fails_while_owners_keep_changing(run: Run) -> None:
     scene = Scene(2)
 
     async def newest(listing: Listing, span: Span, limit: int) -> list[tuple[Mark, int]]:

@@ -26,13 +26,13 @@ from kith.engines.embedded.environment import Environment
 from kith.engines.embedded.journal import RING_BYTES
 
 
-def test_a_process_that_closes_just_as_a_checkpoint_begins_comes_to_an_end(
+def test_closing_a_process_just_as_a_checkpoint_begins_does_not_hang(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """`close` sets its two events at the worst moment: after the last look at the one, before the other is cleared."""
+    """`close` sets its two events at the worst moment: after one was last checked, before the other is cleared."""
     monkeypatch.setattr(checkpoints, "INTERVAL_S", 0.0)
     environment = Environment(tmp_path / "data")
-    made = environment._checkpoints  # the moment cannot be met from outside
+    made = environment._checkpoints  # this moment cannot be hit from outside
     wakes = _Waking(made)
     monkeypatch.setattr(made, "_uncovered", wakes)
     environment.put_note("a write", b"1")
@@ -43,7 +43,7 @@ def test_a_process_that_closes_just_as_a_checkpoint_begins_comes_to_an_end(
     assert not closing.is_alive()
 
 
-def test_many_changes_do_not_wait_for_the_interval_so_freed_pages_are_used_again(
+def test_many_changes_do_not_wait_for_the_interval_so_freed_pages_are_reused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(checkpoints, "INTERVAL_S", 3_600.0)
@@ -68,10 +68,10 @@ def test_many_changes_do_not_wait_for_the_interval_so_freed_pages_are_used_again
         used = asyncio.run(rounds(environment, commits))
         commits.close()
     a_round = used[1] - used[0]
-    assert used[-1] - used[0] <= 4 * a_round, used  # 11, if nothing were used again
+    assert used[-1] - used[0] <= 4 * a_round, used  # 11, if no page were reused
 
 
-def test_who_writes_after_a_pause_syncs_what_others_wrote_while_they_go_on(
+def test_a_write_after_a_pause_syncs_the_commits_of_others_while_they_write(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(checkpoints, "INTERVAL_S", 3_600.0)
@@ -83,7 +83,7 @@ def test_who_writes_after_a_pause_syncs_what_others_wrote_while_they_go_on(
         assert other.written == 2
 
 
-def test_what_another_process_has_synced_meanwhile_is_not_synced_again(
+def test_commits_that_another_process_has_synced_are_not_synced_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(checkpoints, "OTHERS_S", 3_600.0)
@@ -99,7 +99,7 @@ def test_what_another_process_has_synced_meanwhile_is_not_synced_again(
         assert other.base() >= written
 
 
-def test_a_process_that_syncs_all_along_is_waited_for_as_long_as_its_next_sync_may_take(
+def test_a_process_waits_for_the_next_sync_of_one_that_syncs_regularly(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with _another(tmp_path / "data") as other:
@@ -114,10 +114,12 @@ def test_a_process_that_syncs_all_along_is_waited_for_as_long_as_its_next_sync_m
             written = environment.last_commit()
             eventually(lambda: len(due.waits_s) > 1 and _base(environment) >= written)
         assert not syncs, "one process syncs for all"
-    assert sum(due.waits_s[:2]) <= 0.25, "it is the base some times a second"
+    assert sum(due.waits_s[:2]) <= 0.25, "a base is made several times a second"
 
 
-def test_what_nobody_else_synced_in_time_is_synced_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_commits_that_no_other_process_synced_in_time_are_synced_here(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(checkpoints, "OTHERS_S", 0.01)
     with _another(tmp_path / "data") as other, Environment(tmp_path / "data") as environment:
         synced = threading.Event()
@@ -127,10 +129,10 @@ def test_what_nobody_else_synced_in_time_is_synced_here(tmp_path: Path, monkeypa
         assert synced.wait(10)
 
 
-def test_a_checkpoint_gives_its_turn_back_while_the_store_is_copied(tmp_path: Path) -> None:
-    """LMDB lets no transaction be aborted while another thread copies the store, as for a standby that reads slowly."""
+def test_a_checkpoint_releases_its_turn_while_the_store_is_copied(tmp_path: Path) -> None:
+    """LMDB cannot abort a transaction while another thread copies the store, as for a standby that reads slowly."""
     with Environment(tmp_path / "data") as environment, _another(tmp_path / "data") as other:
-        environment.put_note("large", bytes(1 << 20))  # more than a pipe takes
+        environment.put_note("large", bytes(1 << 20))  # more than a pipe holds
         reads, writes = os.pipe()
         copying = threading.Thread(target=_copy, args=(environment, writes), daemon=True)
         copying.start()
@@ -147,7 +149,7 @@ def test_a_checkpoint_gives_its_turn_back_while_the_store_is_copied(tmp_path: Pa
 
 
 def test_after_a_sync_that_failed_no_thread_makes_a_checkpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The kernel tells of a page that it could not write once, so the next sync of the same file seems to be good."""
+    """The kernel reports a failed page write only once, so the next sync of the same file seems to succeed."""
     monkeypatch.setattr(checkpoints, "INTERVAL_S", 3_600.0)
     with Environment(tmp_path / "data") as environment:
         environment.put_note("a write", b"1")
@@ -161,10 +163,8 @@ def test_after_a_sync_that_failed_no_thread_makes_a_checkpoint(tmp_path: Path, m
         assert _base(environment) == base
 
 
-def test_nothing_of_the_journal_is_synced_beside_another_thread(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Of two threads that sync one file, either may be told that the disk failed to write what the other wrote."""
+def test_the_journal_is_never_synced_by_two_threads_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of two threads that sync one file, either may get the error for what the other wrote."""
     with Environment(tmp_path / "data") as environment, _another(tmp_path / "data") as other:
         environment.put_note("a write", b"1")
         other.write()
@@ -184,7 +184,7 @@ def test_nothing_of_the_journal_is_synced_beside_another_thread(
 
 
 def _copy(environment: Environment, to: int) -> None:
-    with contextlib.suppress(lmdb.Error, OSError):  # nobody reads it any more
+    with contextlib.suppress(lmdb.Error, OSError):  # the reader is gone
         environment.lmdb.copyfd(to)
     os.close(to)
 
@@ -194,7 +194,7 @@ def _raise(error: Exception) -> None:
 
 
 def _slow_down(environment: Environment, meanwhile: Callable[[], object]) -> None:
-    """Have a call made while a process syncs its store for a checkpoint."""
+    """Call `meanwhile` each time the process syncs its store for a checkpoint."""
     made = environment._checkpoints
     made._store = _SlowStore(made._store, meanwhile)  # type: ignore[assignment]
 
@@ -232,7 +232,7 @@ class _Another:
 
     def _ask(self, what: str) -> int:
         self._asks.send(what)
-        assert self._asks.poll(10), "it waits for a turn that nobody gives back"
+        assert self._asks.poll(10), "it waits for a turn that is never released"
         return int(self._asks.recv())
 
 
@@ -276,7 +276,7 @@ def _base(environment: Environment) -> int:
 
 
 class _Due(threading.Event):
-    """Lets no time pass. Another process commits when the first wait ends, and syncs that within its interval."""
+    """Lets no time pass. Another process commits when the first wait ends, and syncs the commit within its interval."""
 
     def __init__(self, other: _Another) -> None:
         super().__init__()
@@ -293,7 +293,7 @@ class _Due(threading.Event):
 
 
 class _Waking(threading.Event):
-    """Is set once more by `close` directly before it is cleared."""
+    """Behaves as if `close` had set it once more directly before it is cleared."""
 
     def __init__(self, made: checkpoints.Checkpoints) -> None:
         super().__init__()
@@ -305,8 +305,8 @@ class _Waking(threading.Event):
         self.cleared.set()
 
 
-def test_who_committed_nothing_keeps_no_old_pages(tmp_path: Path) -> None:
-    """As for a follow that is there already; a pin that stays keeps all that others free from then on."""
+def test_a_process_that_committed_nothing_keeps_no_old_pages(tmp_path: Path) -> None:
+    """As after a follow that exists already. A pin that stays keeps all pages that others free from then on."""
     with Environment(tmp_path / "data") as environment:
         environment.put_note("a write", b"1")
         environment.sync()
@@ -316,10 +316,10 @@ def test_who_committed_nothing_keeps_no_old_pages(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("before", ["a full ring", "a commit without an entry"])
-def test_what_is_committed_is_durable_before_it_can_be_read(
+def test_a_commit_is_durable_before_it_can_be_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, before: str
 ) -> None:
-    """Otherwise a reader could send on what a power cut takes back. A change larger than the ring is the exception."""
+    """Otherwise a reader could pass on what a power cut takes back. A change larger than the ring is the exception."""
     monkeypatch.setattr(checkpoints, "INTERVAL_S", 3_600.0)
     with Environment(tmp_path / "data") as environment:
         environment.put_note("a write", b"1")

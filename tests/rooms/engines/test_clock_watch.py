@@ -1,4 +1,4 @@
-"""A clock that goes wrong while a process runs is noticed with the next write."""
+"""A clock that goes wrong while a process runs is noticed at the next write."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kith.engines.cassandra.metadata import Metadata
 
 
 class Machine:
-    """A wall clock that can be set, a monotonic one, and Cassandra's, which may be away."""
+    """A wall clock that can be set, a monotonic one, and Cassandra's, which may be unavailable."""
 
     def __init__(self, *, reads_on: bool = True) -> None:
         self.now_s, self.ahead_ms, self.away, self.asked, self.replaced = 100.0, 0, False, 0, 0
@@ -43,25 +43,23 @@ class Machine:
 
 
 @pytest.mark.parametrize("ahead_ms", [600_000, -600_000])
-def test_a_clock_that_is_set_wrong_dates_no_write_and_the_process_is_replaced_once_it_is_right(
-    run: Run, ahead_ms: int
-) -> None:
+def test_a_wrong_clock_dates_no_write_and_the_process_is_replaced_once_it_is_right(run: Run, ahead_ms: int) -> None:
     machine = Machine()
 
     async def scene() -> None:
         machine.watch.check()
         machine.ahead_ms = ahead_ms
-        assert "was set just now" in machine.refusal(), "before anybody was asked"
+        assert "was set just now" in machine.refusal(), "before any node was queried"
         await machine.watch.look()
         assert machine.refusal() == machine.watch.wrong == "the clock is off"
         machine.now_s += 1
         await machine.watch.look()
-        assert (machine.asked, machine.replaced) == (2, 0), "it is asked often while it is wrong"
+        assert (machine.asked, machine.replaced) == (2, 0), "nodes are queried often while the clock is wrong"
         machine.ahead_ms = 0
         assert machine.refusal()
         await machine.watch.look()
         assert machine.replaced == 1
-        assert machine.refusal(), "what was made before may be of a time to come"
+        assert machine.refusal(), "timestamps made before may lie in the future"
 
     run(scene())
 
@@ -78,8 +76,8 @@ def test_a_worker_ends_as_soon_as_its_clock_is_known_to_be_wrong(run: Run) -> No
     run(scene())
 
 
-def test_what_was_dated_while_nobody_could_be_asked_is_not_trusted_when_the_clock_is_back(run: Run) -> None:
-    """Its version was refused, and the next one would be greater."""
+def test_timestamps_made_while_no_node_could_be_queried_are_not_trusted_afterwards(run: Run) -> None:
+    """The version that it made was refused, and the next one would be greater."""
     machine = Machine()
 
     async def scene() -> None:
@@ -94,7 +92,7 @@ def test_what_was_dated_while_nobody_could_be_asked_is_not_trusted_when_the_cloc
     run(scene())
 
 
-def test_a_jump_that_nothing_was_dated_in_is_forgotten(run: Run) -> None:
+def test_a_jump_during_which_nothing_was_dated_is_forgotten(run: Run) -> None:
     machine = Machine()
 
     async def scene() -> None:
@@ -109,7 +107,7 @@ def test_a_jump_that_nothing_was_dated_in_is_forgotten(run: Run) -> None:
 
 
 class Nodes:
-    """A session over nodes that answer in turns, each with a clock so far from this machine's."""
+    """A session over nodes that answer in turn, each with a clock `apart_s` from this machine's."""
 
     def __init__(self, *apart_s: float) -> None:
         self._nodes = itertools.cycle([(f"node {at}", apart) for at, apart in enumerate(apart_s)])
@@ -135,7 +133,7 @@ def test_most_nodes_say_whether_a_clock_is_right(run: Run, apart_s: list[float],
             run(checked)
 
 
-def test_a_clock_that_was_set_right_goes_on_once_the_nodes_say_so(run: Run) -> None:
+def test_a_clock_that_was_set_right_is_used_again_once_the_nodes_agree(run: Run) -> None:
     machine = Machine()
 
     async def scene() -> None:
@@ -153,7 +151,7 @@ def test_a_clock_that_was_set_right_goes_on_once_the_nodes_say_so(run: Run) -> N
     run(scene())
 
 
-def test_a_clock_that_drifts_is_noticed_when_the_nodes_are_asked(run: Run) -> None:
+def test_a_clock_that_drifts_is_noticed_when_the_nodes_are_queried(run: Run) -> None:
     machine = Machine()
 
     async def scene() -> None:

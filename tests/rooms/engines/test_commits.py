@@ -1,4 +1,4 @@
-"""The thread that commits goes on, or says that it cannot, whatever fails beside a commit."""
+"""The commit thread continues, or reports that it cannot, whatever fails around a commit."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ HOUR_MS = 3_600_000
 WITHIN_S = 10.0
 
 
-def test_a_store_that_takes_no_writes_forgets_nothing_and_says_so(
+def test_a_store_closed_to_writes_drops_no_events_and_refuses_writes(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where the log has an age, each process looks for what is too old while nothing is written."""
+    """Where the log has a maximum age, each process checks for expired events while nothing is written."""
     monkeypatch.setattr(commits, "_IDLE_CHECK_S", 0.02)
     looked = threading.Event()
 
@@ -49,10 +49,10 @@ def test_a_store_that_takes_no_writes_forgets_nothing_and_says_so(
         queue.close()
 
 
-def test_large_writes_that_waited_together_are_durable_before_they_can_be_read(
+def test_large_writes_that_waited_together_are_durable_before_a_read_sees_them(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Together they would be larger than the journal, so that only a checkpoint after the commit made them durable."""
+    """In one commit they would exceed the journal, so only a checkpoint after the commit would make them durable."""
     late: list[None] = []
     wait = threading.Event()
 
@@ -78,7 +78,7 @@ def _put_large(batch: Transaction, key: int) -> int:
     return key
 
 
-def test_what_fails_around_a_commit_is_told_and_has_the_process_replaced(
+def test_a_failure_around_a_commit_is_reported_and_the_process_is_replaced(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(commits, "PAUSED_S", 0.05)

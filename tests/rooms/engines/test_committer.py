@@ -1,4 +1,4 @@
-"""A committer does what its process asks for, and nothing is lost or done twice when one of the two ends."""
+"""A committer does the writes of its process; nothing is lost or done twice when either of the two ends."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from kith.records.store import Record, RecordKind
 
 
 class Process:
-    """One that asks, and its committer."""
+    """A process that asks for writes, and its committer."""
 
     def __init__(self, edges: EmbeddedEdges, own: CommitQueue, committer: Committer) -> None:
         self.edges, self.own, self.committer = edges, own, committer
@@ -45,7 +45,7 @@ class Process:
 
 @asynccontextmanager
 async def asking(folder: Path, committer: Committer, silent_s: int = 60) -> AsyncIterator[Process]:
-    """A process over a folder, whose committer was started before."""
+    """A process over a folder; its committer was started before."""
     with Environment(folder, durability="relaxed") as environment:
         environment.declare(["follows"])
         own = CommitQueue(environment, committer=committer)
@@ -62,7 +62,7 @@ def follow(source: int, destination: int, graph: int = G) -> EdgeWrite:
 
 
 def started(folder: Path) -> Committer:
-    """A committer of a folder."""
+    """Start a committer of a folder."""
 
     def commit(asked: AskedJobs) -> None:
         if asked.wait_for_first():
@@ -73,7 +73,7 @@ def started(folder: Path) -> Committer:
 
 
 def stored(folder: Path, *pairs: Pair) -> list[bool]:
-    """Which edges a store has that nobody has open."""
+    """Which of these edges a store has that no process has open."""
     with Environment(folder, durability="relaxed") as environment:
         commits = CommitQueue(environment)
         found = asyncio.run(EmbeddedEdges(environment, commits).exists_many(G, pairs))
@@ -82,7 +82,7 @@ def stored(folder: Path, *pairs: Pair) -> list[bool]:
 
 
 def stop(pid: int) -> None:
-    """Stop a process; all of its threads stand still."""
+    """Stop a process and wait until all of its threads stand still."""
     os.kill(pid, signal.SIGSTOP)
     while any(
         file.read_text().rpartition(")")[2].split()[0] != "T" for file in Path(f"/proc/{pid}/task").glob("*/stat")
@@ -91,7 +91,7 @@ def stop(pid: int) -> None:
 
 
 def gone(pid: int, within_s: float = 10.0) -> bool:
-    """Whether a child ends, which is waited for."""
+    """Wait for a child process to end; return whether it did in time."""
     deadline = time.monotonic() + within_s
     while time.monotonic() < deadline:
         if os.waitpid(pid, os.WNOHANG)[0] == pid:
@@ -100,7 +100,7 @@ def gone(pid: int, within_s: float = 10.0) -> bool:
     return False
 
 
-def test_what_is_asked_for_is_answered_by_the_committer_and_counted_here(tmp_path: Path) -> None:
+def test_writes_are_answered_by_the_committer_and_counted_in_its_process(tmp_path: Path) -> None:
     async def ask() -> None:
         async with asking(tmp_path, began) as process:
             first, again = await process.edges.apply([follow(ALICE, BOB), follow(ALICE, BOB)])
@@ -114,7 +114,7 @@ def test_what_is_asked_for_is_answered_by_the_committer_and_counted_here(tmp_pat
     asyncio.run(ask())
 
 
-def test_closing_waits_for_all_that_was_asked_for(tmp_path: Path) -> None:
+def test_closing_waits_for_all_pending_writes(tmp_path: Path) -> None:
     async def ask() -> None:
         async with asking(tmp_path, began) as process:
             waiting = [asyncio.ensure_future(process.edges.apply([follow(ALICE, to)])) for to in range(100, 200)]
@@ -127,7 +127,7 @@ def test_closing_waits_for_all_that_was_asked_for(tmp_path: Path) -> None:
     assert all(stored(tmp_path, *((ALICE, to) for to in range(100, 200))))
 
 
-def test_an_error_of_the_committer_is_the_same_here(tmp_path: Path) -> None:
+def test_an_error_of_the_committer_reaches_its_process_unchanged(tmp_path: Path) -> None:
     async def ask() -> KithError:
         async with asking(tmp_path, began) as process:
             store_role.close_to_writes(process.edges._environment, Closed("fenced", "http://other:7777", 7))
@@ -139,7 +139,7 @@ def test_an_error_of_the_committer_is_the_same_here(tmp_path: Path) -> None:
     assert asyncio.run(ask()).details == {"primary": "http://other:7777"}
 
 
-def test_who_waits_for_a_committer_that_is_killed_learns_it_and_the_process_is_replaced(tmp_path: Path) -> None:
+def test_a_write_that_waits_for_a_killed_committer_fails_and_the_process_is_replaced(tmp_path: Path) -> None:
     async def ask() -> None:
         async with asking(tmp_path, began) as process:
             await process.edges.apply([follow(ALICE, BOB)])
@@ -158,8 +158,8 @@ def test_who_waits_for_a_committer_that_is_killed_learns_it_and_the_process_is_r
     assert stored(tmp_path, (ALICE, BOB))[0]
 
 
-def test_what_a_killed_process_had_asked_for_is_not_begun(tmp_path: Path) -> None:
-    """Else a write that nobody waits for might come after what its author did next, elsewhere."""
+def test_pending_writes_of_a_killed_process_are_not_begun(tmp_path: Path) -> None:
+    """Otherwise a write that nobody waits for might come after its author's next one, made elsewhere."""
     began = started(tmp_path)
 
     async def ask() -> None:
@@ -191,7 +191,7 @@ def test_a_committer_whose_process_never_opens_it_ends(tmp_path: Path) -> None:
     assert gone(began.pid)
 
 
-def test_edges_of_a_graph_that_was_declared_since_are_written_by_the_process_itself(tmp_path: Path) -> None:
+def test_edges_of_a_newly_declared_graph_are_written_by_the_process_itself(tmp_path: Path) -> None:
     async def ask() -> None:
         async with asking(tmp_path, began) as process:
             await process.edges.apply([follow(ALICE, CAROL)])
@@ -213,7 +213,7 @@ def test_edges_of_a_graph_that_was_declared_since_are_written_by_the_process_its
     ],
     ids=["numpy", "beyond 64 bits", "no state"],
 )
-def test_a_write_that_does_not_travel_fails_alone_or_is_done_by_the_process_itself(
+def test_a_write_that_cannot_be_encoded_fails_alone_or_is_done_by_the_process_itself(
     tmp_path: Path, odd: EdgeWrite
 ) -> None:
     async def ask() -> None:
@@ -236,7 +236,7 @@ class OfTwoParts(Exception):
 
 
 @pytest.mark.parametrize("error", [ValueError("a fault of ours"), OfTwoParts("a fault", "of ours")], ids=repr)
-def test_a_fault_of_ours_fails_its_own_write_and_says_where_it_is(
+def test_a_bug_fails_only_its_own_write_and_says_where_it_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
     def merge(self: MergeEdges, batch: Transaction) -> object:
@@ -262,8 +262,8 @@ def test_a_fault_of_ours_fails_its_own_write_and_says_where_it_is(
 
 
 @pytest.mark.parametrize("ending", [False, True])
-def test_a_write_that_waits_for_its_turn_when_its_process_is_killed_is_not_done(tmp_path: Path, ending: bool) -> None:
-    """Its author goes on elsewhere: what they do there is the last that counts. `ending`: it was told to stop."""
+def test_a_write_that_waits_for_its_turn_is_dropped_when_its_process_is_killed(tmp_path: Path, ending: bool) -> None:
+    """Its author continues elsewhere, and that write must be the last. `ending`: the process was told to stop."""
     began = started(tmp_path)
 
     async def ask() -> None:
@@ -292,7 +292,7 @@ def test_a_write_that_waits_for_its_turn_when_its_process_is_killed_is_not_done(
     assert stored(tmp_path, (ALICE, BOB), (ALICE, CAROL)) == [True, False]
 
 
-def test_conditions_on_a_graph_that_was_declared_since_hold(tmp_path: Path) -> None:
+def test_conditions_on_a_newly_declared_graph_hold(tmp_path: Path) -> None:
     async def ask() -> None:
         async with asking(tmp_path, began) as process:
             await process.edges.apply([follow(ALICE, CAROL)])
@@ -305,7 +305,7 @@ def test_conditions_on_a_graph_that_was_declared_since_hold(tmp_path: Path) -> N
     asyncio.run(ask())
 
 
-def test_large_values_and_extremes_travel(tmp_path: Path) -> None:
+def test_large_values_and_extreme_numbers_reach_the_committer(tmp_path: Path) -> None:
     async def ask() -> None:
         async with asking(tmp_path, began) as process:
             records = EmbeddedRecords(process.edges._environment, process.own)
@@ -329,7 +329,7 @@ def test_a_committer_that_hangs_is_replaced_with_its_process(tmp_path: Path, mon
         async with asking(tmp_path, began, silent_s=1) as process:
             await process.edges.apply([follow(ALICE, BOB)])
             await asyncio.sleep(0.3)
-            process.ended.assert_not_called()  # it beats
+            process.ended.assert_not_called()  # it sends heartbeats
             stop(began.pid)
             with pytest.raises(StoreUnavailable):
                 await process.edges.apply([follow(ALICE, CAROL)])
@@ -350,4 +350,4 @@ def test_a_process_closes_in_order_after_its_committer_was_killed(tmp_path: Path
             await ended.wait()
 
     began = started(tmp_path)
-    uvloop.run(ask())  # whose closed transports refuse what asyncio's let pass
+    uvloop.run(ask())  # its closed transports refuse calls that asyncio's accept

@@ -1,4 +1,4 @@
-"""The embedded store, damaged through its own files: the audit finds it, repair mends it, writes make it no worse."""
+"""The embedded store, damaged through its own files: the audit finds it, repair fixes it, writes make it no worse."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Damaged:
         self.sound = run(state_of(self.store, [ALICE, BOB, CAROL]))
 
     def unlist(self, listing: Listing, mark: Mark, *, count_too: bool = True) -> None:
-        """Take an entry out of a list behind the row's back."""
+        """Take an entry out of a list; the row of the edge stays."""
         with self.environment.lmdb.begin(write=True) as txn:
             cursor, prefix = txn.cursor(self.environment.graph_db(G)), list_prefix(listing)
             before = runs.length(txn, self.environment.graph_db(G), prefix)
@@ -42,7 +42,7 @@ class Damaged:
                 runs.set_length(cursor, prefix, before)
 
     def list_ghost(self, listing: Listing, mark: Mark) -> None:
-        """Put an entry into a list without a row that says so."""
+        """Put an entry into a list without a row to match."""
         with self.environment.lmdb.begin(write=True) as txn:
             assert runs.insert(txn.cursor(self.environment.graph_db(G)), list_prefix(listing), list_row(*mark))
 
@@ -115,11 +115,11 @@ def test_wrong_counts_are_found_and_mended(damaged: Damaged, run: Run) -> None:
 def test_counts_are_read_while_others_write_and_only_wrong_ones_are_corrected(
     damaged: Damaged, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A whole graph read by a transaction that writes would hold up every writer as long."""
+    """A transaction that writes and reads a whole graph would block every writer for as long."""
     lengths = runs.lengths
 
     def changing(cursor: runs.RunCursor) -> list[runs.Length]:
-        assert threading.current_thread().name != "kith-commits", "nobody can write meanwhile"
+        assert threading.current_thread().name != "kith-commits", "this would block all writers"
         found = list(lengths(cursor))
         monkeypatch.setattr(runs, "lengths", lengths)
         asyncio.run(damaged.store.apply(writes_of(edge_of(CAROL, BOB))))
@@ -135,7 +135,7 @@ def test_counts_are_read_while_others_write_and_only_wrong_ones_are_corrected(
 
 @pytest.mark.parametrize("count", [0, 1, 8, 9, 61, 129, 10_000])
 def test_a_lost_entry_under_a_wrong_count_is_put_back_in_its_place(damaged: Damaged, run: Run, count: int) -> None:
-    """Whatever the stored count says; 8 and 9 are about the length of the tail, which a count once stood for."""
+    """Whatever the stored count is; 8 and 9 are near the length of the tail, which was once derived from the count."""
     damaged.unlist(OUT, damaged.marks[-1])
     damaged.set_count(OUT, count)
     run(audit(damaged.store, "follows", G, repair=True))

@@ -1,4 +1,4 @@
-"""What the embedded edges do beyond their port: groups of commits, pages that are sought, changes told to the log."""
+"""What the embedded edges do beyond their port: grouped commits, pages found by seeking, changes sent to the log."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Counted:
 def test_a_page_of_a_range_costs_the_same_however_deep_it_lies(
     embedded: tuple[Environment, EmbeddedEdges], run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is sought, not scanned for: how many blocks are looked at depends on the page alone."""
+    """The page is found by seeking, not scanning: the number of blocks that are read depends on the page alone."""
     _, store = embedded
     run(store.declare(["follows"]))
     run(store.apply(writes_of(*(edge_of(ALICE, at, at) for at in range(20_000)))))
@@ -80,10 +80,10 @@ def test_a_page_costs_the_same_however_many_edges_elsewhere_in_the_list_have_exp
     assert len(run(store.page(OUT, Window(100))).items) == len(lasting)
 
 
-def test_while_nothing_is_written_expired_edges_are_removed_and_the_log_tells_it(
+def test_expired_edges_are_removed_and_logged_while_nothing_is_written(
     embedded: tuple[Environment, EmbeddedEdges], run: Run, clock: FakeClock
 ) -> None:
-    """Each once, in parts; and nothing is left of when they end."""
+    """Each once, in batches; and no row about their expiry is left."""
     environment, store = embedded
     run(store.declare(["follows"]))
     count = 2 * batch._REMOVED_A_COMMIT + 5
@@ -134,7 +134,7 @@ def test_one_failing_job_of_a_group_harms_no_other(embedded: tuple[Environment, 
     ]
 
 
-def test_a_change_of_a_node_is_told_to_the_log_once_and_only_if_it_is_one(store: EdgeStore, run: Run) -> None:
+def test_a_change_of_a_node_is_logged_once_and_only_if_it_changes_something(store: EdgeStore, run: Run) -> None:
     event, marks = Event(0, None, USER_CHANGED, DANA, 0, 0, hlc_of(START_MS)), list[LogPosition]()
     for change in (
         {"labels": 5},

@@ -1,4 +1,4 @@
-"""What fan-out noted is read again where it changed, and only there."""
+"""The stored state of fan-out is reloaded where it changed, and only there."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kith.engines.embedded.fanout_state import EmbeddedFanoutState
 from kith.home.fanout.state import Delivery
 
 
-def test_each_process_sees_what_another_noted_and_reads_rows_once(
+def test_each_process_sees_the_state_of_another_and_reads_rows_once(
     run: Run, embedded: tuple[Environment, EmbeddedEdges], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     environment, edges = embedded

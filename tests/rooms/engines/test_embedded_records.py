@@ -1,4 +1,4 @@
-"""What the embedded records, suggestions and timelines do beyond their ports: they forget, and fail as a whole."""
+"""What the embedded records, suggestions and timelines do beyond their ports: they expire rows, and fail as a whole."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ CLAIM = Claim(b"k" * 16, b"first", START_MS, 3_600_000)
 FOLLOW = writes_of(edge_of(ALICE, BOB))
 
 
-def test_claims_that_are_over_are_forgotten_by_the_next_ones(run: Run, tmp_path: Path) -> None:
+def test_expired_claims_are_removed_by_the_next_ones(run: Run, tmp_path: Path) -> None:
     with Environment(tmp_path, durability="relaxed") as environment:
         commits = CommitQueue(environment)
         objects = EmbeddedRecords(environment, commits)
@@ -42,7 +42,7 @@ def test_claims_that_are_over_are_forgotten_by_the_next_ones(run: Run, tmp_path:
 def test_a_put_that_fails_half_way_leaves_neither_record_nor_edge(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One transaction: what stops before its commit has written nothing."""
+    """It is one transaction: a put that stops before its commit has written nothing."""
     with open_embedded_stores(tmp_path) as stores:
         run(stores.edges.declare(["follows"]))
 
@@ -64,15 +64,15 @@ def suggestions(tmp_path: Path) -> Iterator[tuple[Environment, EmbeddedSuggestio
 
 
 def rows_of(environment: Environment) -> int:
-    """Rows and ends together."""
+    """Rows and expiry rows together."""
     with environment.lmdb.begin() as txn:
         return int(txn.stat(environment.suggestions)["entries"])
 
 
-def test_the_embedded_store_holds_about_what_is_good(
+def test_the_embedded_store_holds_few_rows_beyond_live_ones(
     run: Run, suggestions: tuple[Environment, EmbeddedSuggestions]
 ) -> None:
-    """However many users ask once, what is over goes as others come, and no row leaves an end behind."""
+    """However many users ask once, expired rows go as new ones come, and no row leaves its expiry row behind."""
     opened, kept = suggestions
     for user in range(300):
         now = START_MS + user * 1_000

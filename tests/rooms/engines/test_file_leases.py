@@ -1,4 +1,4 @@
-"""What the leases of one machine do beyond their port: a process that ends, however it does, frees its own."""
+"""What the leases of one machine do beyond their port: a process that ends, however it does, frees its leases."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from kith.leases.store import Lease
 
 
 async def acquire(folder: Path, name: str = "a job") -> Lease | None:
-    """What another store over the folder gets; it is not released."""
+    """The lease that another store over the folder gets; it is not released."""
     return await FileLeases(folder).acquire(name, "another", 1.0)
 
 
@@ -76,8 +76,10 @@ def test_no_file_is_left_of_a_lease_that_was_released(tmp_path: Path) -> None:
     run_all(play())
 
 
-def test_who_waited_for_a_file_that_is_gone_locks_the_new_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Between opening and locking, its holder releases it, and a third acquires it anew."""
+def test_a_process_that_waited_for_a_deleted_lock_file_locks_the_new_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between its open and its lock, the holder releases the lease, and a third process acquires it."""
     real, stores = os.open, [FileLeases(tmp_path) for _ in range(3)]
 
     async def play() -> None:

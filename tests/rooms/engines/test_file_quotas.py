@@ -1,4 +1,4 @@
-"""What the quotas of one machine do beyond their port: shared by processes, bounded, and open where they fail."""
+"""What the quotas of one machine do beyond their port: shared by processes, bounded, and open when they fail."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ QUOTA = Quota(5, 60)
 
 
 async def passed(store: QuotaStore, user: int, now_s: float = NOW_S, quota: Quota = QUOTA, tries: int = 12) -> int:
-    """How many of so many tries are let in."""
+    """How many of `tries` requests are let in."""
     return sum([not (await store.take(0, user, quota, now_s)).wait_s for _ in range(tries)])
 
 
@@ -25,7 +25,7 @@ def take_many(file: Path, tries: int, passed_: multiprocessing.Queue[int]) -> No
     passed_.put(run_all(passed(store, 7, quota=Quota(500, 3_600), tries=tries)))
 
 
-def test_processes_that_ask_at_once_are_let_in_as_often_as_one(tmp_path: Path) -> None:
+def test_processes_share_one_quota(tmp_path: Path) -> None:
     context = multiprocessing.get_context("fork")
     passed_ = context.Queue()
     workers = [context.Process(target=take_many, args=(tmp_path / "quotas", 400, passed_)) for _ in range(4)]
@@ -36,7 +36,7 @@ def test_processes_that_ask_at_once_are_let_in_as_often_as_one(tmp_path: Path) -
         worker.join()
 
 
-def test_more_users_than_it_holds_push_out_those_who_rested_longest(tmp_path: Path) -> None:
+def test_more_users_than_it_holds_evict_the_longest_idle_ones(tmp_path: Path) -> None:
     store, now_s = FileQuotas(tmp_path / "quotas"), NOW_S
 
     async def play() -> None:
@@ -46,7 +46,7 @@ def test_more_users_than_it_holds_push_out_those_who_rested_longest(tmp_path: Pa
             await store.take(0, 5, QUOTA, now_s + 30)
         for user in range(4 * SETS, 4 * SETS * WAYS):
             await store.take(0, user, QUOTA, now_s + 20)
-        assert await passed(store, 5, now_s=now_s + 30) <= 1, "who asked last is still known"
+        assert await passed(store, 5, now_s=now_s + 30) <= 1, "the latest user is still known"
 
     run_all(play())
     assert (tmp_path / "quotas").stat().st_size <= SETS * WAYS * 88

@@ -1,4 +1,4 @@
-"""While a data folder is away nothing makes it anew: where it is put back, another would be in its place."""
+"""While a data folder is away, nothing recreates it: a new folder would be in the way when it is put back."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def _measures(data: Path) -> Use:
 
 
 def _status(data: Path) -> Use:
-    """Of a backup that could not be made."""
+    """The status of a backup that could not be made."""
 
     class NoPlace:
         def make(self, **_: bool) -> None:
@@ -60,7 +60,7 @@ def _status(data: Path) -> Use:
 
 
 @pytest.mark.parametrize("opened", [_leases, _blobs, _opened_blobs, _measures, _status])
-def test_what_is_written_beside_the_store_waits_until_the_folder_is_back(
+def test_files_beside_the_store_are_not_written_until_the_folder_is_back(
     run: Run, tmp_path: Path, opened: Callable[[Path], Use]
 ) -> None:
     data, away = tmp_path / "data", tmp_path / "away"
@@ -90,7 +90,7 @@ def test_a_notice_waits_until_the_folder_is_back(run: Run, tmp_path: Path, used_
         assert run(inboxes.add([InboxRow(ALICE, base_of(3_001) + 5)])) == [True]
 
 
-def test_what_was_served_is_dropped_while_the_folder_is_away(tmp_path: Path) -> None:
+def test_records_of_served_homes_are_dropped_while_the_folder_is_away(tmp_path: Path) -> None:
     log = ServedFiles(tmp_path / "data" / "served", share=1.0, bytes_max=1 << 30)
     log.add(Served("a request", ALICE, START_MS, "a model", 1, [], [], b""))
     log.flush()

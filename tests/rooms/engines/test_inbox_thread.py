@@ -1,4 +1,4 @@
-"""The thread that writes inboxes goes on, whatever lies beside the week that it writes."""
+"""The thread that writes inboxes continues, whatever is wrong with other weeks."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ NOTICE = base_of(3_000) + 5
 
 
 def test_a_damaged_week_costs_its_own_rows_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """All weeks are looked at now and then, for slots of readers that were killed."""
+    """All weeks are checked now and then, for reader slots of processes that were killed."""
     monkeypatch.setattr(inbox_store, "_READERS_CHECKED_COMMITS", 1)
 
     async def scene() -> None:
@@ -40,8 +40,8 @@ def test_a_damaged_week_costs_its_own_rows_alone(tmp_path: Path, monkeypatch: py
     asyncio.run(scene())
 
 
-def test_a_week_that_was_deleted_and_made_again_is_opened_anew(tmp_path: Path) -> None:
-    """By other processes, while this one had it open and did not look."""
+def test_a_week_that_was_deleted_and_made_again_is_reopened(tmp_path: Path) -> None:
+    """Other processes do that, while this one has it open and does not look."""
 
     async def scene() -> None:
         with closing(EmbeddedInboxes(tmp_path / "inboxes", bytes_max=1 << 30)) as inboxes:
@@ -62,8 +62,8 @@ with lmdb.Environment(sys.argv[1], subdir=False, max_dbs=2, max_readers=1024).be
 """
 
 
-def test_who_reads_a_week_first_while_it_is_written_holds_up_nobody_else(tmp_path: Path) -> None:
-    """LMDB opens a file's databases in the turn of its writer, which is another process."""
+def test_the_first_read_of_a_week_that_is_being_written_blocks_no_other_task(tmp_path: Path) -> None:
+    """LMDB opens a file's databases under its write lock, which another process holds."""
     asyncio.run(_added(tmp_path))
     file = tmp_path / f"{period_of(NOTICE)}.mdb"
     with subprocess.Popen([sys.executable, "-c", _HOLDS, str(file)], stdin=PIPE, stdout=PIPE) as other:
@@ -84,7 +84,7 @@ async def _read(folder: Path, let_go: Callable[[], None]) -> None:
     page = asyncio.create_task(inboxes.page(1, limit=5))
     holding = asyncio.create_task(inboxes.holding(NOTICE, np.array([1], np.int64)))
     for _ in range(100):
-        await asyncio.sleep(0)  # others have their turns
+        await asyncio.sleep(0)  # other tasks run
     assert [page.done(), holding.done()] == [False, False]
     let_go()
     assert await asyncio.wait_for(page, WITHIN_S) == [NOTICE]

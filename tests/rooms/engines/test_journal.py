@@ -21,7 +21,7 @@ def file(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def journal(file: Path) -> Iterator[Journal]:
-    """A journal begun at transaction 10."""
+    """A journal that starts at transaction 10."""
     opened = Journal(file)
     opened.enter()
     opened.begin(10, META, relaxed=False)
@@ -46,10 +46,10 @@ def test_entries_come_back_in_order_also_across_the_end_of_the_ring(journal: Jou
     assert chain(journal) == [(at, bytes([at]) * size) for at in range(57, 60)]
 
 
-def test_a_full_ring_takes_no_entry_until_a_checkpoint_has_covered_what_it_missed(journal: Journal) -> None:
+def test_a_full_ring_takes_no_entry_until_a_checkpoint_covers_the_missing_ones(journal: Journal) -> None:
     assert journal.append(11, b"a" * (RING_BYTES // 2))
     assert not journal.append(12, b"b" * (RING_BYTES // 2))
-    assert not journal.append(13, b"c"), "nothing after a missing entry can be done again"
+    assert not journal.append(13, b"c"), "nothing after a missing entry can be replayed"
     assert [txn for txn, _ in chain(journal)] == [11]
     journal.publish(13, journal.end(13), META)
     assert journal.append(14, b"d" * (RING_BYTES // 2))
@@ -63,7 +63,7 @@ def test_a_change_larger_than_the_ring_waits_for_a_checkpoint(journal: Journal) 
     assert chain(journal) == [(12, b"small")]
 
 
-def test_it_is_known_that_a_commit_has_no_entry_until_a_checkpoint_covers_it(journal: Journal) -> None:
+def test_a_commit_without_an_entry_is_reported_until_a_checkpoint_covers_it(journal: Journal) -> None:
     journal.append(11, b"described")
     before = journal.adopt_base()
     assert before is not None
@@ -77,7 +77,7 @@ def test_it_is_known_that_a_commit_has_no_entry_until_a_checkpoint_covers_it(jou
 
 
 def test_a_commit_without_an_entry_waits_for_a_checkpoint_where_entries_are_not_synced(file: Path) -> None:
-    """Else a kill of all processes would lose what was acknowledged after it."""
+    """Otherwise a kill of all processes would lose later writes that were acknowledged."""
     journal = Journal(file, relaxed=True)
     journal.enter()
     journal.begin(10, META, relaxed=True)
@@ -110,7 +110,7 @@ def test_the_entry_of_a_writer_that_was_killed_before_its_commit_is_replaced(
     other.close()
 
 
-def test_entries_of_before_a_new_beginning_are_in_no_chain(journal: Journal) -> None:
+def test_entries_from_before_a_restart_of_the_journal_are_in_no_chain(journal: Journal) -> None:
     journal.append(11, b"old")
     journal.append(12, b"old")
     journal.begin(10, META, relaxed=False)
@@ -137,7 +137,7 @@ def test_one_damaged_base_of_a_settled_journal_is_no_loss(journal: Journal, file
     assert (base.txn, base.start) == (11, 0)
 
 
-def test_a_journal_is_not_settled_over_another_state_of_the_store_or_under_others(journal: Journal, file: Path) -> None:
+def test_a_journal_is_not_settled_behind_the_store_or_while_others_have_it_open(journal: Journal, file: Path) -> None:
     journal.append(11, b"entry")
     journal.settle(lambda: 11)
     assert chain(journal) == [(11, b"entry")]
@@ -153,7 +153,7 @@ def test_a_journal_is_not_settled_over_another_state_of_the_store_or_under_other
 
 
 @pytest.mark.parametrize("content", [b"", b"\0" * 100, os.urandom(1 << 19)], ids=["empty", "zeroes", "noise"])
-def test_what_is_no_journal_has_no_base(file: Path, content: bytes) -> None:
+def test_a_file_that_is_no_journal_has_no_base(file: Path, content: bytes) -> None:
     file.write_bytes(content)
     journal = Journal(file)
     assert journal.enter()
@@ -189,10 +189,10 @@ def test_a_process_with_full_durability_syncs_beside_relaxed_ones(file: Path, mo
     full.close()
 
 
-def test_after_a_base_could_not_be_synced_all_must_open_the_store_anew(
+def test_after_a_failed_sync_of_a_base_all_must_reopen_the_store(
     journal: Journal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Processes would read a base that the disk does not have."""
+    """Otherwise processes would read a base that is not on the disk."""
     journal.append(11, b"entry")
     syncs = Syncs(monkeypatch)
     syncs.failing = True
@@ -201,7 +201,7 @@ def test_after_a_base_could_not_be_synced_all_must_open_the_store_anew(
     assert journal.store_failed
 
 
-def test_the_base_of_a_process_that_died_before_its_sync_is_synced_by_who_reads_it(
+def test_the_base_of_a_process_that_died_before_its_sync_is_synced_by_its_reader(
     journal: Journal, file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     other = Journal(file)

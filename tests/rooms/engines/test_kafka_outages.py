@@ -1,4 +1,4 @@
-"""What goes on by itself after outages of Kafka, late answers, deaths and large batches. Over a Kafka in memory."""
+"""Recovery without help after outages of Kafka, late answers, deaths and large batches. Over a Kafka in memory."""
 
 from __future__ import annotations
 
@@ -50,12 +50,12 @@ class Consumer:
 
 async def until(condition: Callable[[], bool]) -> None:
     async with asyncio.timeout(20):
-        while not condition():  # noqa: ASYNC110 - nobody tells of it
+        while not condition():  # noqa: ASYNC110 - no event reports it
             await asyncio.sleep(0.01)
 
 
 def test_writes_are_decided_again_after_an_outage_of_any_length(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(owning, "_RETRY_MS_MAX", 0)  # else 1,100 tries take 18 minutes
+    monkeypatch.setattr(owning, "_RETRY_MS_MAX", 0)  # otherwise 1,100 tries take 18 minutes
 
     async def scene() -> None:
         async with Scene(MemoryKafka(1), answered_s=1.0) as scene:
@@ -80,7 +80,7 @@ def test_writes_are_decided_again_after_an_outage_of_any_length(run: Run, monkey
     run(scene())
 
 
-def test_a_partition_whose_task_is_over_is_taken_anew(run: Run) -> None:
+def test_a_partition_whose_task_ended_is_taken_again(run: Run) -> None:
     async def scene() -> None:
         async with Scene(MemoryKafka(1)) as scene:
             owner = await scene.owning()
@@ -92,10 +92,10 @@ def test_a_partition_whose_task_is_over_is_taken_anew(run: Run) -> None:
     run(scene())
 
 
-def test_an_acknowledgement_is_told_that_comes_just_as_those_before_it_are(
+def test_an_acknowledgement_that_comes_while_earlier_ones_are_reported_is_reported(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It comes from a thread of its own, at any moment."""
+    """It comes from another thread, at any moment."""
     told: list[Callable[..., None]] = []
 
     class Driver:
@@ -130,7 +130,7 @@ def test_an_acknowledgement_is_told_that_comes_just_as_those_before_it_are(
                 call()
 
     class Interrupted(deque[Any]):
-        """The loop has its turn between any two steps of the thread."""
+        """Runs the loop between any two steps of the thread."""
 
         def append(self, one: Any) -> None:
             loop.turn()
@@ -151,7 +151,7 @@ def test_an_acknowledgement_is_told_that_comes_just_as_those_before_it_are(
     run(scene())
 
 
-def test_a_producer_that_librdkafka_gave_up_on_is_ended(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_producer_that_librdkafka_gave_up_on_is_closed(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     class Fatal:
         def fatal(self) -> bool:
             return True
@@ -183,7 +183,7 @@ def test_a_producer_that_librdkafka_gave_up_on_is_ended(run: Run, monkeypatch: p
     run(scene())
 
 
-def test_a_worker_whose_joining_was_answered_too_late_has_its_whole_share(run: Run) -> None:
+def test_a_worker_whose_join_was_answered_too_late_gets_its_whole_share(run: Run) -> None:
     class LateAnswer(MemoryKafka):
         is_late = False
 
@@ -214,7 +214,7 @@ def test_a_worker_whose_joining_was_answered_too_late_has_its_whole_share(run: R
     run(scene())
 
 
-def test_survivors_beat_on_though_another_expels_the_dead_first(run: Run) -> None:
+def test_survivors_keep_beating_though_another_expels_the_dead_first(run: Run) -> None:
     async def scene() -> None:
         kafka = MemoryKafka(4)
         books = [OpenBook(kafka, expelled_s=0.2) for _ in range(2)]
@@ -226,7 +226,7 @@ def test_survivors_beat_on_though_another_expels_the_dead_first(run: Run) -> Non
         real = one.write
 
         async def write(entry: Any) -> Any:
-            for instance, beat in other._silent():  # the other is a step ahead
+            for instance, beat in other._silent():  # the other one is a step ahead
                 await other.write(type(entry)(instance, beat)) if type(entry).__name__ == "Expel" else None
             return await real(entry)
 
@@ -241,7 +241,7 @@ def test_survivors_beat_on_though_another_expels_the_dead_first(run: Run) -> Non
     run(scene())
 
 
-def test_what_waited_together_is_committed_in_records_that_kafka_takes() -> None:
+def test_large_batches_are_committed_in_records_that_kafka_accepts() -> None:
     decided = [
         Decided(number, b"done", [Event(0, None, RECORD_CHANGED, 2, number, 0, Hlc(1), data=LONG)] * 2)
         for number in range(300)
@@ -258,7 +258,7 @@ def failure_of(number: int) -> Failure:
 
 
 class Bounded(MemoryKafka):
-    """It takes records of RECORD_BYTES_MAX, as a real one does."""
+    """Takes records of at most RECORD_BYTES_MAX, as a real Kafka does."""
 
     async def append(self, topic: Topic, partition: int, value: bytes) -> int:
         if len(value) > RECORD_BYTES_MAX:
@@ -266,7 +266,7 @@ class Bounded(MemoryKafka):
         return await super().append(topic, partition, value)
 
 
-def test_a_worker_goes_on_after_many_long_events_that_it_cannot_handle(run: Run) -> None:
+def test_a_worker_continues_after_many_long_events_that_it_cannot_handle(run: Run) -> None:
     async def scene() -> None:
         kafka, consumer = Bounded(1), Consumer(lambda event: bool(event.data))
         engine, owned = KafkaEngine(kafka, lambda _: 0), PartitionEnd(kafka, 0)
@@ -311,7 +311,7 @@ def test_a_book_with_many_long_failures_does_not_grow_without_end(run: Run) -> N
     run(scene())
 
 
-def test_what_became_of_a_record_that_a_snapshot_covers_is_not_guessed(run: Run) -> None:
+def test_the_verdict_on_a_record_that_a_snapshot_covers_is_not_guessed(run: Run) -> None:
     async def scene() -> None:
         book = OpenBook(MemoryKafka(1))
         await book.open()
@@ -329,7 +329,7 @@ def test_what_became_of_a_record_that_a_snapshot_covers_is_not_guessed(run: Run)
     run(scene())
 
 
-def test_homes_wish_for_so_many_timelines_at_once_that_owners_can_commit(
+def test_requests_for_timelines_are_limited_so_that_owners_can_commit(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(log_store, "WISHES_A_SECOND", 3)
@@ -353,10 +353,10 @@ def test_homes_wish_for_so_many_timelines_at_once_that_owners_can_commit(
     run(scene())
 
 
-def test_a_read_that_is_given_up_leaves_the_consumer_to_the_next_one_when_it_is_done(
+def test_the_next_read_waits_until_a_cancelled_one_is_done_with_the_consumer(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It reads in a thread, which goes on."""
+    """It reads in a thread, which continues."""
     reading, most, go_on = 0, 0, threading.Event()
 
     def fetched(*_: object) -> list[BrokerRecord]:

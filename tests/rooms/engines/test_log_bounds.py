@@ -1,4 +1,4 @@
-"""How much the log, and what is beside it, may hold, at a primary and its standbys."""
+"""How much the log, and the tables beside it, may hold, on a primary and its standbys."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def standby_of(primary: Environment, folder: Path) -> Environment:
 
 @pytest.mark.parametrize(("data_bytes", "together"), [(400, 200), (2_000, 50), (0, 200)])
 def test_a_log_of_events_with_data_keeps_its_bounds(primary: Environment, data_bytes: int, together: int) -> None:
-    """Rows with data have few events each, so there are many of them."""
+    """Rows with data hold few events each, so there are many rows."""
     bounds = LogBounds(events_max=500, bytes_max=1 << 20)
     commits = CommitQueue(primary, keep=bounds)
     records, log = EmbeddedRecords(primary, commits), EmbeddedLog(primary, commits)
@@ -85,7 +85,7 @@ def test_a_standby_forgets_expired_claims(
             asyncio.run(claim(50))
             while (at := segments.last_event(standby)) < segments.last_event(primary):
                 segments.do(standby, segments.take(primary, at, 1 << 18), retention=keep)
-            assert rows(standby) <= 200, "two rows each, of those that are not over and of the last ones"
+            assert rows(standby) <= 200, "two rows for each live claim, and for each of the last ones"
             now_ms += A_DAY_MS
         kept = rows(standby)
     with Environment(tmp_path / "standby", create=False, follows=True) as again:
@@ -93,8 +93,8 @@ def test_a_standby_forgets_expired_claims(
     commits.close()
 
 
-def test_a_store_that_went_another_way_is_refused_where_the_log_begins_right_after_it(tmp_path: Path) -> None:
-    """What both have last was forgotten, so it cannot be compared."""
+def test_a_diverged_store_is_refused_where_the_log_begins_right_after_it(tmp_path: Path) -> None:
+    """The last event that both have was dropped, so it cannot be compared."""
     with Environment(tmp_path / "primary") as primary, Environment(tmp_path / "other") as other:
         for store, source, keep in ((primary, 1, LogBounds(events_max=30)), (other, 2, LogBounds())):
             store.declare(["follows"])
@@ -109,8 +109,8 @@ def test_a_store_that_went_another_way_is_refused_where_the_log_begins_right_aft
             segments.do(other, segments.take(primary, segments.last_event(other), 1 << 20))
 
 
-def test_the_event_that_a_standby_had_last_is_kept_for_it(primary: Environment) -> None:
-    """It is compared with its own, and a row of the log may end with it."""
+def test_the_last_event_of_a_standby_is_kept_for_it(primary: Environment) -> None:
+    """The standby compares it with its own last event, and a row of the log may end with it."""
     commits = CommitQueue(primary, keep=LogBounds(events_max=30))
     edges = EmbeddedEdges(primary, commits)
     for number in range(100):

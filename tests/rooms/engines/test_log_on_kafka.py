@@ -1,4 +1,4 @@
-"""The log and the book over a Kafka in memory: what the conformance suites, which run on a real one, do not see."""
+"""The log and the book over a Kafka in memory: what the conformance suites, which run on a real one, do not cover."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def event_of(source: int, number: int) -> Event:
     return Event(1, None, 0, source, number, 0, Hlc(number))
 
 
-def test_what_is_announced_between_two_commits_is_told_between_them(run: Run) -> None:
+def test_events_announced_between_two_commits_are_read_between_them(run: Run) -> None:
     async def scene() -> None:
         kafka = MemoryKafka(1)
         engine = engine_over(kafka)
@@ -57,8 +57,8 @@ def test_what_is_announced_between_two_commits_is_told_between_them(run: Run) ->
     run(scene())
 
 
-def test_what_a_newer_kith_logged_is_passed_over(run: Run) -> None:
-    """Records of an unknown kind, live and read later; events of an unknown kind; and of an event what is said more."""
+def test_records_of_a_newer_kith_are_skipped(run: Run) -> None:
+    """Records of an unknown kind, read live and later; events of an unknown kind; and an event with a field more."""
 
     async def scene() -> None:
         kafka = MemoryKafka(1)
@@ -86,7 +86,7 @@ def test_what_a_newer_kith_logged_is_passed_over(run: Run) -> None:
     run(scene())
 
 
-def test_a_book_of_a_newer_kith_is_read_and_not_replaced_by_what_is_known_of_it(run: Run) -> None:
+def test_a_book_of_a_newer_kith_is_read_and_not_replaced_by_a_snapshot(run: Run) -> None:
     async def scene() -> None:
         kafka = MemoryKafka(2)
         book = OpenBook(kafka, expelled_s=1e9)
@@ -104,7 +104,7 @@ def test_a_book_of_a_newer_kith_is_read_and_not_replaced_by_what_is_known_of_it(
     run(scene())
 
 
-def test_the_end_is_where_kafka_says_it_is_not_where_this_process_got_to(
+def test_the_end_of_the_log_comes_from_kafka_not_from_what_this_process_has_read(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(log_store, "ANSWERED_S", 0.01)
@@ -115,7 +115,7 @@ def test_the_end_is_where_kafka_says_it_is_not_where_this_process_got_to(
         before = await log.end()
         owned = PartitionEnd(kafka, 0)
         await owned.take(START)
-        gate.reached.set()  # this process hears nothing any more
+        gate.reached.set()  # from here on this process receives nothing
         await owned.commit(7, [row_of(event_of(1, 1))], {})
         with pytest.raises(StoreUnavailable):
             await log.end()
@@ -128,7 +128,7 @@ def test_the_end_is_where_kafka_says_it_is_not_where_this_process_got_to(
     run(scene())
 
 
-def test_who_cannot_read_how_far_a_partition_is_does_not_own_it(run: Run) -> None:
+def test_a_process_that_cannot_read_how_far_a_partition_is_does_not_own_it(run: Run) -> None:
     class Blind(MemoryKafka):
         async def fetch(self, topic: Topic, partition: int, first: int, end: int) -> list[BrokerRecord]:
             return (await super().fetch(topic, partition, first, end))[:-1]
@@ -188,7 +188,7 @@ def test_the_book_is_read_from_its_last_snapshot(run: Run) -> None:
     run(scene())
 
 
-def test_a_book_that_is_opened_while_a_snapshot_replaces_its_records_is_read_from_that(
+def test_a_book_opened_while_a_snapshot_replaces_its_records_is_read_from_the_snapshot(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def scene() -> None:
@@ -214,7 +214,7 @@ def test_a_book_that_is_opened_while_a_snapshot_replaces_its_records_is_read_fro
     run(scene())
 
 
-def test_the_share_of_a_process_that_is_silent_is_anothers_and_some_is_its_own_once_it_is_back(run: Run) -> None:
+def test_a_silent_process_loses_its_share_and_gets_a_part_once_it_is_back(run: Run) -> None:
     async def scene() -> None:
         kafka, gate = MemoryKafka(4), Gate()
         silent, other = engine_over(Gated(kafka, gate), expelled_s=1e9), engine_over(kafka, expelled_s=0.2)
@@ -246,7 +246,7 @@ def test_the_share_of_a_process_that_is_silent_is_anothers_and_some_is_its_own_o
 
 
 @pytest.mark.parametrize("junk", [b"", b"\xc1", b"hello, is this topic alive?", b"\x93\x01"])
-def test_what_somebody_else_appends_to_the_topics_stops_nobody(run: Run, junk: bytes) -> None:
+def test_foreign_records_in_the_topics_stop_no_process(run: Run, junk: bytes) -> None:
     async def scene() -> None:
         kafka = MemoryKafka(1)
         live, owned = engine_over(kafka), PartitionEnd(kafka, 0)
@@ -268,7 +268,7 @@ def test_what_somebody_else_appends_to_the_topics_stops_nobody(run: Run, junk: b
 
 
 @pytest.mark.parametrize("junk", [b"", b"\xc1", b"hello, is this topic alive?", b"\x93\x01"])
-def test_a_book_with_records_of_somebody_else_has_snapshots(run: Run, junk: bytes) -> None:
+def test_a_book_with_foreign_records_has_snapshots(run: Run, junk: bytes) -> None:
     async def scene() -> None:
         kafka = MemoryKafka(2)
         book = OpenBook(kafka, expelled_s=1e9)
@@ -282,7 +282,7 @@ def test_a_book_with_records_of_somebody_else_has_snapshots(run: Run, junk: byte
     run(scene())
 
 
-def test_a_log_gets_its_name_though_kafka_did_not_take_it_at_first(run: Run) -> None:
+def test_a_log_gets_its_name_though_kafka_refused_it_at_first(run: Run) -> None:
     class Away(MemoryKafka):
         away = True
 
@@ -299,7 +299,7 @@ def test_a_log_gets_its_name_though_kafka_did_not_take_it_at_first(run: Run) -> 
         kafka.away = False
         position = await engine.log.end()
         assert await engine.log.reached(position)
-        assert await engine_over(kafka).log.reached(position), "it is the same log for others"
+        assert await engine_over(kafka).log.reached(position), "others see the same log"
         await engine.close()
 
     run(scene())

@@ -21,7 +21,7 @@ from kith.engines.embedded.log_store import EmbeddedLog
 from kith.engines.embedded.store_file import STORE_FILE
 
 _OPEN_HEAD = 8 + 8 + 1
-"""Number, version and form of the open row of a log."""
+"""Bytes before the events in the open row of a log: number, version and form."""
 
 
 def test_a_first_opening_that_fails_leaves_no_store_and_the_next_makes_one(tmp_path: Path) -> None:
@@ -33,7 +33,7 @@ def test_a_first_opening_that_fails_leaves_no_store_and_the_next_makes_one(tmp_p
         assert environment.declare(["follows"]) == {"follows": 1}
 
 
-def test_no_empty_store_is_begun_beside_the_journal_of_one_that_is_gone(tmp_path: Path) -> None:
+def test_no_empty_store_is_made_beside_the_journal_of_a_missing_one(tmp_path: Path) -> None:
     folder, away = tmp_path / "data", tmp_path / "away"
     with Environment(folder) as environment:
         environment.put_note("ours", b"1")
@@ -55,7 +55,7 @@ def test_no_empty_store_is_begun_beside_the_journal_of_one_that_is_gone(tmp_path
 
 @pytest.mark.parametrize("durability", ["full", "relaxed"])
 def test_a_backup_put_in_the_place_of_a_store_is_opened_as_it_is(tmp_path: Path, durability: str) -> None:
-    """Whoever copies `store.mdb` by hand may leave the journal of another store beside it."""
+    """A copy of `store.mdb` made by hand may leave the journal of another store beside it."""
     folder, kept = tmp_path / "data", tmp_path / "kept"
     with Environment(folder, durability=durability) as environment:  # type: ignore[arg-type]
         environment.put_note("of the backup", b"1")
@@ -72,7 +72,7 @@ def test_a_backup_put_in_the_place_of_a_store_is_opened_as_it_is(tmp_path: Path,
 
 
 def test_a_store_that_was_changed_without_its_journal_keeps_the_change(tmp_path: Path) -> None:
-    """As a Kith of before journals does, which syncs every commit. Also after relaxed ones, if they were closed."""
+    """As by a Kith from before journals, which syncs every commit. Also after relaxed commits, if they were closed."""
     with Environment(tmp_path, durability="relaxed") as environment:
         environment.put_note("ours", b"1")
         environment.put_note("ours", b"2")
@@ -86,7 +86,7 @@ def test_a_store_that_was_changed_without_its_journal_keeps_the_change(tmp_path:
         assert (environment.get_note("ours"), environment.get_note("theirs")) == (b"2", b"1")
 
 
-def test_an_opening_that_is_refused_gives_the_folder_back(tmp_path: Path) -> None:
+def test_an_opening_that_is_refused_releases_the_folder(tmp_path: Path) -> None:
     with Environment(tmp_path) as environment:
         environment.put_note("format", b"99")
     before = len(os.listdir("/proc/self/fd")) if Path("/proc/self/fd").exists() else 0
@@ -98,7 +98,7 @@ def test_an_opening_that_is_refused_gives_the_folder_back(tmp_path: Path) -> Non
 
 
 def made_older(store: Environment, number: int) -> None:
-    """Make a store one of an older format, whose log has its open row among the closed ones."""
+    """Turn a store into one of an older format, whose log has its open row among the closed ones."""
     with store.commit() as write:
         ((_, row),) = write.txn.cursor(store.log.open)
         if len(row) > _OPEN_HEAD:  # it has events
@@ -109,10 +109,10 @@ def made_older(store: Environment, number: int) -> None:
 
 @pytest.mark.parametrize("before", [5, 28, 33])
 @pytest.mark.parametrize(("number", "whole_after"), [(2, True), (3, False)])
-def test_a_store_of_an_older_kith_that_was_killed_has_all_that_it_wrote_and_goes_on(
+def test_the_store_of_a_killed_older_kith_is_upgraded_with_all_its_writes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, whole_after: bool, before: int
 ) -> None:
-    """The log of format 2 did not hold everything, so that is said of what comes after the upgrade."""
+    """The log of format 2 was not complete, so the upgrade notes after which event it is."""
     monkeypatch.setattr(checkpoints, "INTERVAL_S", 3_600.0)
     with Environment(tmp_path / "data") as older:
         commits = CommitQueue(older)
@@ -141,7 +141,7 @@ def test_a_store_of_an_older_kith_that_was_killed_has_all_that_it_wrote_and_goes
         assert [event.source for event in read] == list(range(last + 1))
 
 
-def test_a_folder_that_an_older_kith_uses_is_not_upgraded_under_it(tmp_path: Path) -> None:
+def test_a_folder_in_use_by_an_older_kith_is_not_upgraded(tmp_path: Path) -> None:
     with Environment(tmp_path) as older:
         older.put_note("format", b"2")
     server = Journal(tmp_path / JOURNAL_FILE)

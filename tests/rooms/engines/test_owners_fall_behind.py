@@ -1,4 +1,4 @@
-"""Owners that were away for long, or have much before them: nothing holds a partition up, or fills the memory."""
+"""Owners that were away for long, or have a long backlog: nothing blocks a partition, or fills the memory."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from kith.log.commands import Command, Decided
 
 
 async def append(scene: Scene, kafka: MemoryKafka, count: int) -> None:
-    """Commands of which nobody waits for the outcome."""
+    """Append commands for whose outcome nobody waits."""
     for _ in range(count):
         await kafka.append("writes", 0, bytes(16) + scene.command(0))
 
 
-def test_writes_that_kafka_keeps_no_more_are_told_once_and_hold_nobody_up(run: Run) -> None:
+def test_writes_that_kafka_dropped_are_logged_once_and_block_no_other(run: Run) -> None:
     async def scene_() -> None:
         kafka = MemoryKafka(1)
         async with Scene(kafka) as scene:
@@ -46,7 +46,7 @@ def test_writes_that_kafka_keeps_no_more_are_told_once_and_hold_nobody_up(run: R
     run(scene_())
 
 
-def test_nobody_waits_where_kafka_keeps_no_write(run: Run) -> None:
+def test_no_command_counts_as_waiting_where_kafka_kept_none(run: Run) -> None:
     async def scene_() -> None:
         kafka = MemoryKafka(1)
         async with Scene(kafka) as scene:
@@ -59,7 +59,7 @@ def test_nobody_waits_where_kafka_keeps_no_write(run: Run) -> None:
     run(scene_())
 
 
-def test_a_batch_that_was_written_down_is_told_though_kafka_keeps_its_commands_no_more(run: Run) -> None:
+def test_a_journaled_batch_is_published_though_kafka_dropped_its_commands(run: Run) -> None:
     async def scene_() -> None:
         kafka = MemoryKafka(1)
         async with Scene(kafka) as scene:
@@ -76,7 +76,7 @@ def test_a_batch_that_was_written_down_is_told_though_kafka_keeps_its_commands_n
     run(scene_())
 
 
-def test_a_batch_is_bounded_in_bytes_and_so_is_what_is_read_ahead(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_batch_is_bounded_in_bytes_and_so_is_the_read_ahead(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     async def scene_() -> None:
         kafka = MemoryKafka(1)
         async with Scene(kafka) as scene:
@@ -97,14 +97,14 @@ def test_a_batch_is_bounded_in_bytes_and_so_is_what_is_read_ahead(run: Run, monk
             monkeypatch.setattr(owner.owner, "decide", noting)
             scene.unknown = 801
             await scene.check([await asyncio.wait_for(scene.asked(0), 20)])
-            assert sorted(sizes)[-2:] == [10 * small, small + large], "one that is larger is decided alone"
-            assert max(ahead) < 160, "as many as it may, and one fetch"
+            assert sorted(sizes)[-2:] == [10 * small, small + large], "a larger command is decided alone"
+            assert max(ahead) < 160, "the bound, and one fetch"
 
     run(scene_())
 
 
 class ForgetfulKafka(MemoryKafka):
-    """Loses the next appends to the book, as a broker that is away for a moment."""
+    """Loses the next appends to the book, like a broker that is away for a moment."""
 
     def __init__(self, partitions: int) -> None:
         super().__init__(partitions)
@@ -117,7 +117,7 @@ class ForgetfulKafka(MemoryKafka):
         return await super().append_many(topic, records)
 
 
-def test_a_partition_that_could_not_be_let_go_of_is_let_go_of_once_kafka_is_back(run: Run) -> None:
+def test_a_partition_that_could_not_be_released_is_released_once_kafka_is_back(run: Run) -> None:
     async def scene_() -> None:
         kafka = ForgetfulKafka(4)
         async with Scene(kafka) as scene:

@@ -1,4 +1,4 @@
-"""Commands are decided once, told once and answered rightly, wherever an owner stops, for good or for a while."""
+"""Commands are decided once, published once and answered right, wherever an owner stops, for good or for a while."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from kith.engines.kafka.commands import GATHERED_MIN
 from kith.log.commands import Reply
 
 STEPS = 75
-"""More than the first owner takes in a scene."""
+"""More steps than the first owner takes in a scene."""
 
 
 def test_an_owner_killed_at_any_step_leaves_nothing_undone_nor_done_twice(run: Run) -> None:
@@ -29,7 +29,7 @@ def test_an_owner_killed_at_any_step_leaves_nothing_undone_nor_done_twice(run: R
     async def scenes() -> None:
         stopped = await asyncio.gather(*map(killed_at, range(3, STEPS)))
         assert stopped.count(True) > 40
-        assert not stopped[-1], "the last ones let the first owner do it all"
+        assert not stopped[-1], "in the last scenes the first owner does it all"
 
     run(scenes())
 
@@ -75,7 +75,7 @@ def test_many_commands_that_wait_are_decided_in_their_order(run: Run) -> None:
     run(scene())
 
 
-def test_nobody_answers_while_nobody_owns(run: Run) -> None:
+def test_no_command_is_answered_while_its_partition_has_no_owner(run: Run) -> None:
     async def scene() -> None:
         async with Scene(MemoryKafka(2), answered_s=0.01) as scene:
             with pytest.raises(NotConfirmed):
@@ -97,7 +97,7 @@ def test_outcomes_come_in_the_order_of_the_questions(run: Run) -> None:
 
 
 @pytest.mark.parametrize("junk", [b"", b"hello"])
-def test_what_is_too_short_for_a_command_stops_no_partition(run: Run, junk: bytes) -> None:
+def test_records_too_short_for_a_command_stop_no_partition(run: Run, junk: bytes) -> None:
     async def scene() -> None:
         kafka = MemoryKafka(1)
         async with Scene(kafka) as scene:
@@ -109,7 +109,7 @@ def test_what_is_too_short_for_a_command_stops_no_partition(run: Run, junk: byte
     run(scene())
 
 
-def test_what_waits_for_an_owner_is_counted_until_it_is_done(run: Run) -> None:
+def test_commands_that_wait_for_an_owner_are_counted_until_they_are_done(run: Run) -> None:
     async def counted() -> None:
         kafka = MemoryKafka(2)
         async with Scene(kafka) as scene:
@@ -129,7 +129,7 @@ def test_what_waits_for_an_owner_is_counted_until_it_is_done(run: Run) -> None:
     run(counted())
 
 
-def test_an_owner_is_ready_once_it_decides_all_that_is_its_own(run: Run) -> None:
+def test_an_owner_is_ready_once_it_decides_for_all_its_partitions(run: Run) -> None:
     async def seen() -> None:
         async with Scene(MemoryKafka(2)) as scene:
             one = await scene.owning()
@@ -144,7 +144,7 @@ def test_an_owner_is_ready_once_it_decides_all_that_is_its_own(run: Run) -> None
     run(seen())
 
 
-def test_an_owner_that_alone_has_lost_its_store_lets_others_decide_and_comes_back(
+def test_an_owner_that_alone_has_lost_its_store_hands_over_and_comes_back(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(owning, "CUT_OFF_S", 0.0)
@@ -195,7 +195,7 @@ class CountingKafka(MemoryKafka):
         return await super().append_many(topic, records)
 
 
-def test_where_many_wait_commands_are_appended_together_and_a_few_at_once(run: Run) -> None:
+def test_few_commands_are_appended_at_once_and_many_together(run: Run) -> None:
     async def scene() -> None:
         kafka = CountingKafka()
         async with Scene(kafka) as scene:
@@ -205,7 +205,7 @@ def test_where_many_wait_commands_are_appended_together_and_a_few_at_once(run: R
             many_more = [asyncio.create_task(scene.asked(account)) for account in range(3)]
             await asyncio.sleep(0.02)
             many_more[0].cancel()
-            assert kafka.appends <= GATHERED_MIN + 4, "two a partition at most"
+            assert kafka.appends <= GATHERED_MIN + 4, "at most two appends a partition"
             await scene.owning()
             await asyncio.gather(*few, *many, *many_more[1:])
             assert set(scene.ledger.decided.values()) == {1}

@@ -1,5 +1,4 @@
-"""Links to a node of Redis that is played here: answers in order, a node that is silent or gone, and what is left to
-the cluster's client."""
+"""Links to a fake Redis node: answers in order, a silent or closed node, and calls left to the cluster's client."""
 
 from __future__ import annotations
 
@@ -27,8 +26,8 @@ ANSWERED_S = 0.2
 Say = Callable[[list[bytes]], bytes | None]
 
 
-class Heard:
-    """Who waits for an answer."""
+class Waiter:
+    """Waits for the answer to one command."""
 
     def __init__(self) -> None:
         self.told: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
@@ -40,8 +39,8 @@ class Heard:
         self.told.set_result("failed")
 
 
-class Played:
-    """A node. `say`: what it answers to a command; None: nothing, for good."""
+class FakeNode:
+    """A fake node. `say` returns its answer to a command; None: it never answers."""
 
     def __init__(self, say: Say) -> None:
         self.say = say
@@ -61,8 +60,8 @@ class Played:
 
 
 @asynccontextmanager
-async def played(say: Say, **options: Any) -> AsyncIterator[tuple[Played, Links, ClusterNode]]:
-    node = Played(say)
+async def fake_node(say: Say, **options: Any) -> AsyncIterator[tuple[FakeNode, Links, ClusterNode]]:
+    node = FakeNode(say)
     server = await asyncio.start_server(node.serve, "127.0.0.1", 0)
     links = Links(ANSWERED_S)
     try:
@@ -73,14 +72,14 @@ async def played(say: Say, **options: Any) -> AsyncIterator[tuple[Played, Links,
 
 
 async def sent(links: Links, node: ClusterNode, *commands: tuple[Any, ...]) -> list[Any]:
-    """What is answered, once there is a link."""
-    heard = [Heard() for _ in commands]
+    """Send commands once there is a link; return their answers."""
+    heard = [Waiter() for _ in commands]
     await so(lambda: links.send(node, list(zip(commands, heard, strict=True))))
     return [await one.told for one in heard]
 
 
 async def so(is_so: Callable[[], bool]) -> None:
-    """Until it is so."""
+    """Wait until the condition holds."""
     for _ in range(1_000):
         if is_so():
             return
@@ -92,9 +91,9 @@ def echo(command: list[bytes]) -> bytes:
     return b"$%d\r\n%s\r\n" % (len(command[-1]), command[-1])
 
 
-def test_answers_come_to_who_asked_and_the_password_is_said_first(run: Run) -> None:
+def test_answers_come_to_their_callers_and_the_password_is_sent_first(run: Run) -> None:
     async def scene() -> None:
-        async with played(lambda said: b"+OK\r\n" if said[0] == b"AUTH" else echo(said), password="secret") as at:
+        async with fake_node(lambda said: b"+OK\r\n" if said[0] == b"AUTH" else echo(said), password="secret") as at:
             node, links, address = at
             assert await sent(links, address, ("ECHO", "one"), ("ECHO", b"two")) == [b"one", b"two"]
             assert node.got[0] == [b"AUTH", b"secret"]
@@ -107,20 +106,20 @@ def test_answers_come_to_who_asked_and_the_password_is_said_first(run: Run) -> N
 
 def test_an_error_of_the_server_is_an_answer(run: Run) -> None:
     async def scene() -> None:
-        async with played(lambda _: b"-MOVED 7 127.0.0.1:7001\r\n") as (_, links, address):
+        async with fake_node(lambda _: b"-MOVED 7 127.0.0.1:7001\r\n") as (_, links, address):
             (said,) = await sent(links, address, ("GET", "a"))
             assert isinstance(said, MovedError)
 
     run(scene())
 
 
-def test_a_node_that_says_nothing_or_goes_fails_what_waits_and_is_left_alone_for_a_moment(run: Run) -> None:
+def test_a_silent_or_closed_node_fails_waiting_calls_and_is_skipped_for_a_moment(run: Run) -> None:
     async def scene() -> None:
         silent = [True]
-        async with played(lambda said: None if silent[0] else echo(said)) as (node, links, address):
+        async with fake_node(lambda said: None if silent[0] else echo(said)) as (node, links, address):
             assert await sent(links, address, ("ECHO", 1), ("ECHO", 2)) == ["failed", "failed"]
             silent[0] = False
-            assert not links.send(address, [(("ECHO", 3), Heard())])
+            assert not links.send(address, [(("ECHO", 3), Waiter())])
             assert await sent(links, address, ("ECHO", 4)) == [b"4"]
             silent[0] = True
             waits = asyncio.create_task(sent(links, address, ("ECHO", 5)))
@@ -136,7 +135,7 @@ def test_a_call_that_the_node_refuses_is_left_to_the_clusters_client(
     run: Run, monkeypatch: pytest.MonkeyPatch, said: bytes
 ) -> None:
     async def scene() -> None:
-        async with played(lambda _: said) as (_, links, address):
+        async with fake_node(lambda _: said) as (_, links, address):
             cluster = connect("127.0.0.1:1")
             cluster.links = links
             cluster.nodes_manager.slots_cache = {slot: [address] for slot in range(16_384)}
@@ -155,9 +154,9 @@ def test_a_call_that_the_node_refuses_is_left_to_the_clusters_client(
     run(scene())
 
 
-def test_a_call_whose_link_ends_may_have_been_done_so_it_is_not_repeated(run: Run) -> None:
+def test_a_call_whose_link_ends_is_not_repeated_as_it_may_have_been_done(run: Run) -> None:
     async def scene() -> None:
-        async with played(lambda said: b"+OK\r\n" if said == [b"PING"] else None) as (node, links, address):
+        async with fake_node(lambda said: b"+OK\r\n" if said == [b"PING"] else None) as (node, links, address):
             cluster = connect("127.0.0.1:1")
             cluster.links = links
             cluster.nodes_manager.slots_cache = {slot: [address] for slot in range(16_384)}
@@ -169,7 +168,7 @@ def test_a_call_whose_link_ends_may_have_been_done_so_it_is_not_repeated(run: Ru
     run(scene())
 
 
-def test_a_node_that_forgot_the_script_is_told_it_while_another_node_is_down(
+def test_a_node_that_forgot_the_script_is_sent_it_while_another_node_is_down(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def scene() -> None:
@@ -187,9 +186,7 @@ def test_a_node_that_forgot_the_script_is_told_it_while_another_node_is_down(
     run(scene())
 
 
-def test_why_requests_are_not_counted_is_logged_where_a_node_says_nothing(
-    run: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_silent_node_that_leaves_requests_uncounted_is_logged(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     async def scene() -> None:
         cluster = connect("127.0.0.1:1")
         store = RedisQuotas(cluster, patience_s=0.0)

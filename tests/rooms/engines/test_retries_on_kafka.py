@@ -1,4 +1,4 @@
-"""Events that failed are retried by whoever has their partition, also before it read anything else."""
+"""Failed events are retried by the worker that has their partition, even before it has read anything else."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Consumer:
 
 
 @pytest.mark.parametrize("partitions", [1, 3])
-def test_a_worker_that_begins_with_failures_that_are_due_retries_each_once(run: Run, partitions: int) -> None:
+def test_a_worker_that_starts_with_due_failures_retries_each_once(run: Run, partitions: int) -> None:
     async def scene() -> None:
         kafka, clock = MemoryKafka(partitions), FakeClock()
         before, after = Consumer(fails=True), Consumer(fails=False)

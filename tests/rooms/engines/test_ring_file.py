@@ -31,7 +31,7 @@ FILE_BYTES = Layout.of(SLOTS).end
 
 @contextlib.contextmanager
 def opened(folder: Path, **settings: Any) -> Iterator[BlockingTimelines]:
-    """A writer."""
+    """The timelines of a writer."""
     with RingTimelines(folder, **settings) as rings:
         yield BlockingTimelines(rings)
 
@@ -49,8 +49,8 @@ def shown(store: BlockingTimelines, user: int) -> list[int] | None:
     return None if timeline is None else timeline.ids.tolist()
 
 
-def assert_begun_anew(folder: Path, reason: str, slots: int = SLOTS) -> None:
-    """A writer discards what is there, says why, and the store works."""
+def assert_replaced(folder: Path, reason: str, slots: int = SLOTS) -> None:
+    """Check that a writer discards the file, logs why, and that its store works."""
     with structlog.testing.capture_logs() as logs, opened(folder, slots=slots) as rings:
         assert [(line["log_level"], line["reason"]) for line in logs] == [("warning", reason)]
         assert rings.count() == 0
@@ -59,7 +59,7 @@ def assert_begun_anew(folder: Path, reason: str, slots: int = SLOTS) -> None:
         assert shown(reading(folder), ALICE) == [7]
 
 
-# --- what is used --------------------------------------------------------------------------------------
+# --- which files are used ------------------------------------------------------------------------------
 
 
 def test_timelines_outlive_their_writer(folder: Path) -> None:
@@ -78,56 +78,56 @@ def test_an_empty_folder_has_no_timelines_and_is_not_worth_a_warning(tmp_path: P
     assert not logs
 
 
-def test_a_file_of_another_boot_is_begun_anew(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_of_another_boot_is_replaced(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     boot = tmp_path / "boot_id"
     boot.write_text("0b3c8d0e-0000-4000-8000-000000000000\n")
     monkeypatch.setattr(ring_file, "_BOOT_ID", boot)
     assert shown(reading(folder), ALICE) is None
-    assert_begun_anew(folder, "it was written before the machine started")
+    assert_replaced(folder, "it was written before the machine started")
 
 
-def test_a_machine_that_does_not_say_when_it_started_begins_anew_each_time(
+def test_a_machine_that_does_not_say_when_it_started_replaces_the_file_each_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(ring_file, "_BOOT_ID", tmp_path / "none")
     with opened(tmp_path, slots=SLOTS) as rings:
         rings.put(ALICE, np.array([1]))
-    assert_begun_anew(tmp_path, "this machine does not say when it started")
+    assert_replaced(tmp_path, "this machine does not say when it started")
 
 
-def test_other_slots_begin_anew(folder: Path) -> None:
-    assert_begun_anew(folder, "it has 300 slots, and 301 are asked for", SLOTS + 1)
+def test_a_file_with_another_number_of_slots_is_replaced(folder: Path) -> None:
+    assert_replaced(folder, "it has 300 slots, and 301 are asked for", SLOTS + 1)
 
 
 @pytest.mark.parametrize(
     "length", [0, 1, 63, 64, 2048, 4096, FILE_BYTES // 2, FILE_BYTES - 1, FILE_BYTES + 1], ids="{} bytes".format
 )
-def test_a_file_cut_short_or_too_long_begins_anew(folder: Path, length: int) -> None:
+def test_a_file_cut_short_or_too_long_is_replaced(folder: Path, length: int) -> None:
     os.truncate(folder / ring_file.FILE, length)
     assert shown(reading(folder), ALICE) is None
-    assert_begun_anew(folder, "its header is cut short" if length < 64 else "its length is wrong")
+    assert_replaced(folder, "its header is cut short" if length < 64 else "its length is wrong")
 
 
 @pytest.mark.parametrize("at", range(64), ids="byte {}".format)
-def test_any_damage_to_the_header_begins_anew(folder: Path, at: int) -> None:
+def test_a_file_with_any_damage_to_its_header_is_replaced(folder: Path, at: int) -> None:
     damage(folder, at, b"\xa5")
     assert shown(reading(folder), ALICE) is None
-    assert_begun_anew(folder, "its header is damaged")
+    assert_replaced(folder, "its header is damaged")
 
 
-def test_a_folder_of_noise_begins_anew(folder: Path) -> None:
+def test_a_file_of_noise_is_replaced(folder: Path) -> None:
     (folder / ring_file.FILE).write_bytes(np.random.default_rng(1).bytes(FILE_BYTES))
     assert shown(reading(folder), ALICE) is None
-    assert_begun_anew(folder, "its header is damaged")
+    assert_replaced(folder, "its header is damaged")
 
 
 @pytest.mark.parametrize("value", [~ALICE, 5], ids=["an owner of two slots", "no user"])
-def test_slots_that_contradict_each_other_begin_anew(folder: Path, value: int) -> None:
+def test_a_file_whose_slots_contradict_each_other_is_replaced(folder: Path, value: int) -> None:
     damage(folder, Layout.of(SLOTS).owners + 8, np.array([value], np.int64).tobytes())
-    assert_begun_anew(folder, "its slots contradict each other")
+    assert_replaced(folder, "its slots contradict each other")
 
 
-def test_a_damaged_directory_is_made_again(folder: Path) -> None:
+def test_a_damaged_directory_is_rebuilt(folder: Path) -> None:
     layout = Layout.of(SLOTS)
     size = layout.reads - layout.directory
     damage(folder, layout.directory, np.random.default_rng(2).integers(-(2**63), 2**63, size // 8).tobytes())
@@ -146,7 +146,7 @@ def damage(folder: Path, at: int, new: bytes) -> None:
         file.write(new if new != old else bytes([new[0] ^ 1]) + new[1:])
 
 
-# --- who writes, who reads -----------------------------------------------------------------------------
+# --- writers and readers -------------------------------------------------------------------------------
 
 
 def test_a_second_writer_has_the_slots_of_the_first(folder: Path) -> None:
@@ -171,7 +171,7 @@ asyncio.run(RingTimelines(pathlib.Path(sys.argv[1]), slots=int(sys.argv[2])).pus
 """
 
 
-def test_what_a_killed_writer_left_is_repaired_by_another_that_goes_on(folder: Path) -> None:
+def test_the_leftovers_of_a_killed_writer_are_repaired_by_another_that_continues(folder: Path) -> None:
     with opened(folder, slots=SLOTS) as rings:
         given_up = rings.begin(BOB)
         command = [sys.executable, "-c", _KILLED, folder, SLOTS, ALICE]
@@ -179,12 +179,12 @@ def test_what_a_killed_writer_left_is_repaired_by_another_that_goes_on(folder: P
         assert ended.returncode == -signal.SIGKILL, ended.stderr
         assert rings.push(8, np.array([ALICE])) == 1
         assert shown(rings, ALICE) == [8, 2, 1]
-        assert not rings.end(BOB, np.array([1]), given_up), "nobody knows what it missed"
+        assert not rings.end(BOB, np.array([1]), given_up), "what it missed is unknown"
         rings.put(BOB, np.array([1]))
         assert shown(rings, BOB) == [1]
 
 
-def test_readers_follow_a_writer_that_begins_anew(folder: Path) -> None:
+def test_readers_follow_a_writer_that_replaces_the_file(folder: Path) -> None:
     reader = reading(folder)
     assert shown(reader, ALICE) == [2, 1]
     with opened(folder, slots=2 * SLOTS) as rings:
@@ -200,7 +200,7 @@ def test_a_reader_cannot_write_timelines(folder: Path) -> None:
             column[0] = 1
 
 
-def test_a_reader_keeps_a_timeline_until_it_changes_and_then_shows_what_a_new_reader_finds(folder: Path) -> None:
+def test_a_reader_caches_a_timeline_until_it_changes(folder: Path) -> None:
     chosen, keeping, posts = random.Random(7), reading(folder), iter(range(10, 10_000))
     users = np.array([ALICE, BOB, CAROL])
     with opened(folder, slots=SLOTS) as rings:
@@ -227,7 +227,7 @@ def test_a_reader_keeps_a_timeline_until_it_changes_and_then_shows_what_a_new_re
 
 
 def test_a_slot_that_changes_hands_while_it_is_read_is_not_shown(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Between finding Alice's slot and copying it, it becomes Bob's."""
+    """Alice's slot becomes Bob's between its lookup and its copy."""
     reader = reading(folder)
     with opened(folder, slots=SLOTS) as rings:
         rings.put(BOB, np.array([9, 8, 7]))
@@ -251,7 +251,7 @@ def test_a_slot_left_half_changed_is_not_shown_and_is_emptied_by_the_next_writer
         assert shown(reader, CAROL) == [1]
 
 
-# --- what they weigh -----------------------------------------------------------------------------------
+# --- sizes ---------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("slots", [1_000, 100_000, (1 << 17) + 1, 1_000_000], ids="{} slots".format)
@@ -267,7 +267,7 @@ def test_unused_slots_take_no_room_on_the_disk(tmp_path: Path) -> None:
     assert used < 28_000_000  # of 434 MB: the tables, and the first part of the cells
 
 
-def test_a_full_disk_refuses_a_timeline_where_there_is_none_that_could_give_way(
+def test_a_full_disk_refuses_a_timeline_where_none_can_be_evicted(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(*_: int) -> None:
@@ -296,22 +296,20 @@ def test_a_full_disk_refuses_a_new_store(tmp_path: Path, monkeypatch: pytest.Mon
     RingTimelines(tmp_path, slots=SLOTS).close()
 
 
-def test_readers_find_the_timelines_that_took_the_place_of_a_removed_file(folder: Path) -> None:
+def test_readers_find_the_timelines_that_replaced_a_removed_file(folder: Path) -> None:
     reader = reading(folder)
     old = reader.name()
     assert old
     shutil.rmtree(folder)
     with opened(folder, slots=SLOTS) as rings:
         assert rings.name() not in (0, old)
-        assert reader.name() == old, "they do not look for it by themselves"
+        assert reader.name() == old, "readers do not look for a new file by themselves"
         reader.store.close()
         assert reader.name() == rings.name()
         assert rings.rename() == reader.name() == rings.name()
 
 
-def test_where_the_disk_is_full_the_longest_unread_timeline_gives_way(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_on_a_full_disk_the_longest_unread_timeline_is_evicted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(descriptor: int, start: int, size: int) -> None:
         raise StoreFull("no room")
 
@@ -326,7 +324,7 @@ def test_where_the_disk_is_full_the_longest_unread_timeline_gives_way(
         assert [shown(rings, user) for user in range(600)] == [None] * 88 + [[user] for user in range(88, 600)]
 
 
-def test_after_a_clock_was_put_back_those_who_still_come_keep_their_timelines(tmp_path: Path, clock: FakeClock) -> None:
+def test_after_a_clock_was_put_back_active_readers_keep_their_timelines(tmp_path: Path, clock: FakeClock) -> None:
     with opened(tmp_path, slots=4, now_ms=clock) as rings:
         for user in range(4):
             rings.put(user, np.array([user]))
@@ -338,7 +336,7 @@ def test_after_a_clock_was_put_back_those_who_still_come_keep_their_timelines(tm
         assert [user for user in range(12) if shown(rings, user)] == [1, 2, 10, 11]
 
 
-def test_a_file_that_cannot_be_opened_is_no_store(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_that_cannot_be_opened_reads_as_empty(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def open_(*_: object, **__: object) -> int:
         raise OSError(errno.EMFILE, "Too many open files")
 

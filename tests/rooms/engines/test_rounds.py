@@ -1,4 +1,4 @@
-"""Partitions of an owner begin their batches together."""
+"""Partitions of one owner begin their batches together."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kith.engines.kafka.rounds import PATIENCE_S, BatchRounds
 
 
 class Rounded:
-    """Tasks that take turns; what they did, in its order."""
+    """Tasks that take turns, and a list of what they did, in order."""
 
     def __init__(self) -> None:
         self.rounds, self.did = BatchRounds(), list[str]()
@@ -35,7 +35,7 @@ async def settled() -> None:
         await asyncio.sleep(0)
 
 
-def test_who_come_at_the_same_moment_begin_together(run: Run) -> None:
+def test_tasks_that_come_at_the_same_moment_begin_together(run: Run) -> None:
     async def scene() -> None:
         world = Rounded()
         tasks = [asyncio.create_task(world.take(name)) for name in "ab"]
@@ -47,7 +47,7 @@ def test_who_come_at_the_same_moment_begin_together(run: Run) -> None:
     run(scene())
 
 
-def test_who_comes_late_begins_with_the_next_round_and_so_do_those_who_go_on(run: Run) -> None:
+def test_a_late_task_begins_with_the_next_round_and_so_do_those_that_continue(run: Run) -> None:
     async def scene() -> None:
         world = Rounded()
         tasks = [asyncio.create_task(world.take(name, times=2)) for name in "ab"]
@@ -63,7 +63,7 @@ def test_who_comes_late_begins_with_the_next_round_and_so_do_those_who_go_on(run
     run(scene())
 
 
-def test_one_that_takes_long_is_not_waited_for(run: Run) -> None:
+def test_a_task_that_takes_long_is_not_waited_for(run: Run) -> None:
     async def scene() -> None:
         world = Rounded()
         tasks = [asyncio.create_task(world.take("long"))]
@@ -82,7 +82,7 @@ def test_one_that_takes_long_is_not_waited_for(run: Run) -> None:
     run(scene())
 
 
-def test_who_is_cancelled_or_fails_holds_nobody_up(run: Run) -> None:
+def test_a_cancelled_or_failing_task_blocks_no_other(run: Run) -> None:
     async def scene() -> None:
         world = Rounded()
 
@@ -104,7 +104,7 @@ def test_who_is_cancelled_or_fails_holds_nobody_up(run: Run) -> None:
         await settled()
         tasks.append(asyncio.create_task(world.take("b")))
         await settled()
-        assert world.did == ["a+", "asked+", "a-", "b+"], "nobody is thought to be at work"
+        assert world.did == ["a+", "asked+", "a-", "b+"], "no task counts as at work"
         await world.end("b")
         await asyncio.gather(*tasks)
 

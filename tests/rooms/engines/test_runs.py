@@ -1,6 +1,6 @@
 """Runs of packed blocks are sorted lists, whatever the order of inserts and removals.
 
-The real block size needs long lists to split; a block of one to four rows shows the same in few steps.
+The real block size needs long lists to split; blocks of one to four rows show the same in few steps.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ operations = st.lists(step, max_size=20) | st.lists(step, min_size=80, max_size=
 
 
 STRANGERS = [pair_key(source, other) for source in (0, 1, 2, DANA) for other in (0, 1, DANA)]
-"""Edges of the same nodes, which lie between the runs."""
+"""Edges of the same nodes; their keys lie between the runs."""
 
 
 class Opened:
@@ -59,7 +59,7 @@ class Opened:
             self.txn.put(key, b"an edge", db=self.db)
 
     def dump(self) -> list[tuple[bytes, bytes]]:
-        """All keys of runs with their values; what lies between them must be as it was."""
+        """All keys of runs with their values. Checks that the keys between the runs are unchanged."""
         found = list(self.txn.cursor(self.db).iternext())
         assert [key for key, value in found if value == b"an edge"] == STRANGERS
         return [(key, value) for key, value in found if value != b"an edge"]
@@ -79,7 +79,7 @@ def environment(tmp_path: Path) -> Iterator[lmdb.Environment]:
 
 
 def check(opened: Opened, model: Model, block_rows: int) -> None:
-    """Every question about every run is answered like the sorted list answers it."""
+    """Every read of every run has the answer of the sorted list."""
     cursor = opened.cursor
     for prefix in PREFIXES:
         rows = model[prefix]
@@ -180,7 +180,7 @@ def test_a_row_lands_in_its_place_after_the_tail_was_emptied(environment: lmdb.E
 
 @pytest.mark.parametrize("block_rows", [1, 3, 61], ids="{} a block".format)
 @given(lists=st.lists(st.tuples(st.integers(0, 5), st.integers(0, 300)), max_size=8, unique_by=lambda pair: pair[0]))
-def test_packing_is_what_inserting_in_order_leaves(
+def test_packing_has_the_result_of_inserting_in_order(
     environment: lmdb.Environment, block_rows: int, lists: list[tuple[int, int]]
 ) -> None:
     entries = [

@@ -1,4 +1,4 @@
-"""A copy of the store, as a standby and a backup begin with, holds nobody up."""
+"""A copy of the store, as a standby or a backup starts with, blocks no writer."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from kith.engines.embedded.store_copy import copy_of
 
 WITHIN_S = 10.0
 NOTE_BYTES, NOTES = 1 << 20, 8
-"""More than a pipe holds, and LMDB's buffers, so that a copy that nobody reads does not end."""
+"""More than a pipe and LMDB's buffers hold, so that a copy that nobody reads does not end."""
 
 
 def _fill(environment: Environment) -> None:
@@ -31,7 +31,7 @@ def _fails(batch: Transaction) -> None:
     raise ValueError("a job that fails")
 
 
-def test_a_job_that_fails_beside_a_snapshot_holds_up_no_writer(tmp_path: Path, run: Run) -> None:
+def test_a_job_that_fails_beside_a_snapshot_blocks_no_writer(tmp_path: Path, run: Run) -> None:
     run(_fail_beside_a_snapshot(tmp_path))
 
 

@@ -48,8 +48,8 @@ def test_nothing_is_committed_to_files_that_are_gone(tmp_path: Path, lose: Calla
         assert environment.get_note("after") is None
 
 
-def test_a_process_of_another_container_with_our_number_is_named(tmp_path: Path) -> None:
-    """LMDB tells the processes of a store apart by their numbers, and each container counts by itself."""
+def test_a_process_of_another_container_with_our_pid_is_reported(tmp_path: Path) -> None:
+    """LMDB tells the processes of a store apart by their pids, and each container counts its own pids."""
     folder = tmp_path / "data"
     Environment(folder).close()
     holding = [sys.executable, "-c", _HOLDS, str(folder / "store.mdb-lock"), str(os.getpid())]

@@ -1,4 +1,4 @@
-"""A store that is a standby's, or was fenced, takes no writes; and a promotion is one step that can be done again."""
+"""A store that is a standby's, or was fenced, takes no writes; and a promotion is one step that can be repeated."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def primary(tmp_path: Path, run: Run) -> Iterator[tuple[Environment, EmbeddedEdg
 
 @pytest.fixture
 def standby(tmp_path: Path, primary: tuple[Environment, EmbeddedEdges], run: Run) -> Path:
-    """The folder of a standby of it, made from a snapshot."""
+    """The folder of a standby of the primary, made from a snapshot."""
     folder = tmp_path / "standby"
     folder.mkdir()
     (folder / STORE_FILE).write_bytes(run(snapshot_of(primary[0])))
@@ -71,7 +71,7 @@ def following(folder: Path) -> Environment:
 
 
 async def snapshot_of(environment: Environment) -> bytes:
-    """A snapshot without its ending."""
+    """A snapshot without its end marker."""
     source = Shipping(environment)
     try:
         whole = b"".join([chunk async for chunk in source.snapshot()])
@@ -81,11 +81,11 @@ async def snapshot_of(environment: Environment) -> bytes:
 
 
 def ship(source: Environment, target: Environment) -> int:
-    """Bring `target` up to `source`."""
+    """Bring `target` up to date with `source`."""
     return segments.do(target, segments.take(source, segments.last_event(target), 1 << 20))
 
 
-def test_a_standby_takes_what_its_primary_says_and_nothing_else(
+def test_a_standby_takes_the_log_of_its_primary_and_nothing_else(
     primary: tuple[Environment, EmbeddedEdges], standby: Path, run: Run
 ) -> None:
     run(primary[1].apply(writes_of(edge_of(1, 3))))
@@ -100,10 +100,10 @@ def test_a_standby_takes_what_its_primary_says_and_nothing_else(
             run(edges.put_note("any", b"1"))
 
 
-def test_a_standby_keeps_what_a_newer_primary_logged(
+def test_a_standby_keeps_events_of_a_newer_primary_whole(
     primary: tuple[Environment, EmbeddedEdges], standby: Path, run: Run
 ) -> None:
-    """A kind of record that this Kith does not know, and an edge of which more is said than when it expires."""
+    """A record of a kind that this Kith does not know, and an edge with more fields after its expiry."""
     record = announced(Event(0, None, RECORD_CHANGED, max(RecordKind) + 1, 7, 0, Hlc(1))) + b"of tomorrow"
     edge = edge_changed(None, msgspec.structs.replace(edge_of(1, 3), expires_ms=1 << 50)) + b"of tomorrow"
     with primary[0].commit() as write:
@@ -117,7 +117,7 @@ def test_a_standby_keeps_what_a_newer_primary_logged(
         assert [segments.event_at(store, at) for at in (2, 3)] == [segments.event_at(primary[0], at) for at in (2, 3)]
 
 
-def test_what_was_shipped_is_there_after_the_journal_was_done_again(
+def test_shipped_events_are_there_after_a_replay_of_the_journal(
     primary: tuple[Environment, EmbeddedEdges], standby: Path, run: Run, tmp_path: Path
 ) -> None:
     run(primary[1].apply(writes_of(edge_of(1, 3))))
@@ -140,7 +140,7 @@ def test_a_fenced_store_acknowledges_nothing_more(
     with following(standby) as store:
         epoch = store_role.begin_promotion(store)
     assert store_role.fence(primary[0], epoch, NEW) == 1
-    assert store_role.fence(primary[0], epoch, NEW) == 1, "it may be told again"
+    assert store_role.fence(primary[0], epoch, NEW) == 1, "fencing may be repeated"
     with pytest.raises(NotPrimary) as refused:
         run(primary[1].apply(writes_of(edge_of(1, 3))))
     assert refused.value.details == {"primary": NEW}
@@ -173,7 +173,7 @@ def test_only_a_newer_epoch_fences_and_only_one_of_two(
         store_role.fence(primary[0], Epoch([(77, 0)]), "http://third")
 
 
-def test_a_promotion_that_was_cut_short_goes_on_with_its_epoch(
+def test_a_promotion_that_was_cut_short_resumes_with_its_epoch(
     primary: tuple[Environment, EmbeddedEdges], standby: Path
 ) -> None:
     with following(standby) as store:
@@ -190,21 +190,21 @@ def test_a_promotion_that_was_cut_short_goes_on_with_its_epoch(
 
 
 def promoted(folder: Path) -> Path:
-    """The folder of a standby, made a primary without telling anybody."""
+    """The folder of a standby, made a primary without notifying the old one."""
     with following(folder) as store:
         store_role.begin_promotion(store)
         store_role.promote(store, None)
     return folder
 
 
-def test_tokens_of_what_the_new_primary_has_hold_there_and_others_do_not(
+def test_tokens_of_shipped_events_hold_at_the_new_primary_and_others_do_not(
     primary: tuple[Environment, EmbeddedEdges], standby: Path, run: Run
 ) -> None:
     def place() -> LogPosition:
         return primary[0].positions.of(segments.last_event(primary[0]))
 
     shipped = place()
-    run(primary[1].apply(writes_of(edge_of(1, 3))))  # which is not sent any more
+    run(primary[1].apply(writes_of(edge_of(1, 3))))  # which is never shipped
     lost = place()
     with open_embedded(promoted(standby)) as (environment, edges):
         run(edges.apply(writes_of(edge_of(1, 4), edge_of(1, 5))))
@@ -213,7 +213,7 @@ def test_tokens_of_what_the_new_primary_has_hold_there_and_others_do_not(
         assert not run(log.reached(lost))
 
 
-def test_who_watched_the_primary_goes_on_at_a_standby_that_is_behind(
+def test_a_watcher_of_the_primary_resumes_at_a_standby_that_is_behind(
     primary: tuple[Environment, EmbeddedEdges], standby: Path, run: Run
 ) -> None:
     run(primary[1].apply(writes_of(edge_of(1, 3))))
@@ -225,10 +225,10 @@ def test_who_watched_the_primary_goes_on_at_a_standby_that_is_behind(
 
         async def scene() -> None:
             at = await watching(primary[0]).place(None)
-            going_on = asyncio.create_task(watching(store).place(watching(primary[0]).token(at)))
+            resuming = asyncio.create_task(watching(store).place(watching(primary[0]).token(at)))
             await asyncio.sleep(0)
             ship(primary[0], store)
-            assert await going_on == at
+            assert await resuming == at
 
         run(scene())
 
@@ -252,11 +252,11 @@ class Direct:
         return self._run(asked())
 
 
-def test_consumers_of_a_new_primary_go_on_where_the_old_ones_were(
+def test_consumers_of_a_new_primary_resume_where_the_old_ones_were(
     primary: tuple[Environment, EmbeddedEdges], standby: Path, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Once all is here that they did. What they failed at comes along, so far as it is bounded, and what they mended
-    goes. Fan-out begins anew, as timelines do.
+    """They resume once everything that the old ones handled has arrived. Their failures come along, up to a bound, and
+    failures that were repaired go. Fan-out restarts, as timelines do.
     """
     environment, edges = primary
     log, of = EmbeddedLog(environment, edges._commits), environment.positions.of
@@ -280,7 +280,7 @@ def test_consumers_of_a_new_primary_go_on_where_the_old_ones_were(
         while not is_level:
             before = store.lmdb.info()["last_txnid"]
             is_level = follower.step(0)
-            assert store.lmdb.info()["last_txnid"] == before + 1, "places are in the commit of the last events"
+            assert store.lmdb.info()["last_txnid"] == before + 1, "progress is in the commit of the last events"
     with open_embedded(promoted(standby)) as (new, theirs):
         its_log = EmbeddedLog(new, theirs._commits)
         found = {group: run(its_log.progress(group)) for group in ("webhook/7", "push", "boards")}
@@ -294,10 +294,10 @@ def test_consumers_of_a_new_primary_go_on_where_the_old_ones_were(
 
 
 @pytest.mark.parametrize("hours", [-1, 1])
-def test_a_standby_whose_clock_is_off_takes_over_with_versions_above_all_that_it_was_sent(
+def test_a_standby_whose_clock_is_off_takes_over_with_versions_above_all_shipped_ones(
     primary: tuple[Environment, EmbeddedEdges], standby: Path, run: Run, monkeypatch: pytest.MonkeyPatch, hours: int
 ) -> None:
-    """Back too, where the old primary follows it and takes over again, with a clock that was right."""
+    """The same in reverse: the old primary follows it and takes over again, with a clock that was right."""
     now_ns, moved_ns = time.time_ns, 3_600_000_000_000
     sent = HybridClock().next()
     run(primary[1].apply([EdgeWrite(msgspec.structs.replace(edge_of(1, 3), updated_at=sent))]))
@@ -323,7 +323,7 @@ def test_a_standby_whose_clock_is_off_takes_over_with_versions_above_all_that_it
     assert clock.next() > later
 
 
-def test_an_old_primary_takes_what_follows_if_it_has_nothing_of_its_own(
+def test_an_old_primary_without_events_of_its_own_follows_the_new_one(
     primary: tuple[Environment, EmbeddedEdges], standby: Path, run: Run
 ) -> None:
     with open_embedded(promoted(standby)) as (new, edges):
@@ -343,7 +343,7 @@ def test_an_old_primary_with_events_of_its_own_is_refused(
             ship(new, primary[0])
 
 
-def test_a_log_that_was_forgotten_says_so(primary: tuple[Environment, EmbeddedEdges], run: Run) -> None:
+def test_a_read_of_forgotten_events_is_refused(primary: tuple[Environment, EmbeddedEdges], run: Run) -> None:
     primary[0].put_note("log/whole-after", b"1")
 
     async def asked() -> None:
@@ -357,7 +357,7 @@ def test_a_log_that_was_forgotten_says_so(primary: tuple[Environment, EmbeddedEd
         run(asked())
 
 
-def test_what_a_standby_confirmed_counts_for_its_history_only(tmp_path: Path) -> None:
+def test_confirmations_of_a_standby_count_for_its_history_only(tmp_path: Path) -> None:
     first, other = Confirmed(tmp_path, 0), Confirmed(tmp_path, 7)
     first.note(5)
     first.note(3)
@@ -368,10 +368,10 @@ def test_what_a_standby_confirmed_counts_for_its_history_only(tmp_path: Path) ->
     other.close()
 
 
-def test_what_a_standby_has_of_another_history_confirms_nothing(
+def test_events_of_another_history_on_a_standby_confirm_nothing(
     primary: tuple[Environment, EmbeddedEdges], standby: Path, run: Run
 ) -> None:
-    """A primary that was restored, or lost events in a power cut, gives their numbers to others."""
+    """A primary that was restored, or lost events in a power cut, gives their numbers to other events."""
     with following(standby) as store:
         follower = StandbyFollower(Settings(data=str(standby)), store, cast(Any, Direct(primary[0], run)))
         while not follower.step(0):
@@ -384,8 +384,8 @@ def test_what_a_standby_has_of_another_history_confirms_nothing(
             assert confirmed.sequence() == segments.last_event(store)
 
 
-def test_a_process_of_a_standby_goes_on_with_the_history_that_another_writes(standby: Path, run: Run) -> None:
-    """The process that follows the primary writes it, where another machine was promoted and is followed now."""
+def test_a_process_of_a_standby_adopts_the_history_that_another_writes(standby: Path, run: Run) -> None:
+    """The process that follows the primary writes it, after another machine was promoted and is followed now."""
     with Environment(standby, follows=True) as store:
         log = EmbeddedLog(store, cast(Any, None))
         before, _ = run(log.end()), run(log.read(LogPosition(b""), 10))

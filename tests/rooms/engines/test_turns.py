@@ -1,4 +1,4 @@
-"""Turns of two files, asked for by two threads of each of two processes: the kernel takes that for a deadlock."""
+"""Turns on two files, taken by two threads of each of two processes: the kernel mistakes that for a deadlock."""
 
 from __future__ import annotations
 
@@ -33,15 +33,15 @@ asking.join()
 
 
 def waits(process: int) -> bool:
-    """Whether the kernel has somebody of a process in a queue for a lock."""
+    """Whether a thread of a process waits in the kernel's queue of a lock."""
     return any(
         line.split()[1] == "->" and int(line.split()[5]) == process
         for line in Path("/proc/locks").read_text().splitlines()
     )
 
 
-def test_who_waits_for_one_turn_while_its_process_has_another_is_not_refused(tmp_path: Path) -> None:
-    """We write to the store and wait for the inboxes; the other process writes to these and waits for the store."""
+def test_waiting_for_one_turn_while_the_process_has_another_is_not_refused(tmp_path: Path) -> None:
+    """We hold the store and wait for the inboxes; the other process holds the inboxes and waits for the store."""
     store, inboxes, had = Turns(tmp_path / "store"), Turns(tmp_path / "inboxes"), list[str]()
 
     def ask() -> None:
@@ -58,7 +58,7 @@ def test_who_waits_for_one_turn_while_its_process_has_another_is_not_refused(tmp
             assert other.stdout.readline() == "has the inboxes\n"
             eventually(lambda: waits(other.pid), 60)
             asking.start()
-            asking.join(0.2)  # who is refused is refused at once
+            asking.join(0.2)  # a refusal would come at once
             assert asking.is_alive()
         assert other.stdout.readline() == "had the store\n"
         other.stdin.write("\n")

@@ -1,4 +1,4 @@
-"""Real clients of Thrift at a real socket: two libraries, both transports, and those who send nonsense."""
+"""Real Thrift clients at a real socket: two libraries, both transports, and clients that send nonsense."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ async def stopped(server: asyncio.Server, door: ThriftDoor) -> None:
 
 @contextmanager
 def listening(service: Service, **limits: Any) -> Iterator[int]:
-    """The port of a door, which a loop serves in a thread, while the test's own thread is a client."""
+    """The port of a door that a loop serves in a thread, while the test's own thread is a client."""
     door = ThriftDoor(service.calls, **limits)
     loop = asyncio.new_event_loop()
     server = loop.run_until_complete(door.listen(socket.create_server(("127.0.0.1", 0))))
@@ -112,7 +112,7 @@ class Raw:
         self.socket.open()
 
     def ask(self, raw: bytes) -> bytes:
-        """Send bytes; what comes back first. b"": the connection was closed."""
+        """Send bytes; return the first bytes that come back, b"" if the connection was closed."""
         self.socket.handle.settimeout(20)
         self.socket.handle.sendall(raw)
         return bytes(self.socket.handle.recv(65_536))
@@ -155,7 +155,7 @@ def test_nonsense_is_answered_and_closes_its_connection_and_no_other(service: Se
     ],
     ids=["nested", "nested in a frame", "cut", "oversized"],
 )
-def test_what_is_refused_alone_is_answered_and_the_connection_lives(service: Service, raw: bytes, why: str) -> None:
+def test_a_refused_message_is_answered_and_the_connection_lives(service: Service, raw: bytes, why: str) -> None:
     in_frames, good = raw[0] == 0, CALL if raw[0] else framed(CALL)
     with listening(service) as port:
         client = Raw(port)
@@ -183,7 +183,7 @@ def test_unknown_methods_and_wrong_types_are_answered_and_the_connection_lives(s
         assert read_answer("contains", client.ask(call)) is False
 
 
-def test_who_sends_nothing_and_who_comes_too_many_are_let_go(service: Service) -> None:
+def test_an_idle_connection_and_one_beyond_the_limit_are_closed(service: Service) -> None:
     with listening(service, idle_s=0.05, connections_max=1) as port:
         first = Raw(port)
         second = Raw(port)

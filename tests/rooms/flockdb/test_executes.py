@@ -1,4 +1,4 @@
-"""Writes of FlockDB: positions, versions, sides of nodes that are away, and jobs that outlive a failure."""
+"""Writes of FlockDB: positions, versions, archived sides of nodes, and jobs that outlive a failure."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_adding_an_archived_edge_keeps_its_place_and_a_negative_one_gets_a_new_o
 
 @pytest.mark.parametrize("at", [None, NOW_S - 10], ids=["now", "at a time"])
 @pytest.mark.parametrize("was", [REMOVE, NEGATE])
-def test_an_edge_that_is_added_again_while_a_side_is_away_keeps_its_place(
+def test_an_edge_added_again_while_a_side_is_archived_keeps_its_place(
     service: Service, at: int | None, was: int
 ) -> None:
     flock, add = service.flock, {} if at is None else {"at": at}
@@ -70,8 +70,8 @@ def test_an_edge_that_is_added_again_while_a_side_is_away_keeps_its_place(
     assert (edge.state_id, edge.position) == (POSITIVE, 5), "as in FlockDB, which gives places to positive edges alone"
 
 
-def test_operations_of_one_call_do_what_they_do_one_by_one(service: Service) -> None:
-    """Two may name the same edge: whether the second keeps the place depends on what the first did."""
+def test_operations_of_one_call_have_the_result_of_single_calls(service: Service) -> None:
+    """Two may name the same edge: whether the second one keeps the position depends on what the first one did."""
     flock, seed = service.flock, random.randrange(2**32)
     rng = random.Random(seed)
     for at_once, one_by_one in ((node, node + 1) for node in range(100, 130, 2)):
@@ -87,7 +87,7 @@ def test_operations_of_one_call_do_what_they_do_one_by_one(service: Service) -> 
             assert len({(edge.state_id, edge.position) for edge in told}) == 1, f"seed {seed}: {asked}"
 
 
-def test_an_edge_that_never_was_is_an_exception_and_metadata_too(flock: Flock) -> None:
+def test_missing_edges_and_missing_metadata_are_exceptions(flock: Flock) -> None:
     with pytest.raises(shapes.FlockException, match=r"Record not found: \(1, 1, 2\)"):
         flock.edge(ALICE, BOB)
     with pytest.raises(shapes.FlockException, match="Record not found"):
@@ -111,7 +111,7 @@ def test_operations_with_a_time_give_one_result_in_any_order(service: Service) -
     assert results == {(REMOVED, NOW_S - 60)}, "at 40 the greatest state wins"
 
 
-def test_what_is_for_later_waits_and_what_came_meanwhile_is_older(service: Service) -> None:
+def test_an_operation_for_later_waits_and_beats_those_that_came_meanwhile(service: Service) -> None:
     flock, clock = service.flock, service.clock
     flock.execute(ADD, term(ALICE, others=[BOB]), at=NOW_S + 60)
     service.settle()
@@ -166,7 +166,7 @@ def test_the_order_of_operations_with_a_time_decides_positions_alone(flock: Floc
             flock.execute(ADD, term(node, others=[CAROL]), at=at, position=position)
     told = [flock.edge(node, CAROL) for node in (ALICE, BOB)]
     assert [(edge.state_id, edge.updated_at) for edge in told] == [(POSITIVE, NOW_S - 10)] * 2
-    assert [edge.position for edge in told] == [5, 9], "the place that it had first"
+    assert [edge.position for edge in told] == [5, 9], "its first position"
 
 
 def test_an_edge_of_a_node_with_itself_is_stored(flock: Flock) -> None:
@@ -204,7 +204,7 @@ def test_removing_all_leaves_what_is_added_after_it(service: Service) -> None:
     assert set(flock.ids(ALICE, states=[NEGATIVE])) == {5, 11}
 
 
-def test_queues_do_not_hold_each_other_up_and_urgent_work_is_done_first(service: Service) -> None:
+def test_queues_do_not_block_each_other_and_urgent_work_is_done_first(service: Service) -> None:
     flock = service.flock
     flock.execute(ADD, term(ALICE, others=[10]), priority=LOW)
     assert not flock.contains(ALICE, 10), "it waits for its turn"
@@ -216,7 +216,7 @@ def test_queues_do_not_hold_each_other_up_and_urgent_work_is_done_first(service:
     assert flock.contains(ALICE, 10)
 
 
-def test_a_job_that_is_cut_short_goes_on_where_it_was(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_job_that_is_cut_short_resumes_where_it_was(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
     flock, graph = service.flock, service.graph
     flock.execute(ADD, term(ALICE, others=range(10, 2_000)))
     flock.execute(ARCHIVE, term(ALICE))
@@ -238,9 +238,7 @@ def test_a_job_that_is_cut_short_goes_on_where_it_was(service: Service, monkeypa
     assert service.run(service.jobs.waiting()) == 0
 
 
-def test_a_job_that_fails_waits_then_dies_and_can_be_tried_again(
-    service: Service, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_job_that_fails_waits_then_dies_and_can_be_retried(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
     flock, executes = service.flock, queues.Executes
     of_list = executes.of_list
 
@@ -253,7 +251,7 @@ def test_a_job_that_fails_waits_then_dies_and_can_be_tried_again(
     for _ in range(queues.TRIES_MAX):
         assert service.run(service.jobs.waiting()) == 1
         service.settle()
-        service.settle()  # nothing is tried again before its time
+        service.settle()  # nothing is retried before its time
         service.clock.ms += 61_000
     assert service.run(service.jobs.waiting()) == 0
     monkeypatch.setattr(executes, "of_list", of_list)
@@ -262,7 +260,7 @@ def test_a_job_that_fails_waits_then_dies_and_can_be_tried_again(
     assert flock.ids(ALICE, states=[NEGATIVE]) == [BOB]
 
 
-def test_what_a_newer_kith_noted_of_a_job_stays(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_fields_that_a_newer_kith_added_to_a_job_are_kept(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(queues, "_PAGE", 2)
     store, checkpoints = service.graph.store, list[Any]()
     service.flock.execute(ADD, term(ALICE, others=range(10, 15)))
@@ -300,7 +298,7 @@ def test_jobs_that_name_too_many_edges_together_are_refused_until_some_are_done(
     assert [service.flock.count(node) for node in (1, 2, 3)] == [100, 100, 100]
 
 
-def test_jobs_that_wait_are_not_all_read_for_each_new_one(
+def test_a_new_job_does_not_reread_all_waiting_ones(
     service: Service, store: EdgeStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     reads, notes = list[str](), store.notes

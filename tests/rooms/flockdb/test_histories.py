@@ -1,4 +1,4 @@
-"""Whatever clients do, every edge, list, count and page is what a naive model of FlockDB's rules says."""
+"""Whatever clients do, every edge, list, count and page matches a naive model of FlockDB's rules."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from kith.flockdb.interface import shapes
 from .conftest import Service
 
 NODES = [2, 3, 4, 5]
-"""And no 1: the cursor back from a page that begins with it would be -1, which begins anew."""
+"""Without 1: the cursor back from a page that begins with it would be -1, which means the first page."""
 MADE = {ADD: POSITIVE, REMOVE: REMOVED, ARCHIVE: ARCHIVED, NEGATE: NEGATIVE}
 CHANGED_BY = {
     ADD: (ARCHIVED, NEGATIVE),
@@ -41,7 +41,7 @@ CHANGED_BY = {
 
 
 class Naive:
-    """Edges as (state, position) by their ends, and the sides of nodes that were archived."""
+    """Edges as (state, position) by their ends, and the archived sides of nodes."""
 
     def __init__(self) -> None:
         self.edges: dict[tuple[int, int], tuple[int, int]] = {}
@@ -73,7 +73,7 @@ class Naive:
 
 
 def walked(select: Callable[[int], Selected]) -> tuple[list[int], list[int]]:
-    """All of a query, page by page from its start to its end, and again from there back to its start."""
+    """All ids of a query, page by page to its end, and again page by page back to its start."""
     pages, cursor = list[Selected](), -1
     while cursor:
         pages.append(select(cursor))
@@ -115,7 +115,7 @@ def check(flock: Flock, naive: Naive, rng: random.Random) -> None:
 
 
 @pytest.mark.parametrize("seed", range(2))
-def test_edges_lists_and_pages_are_what_a_naive_model_says(service: Service, seed: int) -> None:
+def test_edges_lists_and_pages_match_a_naive_model(service: Service, seed: int) -> None:
     rng, flock, naive = random.Random(seed), service.flock, Naive()
     for _ in range(50):
         service.clock.ms += 1

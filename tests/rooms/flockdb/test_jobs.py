@@ -1,4 +1,4 @@
-"""Jobs of FlockDB's clients: over a store that fails for a while, and in another order than they were sent."""
+"""Jobs of FlockDB's clients: over a store that fails for a while, and run in another order than they were sent."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def fast(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 @pytest.mark.parametrize("error", [Overloaded, StoreFull, StoreUnavailable, LeaseLost])
-def test_jobs_go_on_after_the_store_failed(
+def test_jobs_continue_after_the_store_failed(
     service: Service, monkeypatch: pytest.MonkeyPatch, error: type[Unavailable]
 ) -> None:
     service.flock.execute(ADD, term(ALICE, others=[BOB]), priority=LOW)
@@ -67,7 +67,7 @@ def test_jobs_go_on_after_the_store_failed(
 
 
 def states(service: Service) -> tuple[list[int], int]:
-    """Of Alice's edges to Bob and Carol, and of the side itself."""
+    """The states of Alice's edges to Bob and Carol, and of her side."""
     edges = [service.flock.edge(ALICE, other).state_id for other in (BOB, CAROL)]
     return edges, service.flock.call("get_metadata", source_id=ALICE, graph_id=1).state_id
 
@@ -89,9 +89,7 @@ def test_the_newest_operation_on_all_edges_decides_whichever_is_done_last(
     assert service.flock.edge(ALICE, 4).state_id == left
 
 
-def test_an_archive_that_is_tried_again_does_not_undo_what_came_after_it(
-    service: Service, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_retried_archive_does_not_undo_later_operations(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
     flock = service.flock
     flock.execute(ADD, term(ALICE, others=[BOB, CAROL]))
 
@@ -158,10 +156,10 @@ def all_die(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
     assert service.run(service.jobs.waiting()) == 0
 
 
-def test_jobs_of_one_second_that_die_one_after_the_other_are_all_tried_again(
+def test_jobs_of_one_second_that_die_one_after_the_other_are_all_retried(
     service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The first two are dead as the third, which has the version of the first, waits."""
+    """The first two are dead while the third, which has the version of the first, waits."""
     flock, at = service.flock, START_MS // 1000 + 10
     for other in (BOB, CAROL):
         flock.execute(ADD, term(ALICE, others=[other]), at=at, priority=LOW)
@@ -183,7 +181,7 @@ def test_of_two_operations_for_one_second_the_one_that_comes_later_decides(servi
         assert states(service)[1] == left
 
 
-def test_dead_jobs_of_one_version_and_different_priorities_are_all_tried_again(
+def test_dead_jobs_of_one_version_and_different_priorities_are_all_retried(
     service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     flock, store, at = service.flock, service.graph.store, START_MS // 1000 + 10
@@ -200,10 +198,10 @@ def test_dead_jobs_of_one_version_and_different_priorities_are_all_tried_again(
     assert service.run(service.jobs.retry_dead()) == 0
 
 
-def test_an_edge_that_was_under_way_is_archived_with_the_others(
+def test_an_edge_that_was_in_flight_is_archived_with_the_others(
     service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It was decided before the side was marked, and shows once the barrier is passed."""
+    """It was decided before the side was archived, and shows once the barrier is passed."""
     flock, store = service.flock, service.graph.store
     flock.execute(ADD, term(ALICE, others=[BOB]))
     (edge,) = service.run(store.get_many(service.graph.graphs.number("follows"), [(ALICE, BOB)]))
@@ -218,7 +216,7 @@ def test_an_edge_that_was_under_way_is_archived_with_the_others(
     assert states(service) == ([ARCHIVED, ARCHIVED], ARCHIVED)
 
 
-def test_an_operation_on_all_edges_waits_for_those_who_decide_and_holds_up_no_other(
+def test_an_operation_on_all_edges_waits_for_all_owners_and_blocks_no_other(
     service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     flock = service.flock

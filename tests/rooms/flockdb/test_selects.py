@@ -1,4 +1,4 @@
-"""Queries of FlockDB: its known answers, pages both ways, and programs that are refused."""
+"""Queries of FlockDB: its known answers, pages both ways, and refused programs."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_a_lone_list_pages_by_position_both_ways(flock: Flock) -> None:
     assert flock.select(program, 3) == ([107, 106, 105], 5, 0)
     assert flock.select(program, 3, 5) == ([104, 103, 102], 2, -4)
     assert flock.select(program, 3, 2) == ([101], 0, -1)
-    assert flock.select(program, 3, -1) == ([107, 106, 105], 5, 0), "-1 begins anew, as in FlockDB"
+    assert flock.select(program, 3, -1) == ([107, 106, 105], 5, 0), "-1 means the first page, as in FlockDB"
     assert flock.select(program, 3, -2) == ([105, 104, 103], 3, -5)
     assert flock.select(program, 3, -7) == ([], 0, 0)
     assert flock.select(program, 7) == ([107, 106, 105, 104, 103, 102, 101], 0, 0)
@@ -92,12 +92,12 @@ def test_edges_that_share_the_greatest_position_are_one_page(flock: Flock) -> No
     assert flock.select(program, 1, -40) == ([12, 11], POSITION_MAX, 0)
 
 
-def test_a_call_of_many_queries_lets_other_connections_in_between(service: Service) -> None:
+def test_a_call_of_many_queries_yields_to_other_connections(service: Service) -> None:
     add(service.flock, ALICE, 11)
     queries = [shapes.SelectQuery(operations=[simple(ALICE)], page=page(1))] * 50
 
-    async def turns_of_others() -> int:
-        """How often others had their turn until it was answered."""
+    async def turns_of_other_tasks() -> int:
+        """How often other tasks had their turn until the call was answered."""
         calling = asyncio.create_task(service.calls.answer(message("select2", queries=queries)))
         turns = 0
         while not calling.done():
@@ -105,12 +105,10 @@ def test_a_call_of_many_queries_lets_other_connections_in_between(service: Servi
             await asyncio.sleep(0)
         return turns
 
-    assert service.run(turns_of_others()) >= 50
+    assert service.run(turns_of_other_tasks()) >= 50
 
 
-def test_more_ties_than_a_page_can_hold_are_refused_and_not_left_out(
-    flock: Flock, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_more_ties_than_a_page_can_hold_are_refused_not_dropped(flock: Flock, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(selects, "TIES_MAX", 5)
     add(flock, ALICE, *range(1, 8), position=50)
     with pytest.raises(shapes.FlockException, match="no cursor stands between them"):
@@ -147,7 +145,7 @@ def test_every_page_of_every_program_adds_up_to_what_sets_say(flock: Flock) -> N
         assert int.from_bytes(counted, "little") == len(expected), f"seed {seed}"
 
 
-def test_a_page_that_looked_at_many_ids_ends_and_its_cursor_goes_on(
+def test_a_page_that_scanned_many_ids_ends_and_its_cursor_continues(
     flock: Flock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name, most in (("WHOLE_MAX", 5), ("LOOKED_MAX", 10), ("_FIRST_CHUNK", 4)):
@@ -164,7 +162,7 @@ def test_a_page_that_looked_at_many_ids_ends_and_its_cursor_goes_on(
 
 
 def walk_back(flock: Flock, program: list[Any], limit: int, found: list[int]) -> list[int]:
-    """All but the last, by cursors that go back from the last."""
+    """All ids of a query, by cursors that go back from the last one."""
     if not found:
         return []
     rows, seen = flock.select(program, limit, -found[-1]), [found[-1]]
@@ -200,7 +198,7 @@ def test_the_deprecated_methods_answer_as_the_new_ones(flock: Flock) -> None:
     assert counts == b"\x02\0\0\0"
 
 
-def test_edges_are_told_whole_by_position_or_by_id(flock: Flock) -> None:
+def test_whole_edges_are_answered_by_position_or_by_id(flock: Flock) -> None:
     for position, other in enumerate((30, 10, 20), 5):
         add(flock, ALICE, other, position=position)
     lone = shapes.EdgeQuery(term=term(ALICE), page=page(2))
