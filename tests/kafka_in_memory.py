@@ -1,4 +1,4 @@
-"""A Kafka in memory, for what stands on `broker.Broker`; and a gate at which a process can be killed or paused."""
+"""A `broker.Broker` in memory, and a gate that kills or pauses a process at a chosen step."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kith.engines.kafka.broker import Broker, BrokerRecord, Following, Handle, T
 
 
 class MemoryKafka:
-    """See `broker.Broker`; all processes of a test share one."""
+    """See `broker.Broker`. All processes of a test share one."""
 
     def __init__(self, partitions: int = 4) -> None:
         self.partitions = partitions
@@ -100,18 +100,18 @@ class MemoryFollowing:
 
 
 class Gate:
-    """Where a process stops for good, or for a while: before its step number `stops_at`, counted from 1."""
+    """Stops a process for good, or until `open` is set: before its step number `stops_at`, counted from 1."""
 
     def __init__(self, stops_at: int | None = None) -> None:
         self.steps, self._stops_at = 0, stops_at
         self.reached, self.open = asyncio.Event(), asyncio.Event()
 
     def shut(self) -> None:
-        """The process stops at its next step."""
+        """Stop the process at its next step."""
         self._stops_at = self.steps
 
     async def step(self) -> None:
-        """The process comes to its next step; all its tasks stop at the gate."""
+        """Count a step of the process. From step `stops_at` on, its tasks wait until the gate opens."""
         self.steps += 1
         if self._stops_at is not None and self.steps >= self._stops_at:
             self.reached.set()
@@ -121,7 +121,7 @@ class Gate:
 
 
 class Gated:
-    """A broker as one process uses it: what it appends is a step, and the answer to that is another."""
+    """A broker as one process uses it. Each append has two steps: before it is done, and before it is acknowledged."""
 
     def __init__(self, broker: Broker, gate: Gate) -> None:
         self._broker, self._gate = broker, gate

@@ -1,4 +1,4 @@
-"""An owner that counts: the plainest that keeps the promises of `log.commands.Owner`, in memory that outlives it."""
+"""A simple `log.commands.Owner` that counts commands. Its rows and journals are in memory that outlives it."""
 
 from __future__ import annotations
 
@@ -14,17 +14,20 @@ from kith.log.commands import Command, Decided
 
 
 class Ledger:
-    """What owners write: rows, and a journal for each partition, with the number of who owns it."""
+    """What owners write: rows, and for each partition a journal and the epoch of its owner."""
 
     def __init__(self) -> None:
-        self.rows: dict[int, tuple[int, int]] = {}  # by account: the offset that wrote it, how often it was counted
+        self.rows: dict[int, tuple[int, int]] = {}  # by account: offset of the last command, number of commands
         self.journals: dict[int, list[tuple[Decided, tuple[int, int]]]] = defaultdict(list)
         self.epochs: Counter[int] = Counter()
-        self.decided: Counter[bytes] = Counter()  # how often each command was written down
+        self.decided: Counter[bytes] = Counter()  # how often each command was written to a journal
 
 
 class LedgerOwner:
-    """A command is an account (8 bytes) and whatever makes it another than others; the outcome is its number."""
+    """Counts the commands of an account. A command: the account (8 bytes), then bytes that make it unique.
+
+    The outcome is the account and its number of commands so far, as JSON.
+    """
 
     def __init__(self, ledger: Ledger, step: Callable[[], Awaitable[None]]) -> None:
         self._ledger, self._step = ledger, step

@@ -1,4 +1,4 @@
-"""A log of commands within this process: what is asked together is decided together, and told at once."""
+"""A log of commands in this process. It decides the commands of a call and partition together, and logs at once."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kith.log.commands import Command, Owner, Reply
 
 
 class LocalCommands:
-    """See `log.commands.Commands`."""
+    """See `log.commands.Commands`. Each partition decides its commands one batch at a time."""
 
     def __init__(self, owner: Owner, partitions: int, events: Partitions, now_ms: Callable[[], int] = wall_ms) -> None:
         self.partitions, self._owner, self._events, self._now_ms = partitions, owner, events, now_ms
@@ -22,7 +22,7 @@ class LocalCommands:
         self.begin(0)
 
     def begin(self, first: int) -> None:
-        """Take partitions over; the next command has the offset `first`."""
+        """Have the owner take partitions over again. The next command has the offset `first`."""
         self._offsets, self._first = itertools.count(first), first
         self._taken: set[int] = set()
 

@@ -1,7 +1,7 @@
-"""Rows in memory, as Cassandra keeps them: of two values of a row the one with the greater timestamp holds.
+"""Cassandra's rows in memory: of two values of a row, the one with the greater timestamp wins.
 
-Every write of one row, and every reading and writing of a journal, is a step of its own, before which others may do
-something, or the process ends. Calls wait for nothing else, so a test drives them by hand (`advance`).
+Each write of a row, and each read or write of a journal, is a step. Before each step the call suspends, so other calls
+may run, or the process may die. Calls await nothing else, so a test can drive them by hand (`advance`).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class _Step:
 
 
 def advance(call: Coroutine[Any, Any, Any]) -> bool:
-    """Let a call take its next step; false once it has ended. Raises what it raises."""
+    """Do the next step of a call. Returns false once the call has ended; raises the call's errors."""
     try:
         call.send(None)
     except StopIteration:
@@ -38,7 +38,7 @@ class MemoryRows:
         self._journals: dict[int, JournalRow] = {}
 
     def table(self, name: str) -> dict[Values, Values]:
-        """What is in a table."""
+        """The rows of a table: key to values."""
         return {key: values for (table, key), (_, values) in self._rows.items() if table == name and values is not None}
 
     async def get(self, keys: Sequence[Key]) -> list[Values | None]:

@@ -1,4 +1,4 @@
-"""Activity in its most obvious form: what engines are compared with."""
+"""The simplest Activity, in memory. Engines are compared with it."""
 
 from __future__ import annotations
 

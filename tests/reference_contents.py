@@ -1,4 +1,4 @@
-"""Contents of the stores in memory, in their most obvious form: what engines are compared with."""
+"""The simplest Contents, over the stores in memory. Engines are compared with it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 
 class ReferenceContents:
-    """See `moving.contents.Contents`. A place is the name of the row before it."""
+    """See `moving.contents.Contents`. A cursor is the name of the last row."""
 
     def __init__(
         self,
@@ -62,7 +62,7 @@ class ReferenceContents:
 
 
 def _some(rows: Iterable[tuple[str, T]], after: bytes | None, limit: int) -> SomeRows[T]:
-    """Rows by their names, of which `after` is one."""
+    """The next rows in order of their names, from `after` on."""
     found = sorted((row for row in rows if after is None or row[0] > after.decode()), key=lambda row: row[0])
     more = len(found) > limit
     return SomeRows([row for _, row in found[:limit]], found[limit - 1][0].encode() if more else None)

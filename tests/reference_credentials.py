@@ -1,4 +1,4 @@
-"""A CredentialStore in memory, for one process: what engines are compared with."""
+"""A CredentialStore in memory, for one process. Engines are compared with it."""
 
 from __future__ import annotations
 

@@ -1,9 +1,6 @@
-"""Two small in-memory EdgeStores: what engines are compared with.
+"""The simplest EdgeStore, in memory: one dict of rows; each read of a list sorts them. Engines are compared with it.
 
-`ReferenceEdges` is the port in the most obvious form: one dict of rows, and every list is made by sorting
-them. `ScrambledEdges` keeps the promises of an engine without transactions and not one more: rows are
-current at once, while what each end's list and count show comes late, out of order and repeatedly.
-Both are slow on purpose. Kept in memory only, so durability is not modelled.
+It is slow on purpose, and does not model durability. `scrambled_edges` has one without transactions.
 """
 
 from __future__ import annotations
@@ -67,8 +64,8 @@ Key = tuple[int, int, int]
 Rows = dict[Key, Edge]
 Part = tuple[Direction, State]
 _BESIDE = (RECORD_CHANGED, RECORD_FORGOTTEN, RECORDS_FORGOTTEN, NODE_CHANGED)
-"""States of events that tell what is stored beside edges."""
-_SCAN_ROWS = 7  # small, so that every scan of a test crosses chunks
+"""States of events of stored records and nodes."""
+_SCAN_ROWS = 7  # small, so that scans in tests have several chunks
 
 
 def key_of(edge: Edge) -> Key:
@@ -77,13 +74,13 @@ def key_of(edge: Edge) -> Key:
 
 
 def listing_of(edge: Edge, direction: Direction) -> Listing:
-    """The list that shows `edge` at one of its ends."""
+    """The list that shows `edge` at one of its two nodes."""
     node = edge.source if direction is Direction.OUT else edge.destination
     return Listing(edge.graph, node, direction, edge.state)
 
 
 def cut_page(marks: Sequence[Mark], window: Window) -> Page:
-    """The part of a whole list (newest first) that `window` asks for, told as plainly as can be."""
+    """The page of a whole list (newest first) that `window` asks for."""
     marks = [mark for mark in marks if window.spans(mark)]
     if window.before is not None:
         newer = [mark for mark in marks if mark > window.before]
@@ -93,25 +90,25 @@ def cut_page(marks: Sequence[Mark], window: Window) -> Page:
         items = older[: window.limit]
     if items:
         return Page(items, marks[-1] < items[-1], marks[0] > items[0])
-    if window.before is not None:  # nothing is newer than the mark; what is left is older
+    if window.before is not None:  # no mark is newer, so the remaining ones are older
         return Page([], bool(marks), False)
     return Page([], False, bool(marks))
 
 
 def other_end(edge: Edge, direction: Direction) -> int:
-    """The end of the edge that a list in `direction` shows."""
+    """The node of the edge that a list in `direction` shows."""
     return edge.destination if direction is Direction.OUT else edge.source
 
 
 def _within(rows: Rows, listing: Listing) -> list[Edge]:
-    """The edges of one list: those whose `listing_of` it is, found without making one of each."""
+    """The edges of one list: those with this `listing_of`. Faster than calling it for each edge."""
     graph, node, direction, state = listing
     own_end = attrgetter("source" if direction is Direction.OUT else "destination")
     return [edge for edge in rows.values() if edge.state is state and own_end(edge) == node and edge.graph == graph]
 
 
 class ReferenceEdges:
-    """See `graph.store.EdgeStore`; transactional, because nothing else runs between two of its lines."""
+    """See `graph.store.EdgeStore`. Transactional, as no method yields to other tasks."""
 
     transactional = immediate = True
     tells_all = False
@@ -126,10 +123,10 @@ class ReferenceEdges:
 
     @property
     def log(self) -> list[Event]:
-        """All that was logged of edges and nodes; records are told beside it."""
+        """The logged events, without those of stored records and nodes."""
         return [event for event in self.events.all if event.state not in _BESIDE]
 
-    # What lists and counts are made of; here simply the rows.
+    # The rows that lists and counts are made of. Subclasses give other rows.
 
     def _listed(self, listing: Listing) -> Rows:
         return self.rows
@@ -141,7 +138,7 @@ class ReferenceEdges:
         """Called after a row has changed."""
 
     def _tick(self) -> None:
-        """Called before every operation on edges: what has expired is removed."""
+        """Called before each operation on edges: removes expired edges."""
         for key in sorted(self._expiring):
             stored = self.rows.get(key)
             if stored is None or not stored.expires_ms:
@@ -150,7 +147,7 @@ class ReferenceEdges:
                 self._store(stored, ended)
 
     def _store(self, stored: Edge | None, edge: Edge) -> LogPosition:
-        """Store and log an edge in place of `stored`; the mark of its event."""
+        """Store and log an edge in place of `stored`; returns the log position of its event."""
         self.rows[key_of(edge)] = edge
         if edge.expires_ms:
             self._expiring.add(key_of(edge))
@@ -178,7 +175,7 @@ class ReferenceEdges:
         return changes
 
     async def barrier(self) -> None:
-        """Nothing is under way here."""
+        """No write is ever in progress here."""
 
     def joined(self, one: LogPosition, other: LogPosition) -> LogPosition:
         return joined(one, other)
@@ -210,7 +207,7 @@ class ReferenceEdges:
         return self.transactional and any(_within(self.rows, Listing(*one)) for one in write.any_of)
 
     def _length(self, asked: Edge, stored: Edge | None, counted: Direction | None) -> int:
-        """The length of the list that shows `asked` at one of its ends, with the edge as it is stored."""
+        """The length of the list that shows `asked` at one of its nodes, with the edge as it is stored."""
         if counted is None:
             return 0
         listing = listing_of(asked, counted)._replace(state=State.NORMAL)
@@ -295,7 +292,7 @@ class ReferenceEdges:
         return IdLists(np.concatenate([np.empty(0, np.int64), *lists]), lengths)
 
     async def degrees(self, graph: int, after: bytes | None, limit: int) -> DegreesPart:
-        """The greatest id first: no order is promised."""
+        """Nodes with the greatest id first, as the port promises no order."""
         self._tick()
         nodes = sorted({end for number, *ends in self.rows if number == graph for end in ends}, reverse=True)
         left = [node for node in nodes if after is None or node < int(after)]
@@ -320,7 +317,7 @@ class ReferenceEdges:
         return sorted(ends)[:limit]
 
     async def last_told(self) -> int:
-        return 0  # so that with it nothing is kept; the embedded engine is the one that can promise it
+        return 0  # so nothing is cached over this store; only the embedded engine can tell
 
     async def change_node(
         self,

@@ -1,4 +1,4 @@
-"""A FanoutState in its most obvious form: what engines are compared with."""
+"""The simplest FanoutState, in memory. Engines are compared with it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kith.log.store import LogStore
 
 
 class ReferenceFanoutState:
-    """See `kith.home.fanout.state.FanoutState`. `log`: whose progress and failures it tells; None: nothing happens."""
+    """See `kith.home.fanout.state.FanoutState`. `log`: where progress and failures are; None: there are none."""
 
     immediate = True
 

@@ -1,4 +1,4 @@
-"""An InboxStore in its most obvious form: what engines are compared with."""
+"""The simplest InboxStore, in memory. Engines are compared with it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A LeaseStore in a dict, on a clock that a test sets: leases end only by time, or where they are released."""
+"""A LeaseStore in a dict, by a clock that a test sets. A lease ends when it expires or is released."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kith.leases.holding import Leases
 from kith.leases.store import Lease
 
 _tokens = count(1)
-"""Grow over all stores, so that no two holders in a test have the same."""
+"""Shared by all stores, so that no two holders in a test have the same token."""
 
 
 class ReferenceLeases:
@@ -46,11 +46,11 @@ class ReferenceLeases:
 
 
 class _OwnLeases(ReferenceLeases):
-    """Nobody can take one of them, so none is renewed."""
+    """Leases that no other process can take, so they need no renewal."""
 
     expires = False
 
 
 def own_leases() -> Leases:
-    """The leases of a process that shares none with others: so two such processes both believe that they hold one."""
+    """Leases of one process, not shared: two such processes may both believe that they hold the same lease."""
     return Leases(_OwnLeases(FakeClock()), lambda: 0.0)

@@ -1,8 +1,8 @@
-"""Two small in-memory logs: what engines are compared with. Both tell what a `ReferenceEdges` was written.
+"""Two small in-memory logs of the writes to a `ReferenceEdges`. Engines are compared with them.
 
-`ReferenceLog` is the port in the most obvious form: a list, and positions that count. `HostileLog` keeps the promises
-of a partitioned log of a distant engine and not one more: every call waits, positions have gaps, only events of one
-source keep their order, events are late, and partitions are handed over at any time, which nobody is told.
+`ReferenceLog` is the simplest implementation: a list, and positions that count. `HostileLog` keeps the promises of a
+partitioned log across a network, and no others: each call suspends, positions have gaps, only events of one source keep
+their order, events are late, and partitions are reassigned at any time without notice.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
 
 LEASE_MS = 3_600_000
 Offsets = dict[int, int]
-"""By partition: the offset of the last event that a position covers."""
+"""The offset of the last event that a position covers, by partition."""
 
 
 def packed(offsets: Offsets) -> LogPosition:
-    """A position; that of no event is not NOWHERE."""
+    """A position. The one before the first event is not NOWHERE."""
     return LogPosition(msgspec.msgpack.encode({at: offset for at, offset in sorted(offsets.items()) if offset}))
 
 
@@ -54,7 +54,7 @@ class Placed(NamedTuple):
 
 
 class Partitions:
-    """What was logged. An event's partition is its source's; its offset is the next, or with `gaps` one of the next."""
+    """The logged events. The source of an event decides its partition. With `gaps`, offsets skip up to 3 numbers."""
 
     def __init__(self, count: int = 1, gaps: random.Random | None = None) -> None:
         self.count, self._gaps = count, gaps
@@ -64,7 +64,7 @@ class Partitions:
         self.now_ms: Callable[[], int] = wall_ms
 
     def append(self, event: Event) -> LogPosition:
-        """Log an event; answers its mark, which says nothing of other partitions."""
+        """Log an event; returns its position, which covers no event of other partitions."""
         at = event.source % self.count
         self.ends[at] += 1 if self._gaps is None else self._gaps.randint(1, 4)
         mark = packed({at: self.ends[at]})
@@ -79,32 +79,32 @@ class Partitions:
 
 
 class ReferenceLog:
-    """See `log.store.LogStore`. `events_max`: how many events of a partition it keeps; `leased_max`: for leases."""
+    """See `log.store.LogStore`. It keeps the last `events_max` events of a partition, or `leased_max` for leases."""
 
     def __init__(self, edges: ReferenceEdges, events_max: int = 10**9, leased_max: int = 10**9) -> None:
         self._logged, self._events_max, self._leased_max = edges.events, events_max, leased_max
         self._forgotten: Offsets = {}
-        self._leases: dict[str, tuple[Offsets, int]] = {}  # up to where, renewed when
+        self._leases: dict[str, tuple[Offsets, int]] = {}  # offsets, and when it was renewed
         self._checkpoints: dict[str, Offsets] = {}
         self._failures: dict[tuple[str, LogPosition], Failure] = {}
         self._owners: dict[str, dict[int, ReferenceSubscription]] = {}
 
-    # What a log of this kind may do otherwise.
+    # Methods that HostileLog overrides.
 
     async def _called(self) -> None:
-        """Called first by every call that an engine may wait for."""
+        """Called first by each call that may suspend on an engine."""
 
     def readable(self) -> Sequence[Placed]:
-        """All events that can be read by now, each partition's in its order."""
+        """All events that can be read now. Events of a partition are in order."""
         return self._logged.placed
 
     def _picked(self, parts: list[list[Event]], limit: int) -> list[Event]:
-        """The next of these events, `limit` at most."""
+        """The next events of these partitions, at most `limit`."""
         wanted = {event.log_position for part in parts for event in part}
         return [one.event for one in self.readable() if one.event.log_position in wanted][:limit]
 
     def shared(self, group: str, subscription: ReferenceSubscription) -> None:
-        """A subscription was opened: it gets all partitions."""
+        """Called for a new subscription: give it all partitions."""
         self._owners[group] = dict.fromkeys(range(self._logged.count), subscription)
 
     # The port.
@@ -201,7 +201,7 @@ class ReferenceLog:
         self._checkpoints.pop(group, None)
         self._failures = {key: one for key, one in self._failures.items() if key[0] != group}
 
-    # What subscriptions ask.
+    # Methods that subscriptions call.
 
     async def call(self) -> None:
         await self._called()
@@ -211,13 +211,13 @@ class ReferenceLog:
         return {at for at, owner in self._owners.get(group, {}).items() if owner is subscription}
 
     def disowned(self, group: str, subscription: ReferenceSubscription) -> None:
-        """A subscription was closed."""
+        """Called for a closed subscription: take its partitions away."""
         owners = self._owners[group]
         for at in self.owned(group, subscription):
             del owners[at]
 
     def taken(self, group: str, subscription: ReferenceSubscription) -> None:
-        """Give a subscription what is nobody's."""
+        """Give a subscription the partitions without an owner."""
         for at in range(self._logged.count):
             self._owners.setdefault(group, {}).setdefault(at, subscription)
 
@@ -239,7 +239,7 @@ class ReferenceLog:
         return [one for (of, mark), one in self._failures.items() if of == group and set(unpacked(mark)) <= partitions]
 
     def read_of(self, after: Offsets, partitions: Sequence[int], limit: int) -> Batch:
-        """As `read`, of some partitions."""
+        """As `read`, from some partitions."""
         reached, lost, parts = dict(after), False, []
         for at in partitions:
             forgotten, kept = self._kept(at)
@@ -257,12 +257,12 @@ class ReferenceLog:
         return Backlog(packed(self._ends()), len(whole.events), None if whole.lost else oldest_ms, whole.lost)
 
     def _keeps(self, position: LogPosition) -> bool:
-        """Whether all that follows is there."""
+        """Whether the log still has all events after a position."""
         after = unpacked(position)
         return all(self._kept(at)[0] <= after.get(at, 0) for at in range(self._logged.count))
 
     def _kept(self, at: int) -> tuple[int, list[Placed]]:
-        """The events of a partition that were not forgotten, and the offset of the last that was."""
+        """The offset of the last dropped event of a partition, and the events after it."""
         events = [one for one in self.readable() if one.at == at]
         offsets = [one.offset for one in events]
         now_ms, forgotten = self._logged.now_ms(), [0, *offsets[: -self._events_max]][-1]
@@ -286,7 +286,7 @@ class ReferenceSubscription:
 
     def __init__(self, log: ReferenceLog, group: str) -> None:
         self._log, self._group = log, group
-        self._at: Offsets = {}  # of the partitions that it takes for its own
+        self._at: Offsets = {}  # of the partitions that it believes it owns
 
     async def read(self, limit: int) -> Batch:
         log, group = self._log, self._group
@@ -317,7 +317,7 @@ class ReferenceSubscription:
             self._at = {}
             raise Fenced(f"of {group} this worker has {owned}")
         moved = None
-        if at is not None:  # partitions that are new since it was read stay where they are
+        if at is not None:  # partitions that it got since that read keep their checkpoint
             moved = unpacked(at)
             moved |= {part: 0 for part in self._at.keys() & owned - moved.keys() if log.checkpoint(group, part) is None}
         log.saved(group, moved, failures)
@@ -328,7 +328,7 @@ class ReferenceSubscription:
 
 
 class HostileLog(ReferenceLog):
-    """A log in partitions, over edges whose lists lag. `hand_over` is what another worker's coming or going does."""
+    """A partitioned log over edges whose lists lag. `hand_over` has the effect of a worker that joins or leaves."""
 
     def __init__(
         self, edges: ScrambledEdges, chance: random.Random, events_max: int = 10**9, leased_max: int = 10**9
@@ -348,7 +348,7 @@ class HostileLog(ReferenceLog):
             return self._logged.placed
         for one in self._logged.placed:
             if one.at in held or one.edge in late:
-                held.add(one.at)  # those behind it wait, too
+                held.add(one.at)  # later events of the partition wait, too
             else:
                 found.append(one)
         return found
@@ -371,18 +371,18 @@ class HostileLog(ReferenceLog):
         self._known[group].remove(subscription)
 
     def taken(self, group: str, subscription: ReferenceSubscription) -> None:
-        """Nobody takes by itself: the group divides what somebody left."""
+        """If a partition has no owner, reassign all: a subscription cannot take one alone."""
         if len(self._owners[group]) < self._logged.count:
             self.hand_over(group)
 
     def hand_over(self, group: str) -> None:
-        """Divide the partitions anew among the newest two subscriptions of a group."""
+        """Reassign the partitions at random among the newest two subscriptions of a group."""
         among = self._known.get(group, [])[-2:]
         self._owners[group] = {at: self._chance.choice(among) for at in range(self._logged.count)} if among else {}
 
 
 class _Turns:
-    """A bell that is heard whenever others had their turn."""
+    """A bell that rings as soon as other tasks had a turn."""
 
     async def rung(self, within_s: float) -> None:
         await asyncio.sleep(0)

@@ -1,4 +1,4 @@
-"""A QuotaStore in a dict, for one process: what engines are compared with."""
+"""A QuotaStore in a dict, for one process. Engines are compared with it."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Two small in-memory RecordStores over the in-memory EdgeStores: what engines are compared with.
+"""Two small in-memory RecordStores over the in-memory EdgeStores. Engines are compared with them.
 
-`ReferenceRecords` has transactions. `RowRecords` has conditions on single rows only, and others may do anything between
-two of its steps: what `RecordStore` promises of an engine without transactions, and not one thing more.
+`ReferenceRecords` has transactions. `RowRecords` promises only what `RecordStore` asks of an engine without
+transactions: conditions cover single rows, and other tasks may do anything between two of its steps.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from kith.graph.edge import EdgeChange, EdgeWrite
 from kith.records.store import AtVersion, Claim, Put, Record, RecordKind, Write, newer
 
 Step = Callable[[], Awaitable[None]]
-"""Awaited before each step. It may raise, as if the process ended there, or let others do something first."""
+"""Awaited before each step. It may raise, as if the process died there, or let other tasks run first."""
 
 
 class ReferenceRecords:
-    """See `records.store.RecordStore`; transactional, because nothing else runs between two of its lines."""
+    """See `records.store.RecordStore`. Transactional, as no method yields to other tasks."""
 
     transactional = immediate = True
 
@@ -104,11 +104,11 @@ class ReferenceRecords:
 
 
 async def _alone() -> None:
-    """The step of one whom nobody disturbs."""
+    """A step during which no other task runs."""
 
 
 class RowRecords(ReferenceRecords):
-    """See `records.store.RecordStore`; each line after a `step` is one row, and atomic by itself."""
+    """See `records.store.RecordStore`. The code after each `step` reads or writes one row, atomically."""
 
     transactional = False
 
@@ -167,5 +167,5 @@ class RowRecords(ReferenceRecords):
 
 
 def records_over(edges: ReferenceEdges) -> ReferenceRecords:
-    """Records beside these edges, with transactions where they have them."""
+    """Records beside these edges. They have transactions if the edges have."""
     return RowRecords(edges) if isinstance(edges, ScrambledEdges) else ReferenceRecords(edges)

@@ -1,4 +1,4 @@
-"""CachedSets in a dict, for one process: what engines are compared with. It can lose all, some, or be away."""
+"""CachedSets in a dict, for one process. Engines are compared with it. A test can empty it or make it unavailable."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ class ReferenceSets:
 
     def __init__(self, now_ms: Callable[[], int] = wall_ms) -> None:
         self._now_ms, self._leases = now_ms, 0
-        self.sets: dict[tuple[bytes, SetKey], tuple[bytes | Ids, int]] = {}  # a lease or members, and when it ends
+        self.sets: dict[tuple[bytes, SetKey], tuple[bytes | Ids, int]] = {}  # lease or members, and when they expire
         self._last: SetsProgress | None = None
         self._kept_until_ms = 0
         self.away = False
 
     def empty(self) -> None:
-        """All is lost."""
+        """Lose all sets and the progress."""
         self.sets.clear()
         self._last, self._kept_until_ms = None, 0
 

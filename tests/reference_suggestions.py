@@ -1,4 +1,4 @@
-"""A SuggestionStore in a dict: what engines are compared with."""
+"""A SuggestionStore in a dict. Engines are compared with it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A TimelineStore in its most obvious form, a deque a user: what engines are compared with. Slow on purpose."""
+"""The simplest TimelineStore: a deque per user. Engines are compared with it. Slow on purpose."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kith.home.timelines import BUILD_PUSHES, RATE_MAX, RATE_WINDOW_MS, TIMELINE
 
 
 class Build(NamedTuple):
-    """What was pushed since it was begun, newest first, and the lowest rate that was withheld."""
+    """A build in progress: the posts pushed since it began, newest first, and the lowest withheld rate."""
 
     epoch: int
     pushed: list[int]
@@ -47,7 +47,7 @@ class ReferenceTimelines:
         state, kept = (ids.tobytes(), self._floors[user], self._lacks[user]), self._answered.get(user)
         if kept is None or kept[0] != state:
             kept = self._answered[user] = state, Timeline(ids, self._floors[user], self._lacks[user])
-        return kept[1]  # the very object as long as nothing changed, as an engine may answer
+        return kept[1]  # the same object as long as nothing changed, which engines may do
 
     async def users(self) -> AsyncIterator[list[int]]:
         yield list(self._pushes)
@@ -60,7 +60,7 @@ class ReferenceTimelines:
         return self._name
 
     def close(self) -> None:
-        """There is nothing to give back."""
+        """Nothing is open."""
 
     def _read(self, user: int, more: int) -> None:
         self._lately[user] = self._faded(user) + more

@@ -1,4 +1,4 @@
-"""A store of edges whose lists and counts come late, twice and in any order, as on an engine without transactions."""
+"""A store of edges whose lists and counts are updated late, twice and in any order, as without transactions."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from kith.graph.shapes import Listing, Pair
 
 
 class ScrambledEdges(ReferenceEdges):
-    """Rows at once; every list and every count later, each by itself, in any order, and perhaps again.
+    """Rows change at once. Each list and each count is updated later, in any order, and perhaps twice.
 
-    So an edge that changes state may for a while be in two lists, or in none. A late part carries a version
-    of the edge and obeys the merge law, as an engine's table would with the version as its write time.
-    Conditions see the row as it is and the counts as they lag.
+    So an edge that changes state may for a while be in two lists, or in none. A late update carries a version of the
+    edge and obeys the merge law, as a table of an engine does with the version as write time. Conditions read current
+    rows, but lagging counts.
     """
 
     transactional = False
@@ -29,10 +29,10 @@ class ScrambledEdges(ReferenceEdges):
         self._counts: dict[Part, Rows] = {part: {} for part in product(Direction, State)}
         self._random, self._late_max = random.Random(seed), late_max
         self._operations = 0
-        self._late: list[tuple[int, Rows, Edge]] = []  # (due at this operation, what it changes, version)
+        self._late: list[tuple[int, Rows, Edge]] = []  # (due at operation, list or count, version)
 
     def settle(self) -> None:
-        """Let everything that is under way arrive, in any order, some of it twice."""
+        """Apply all late updates, in random order, half of them twice."""
         arriving, self._late = [*self._late, *self._random.sample(self._late, len(self._late) // 2)], []
         self._random.shuffle(arriving)
         for _, part, edge in arriving:
@@ -42,11 +42,11 @@ class ScrambledEdges(ReferenceEdges):
         self.settle()
 
     def pass_time(self) -> None:
-        """Let arrive what is due."""
+        """Apply the late updates that are due."""
         self._tick()
 
     def late(self) -> set[Key]:
-        """Edges that some list or count does not show as they are."""
+        """Edges for which some list or count is not up to date."""
         return {key_of(edge) for _, _, edge in self._late}
 
     def _listed(self, listing: Listing) -> Rows:
