@@ -1,4 +1,4 @@
-"""People who write to two machines without end, repeating what was not answered, and what must be so in the end."""
+"""A continuous load of user actions on two machines, with retries, and checks of the result."""
 
 from __future__ import annotations
 
@@ -26,12 +26,15 @@ UNAVAILABLE = {
 RECOVERED_S = 240.0
 _PAUSE_S, _CARELESS_S = 0.05, 0.02
 _LOOKED_UP, _EVERY = 50, 10
-"""Of the follows that were answered both ends of every tenth are looked at, of the others all."""
+"""Follows per request of the final check; of the acknowledged follows, both ends of every tenth are checked."""
 _numbers = itertools.count(1)
 
 
 class Actor(threading.Thread):
-    """Follows and unfollows stars, writes posts, takes names. Each request goes to another machine than the last."""
+    """Follows and unfollows stars, writes posts, takes usernames. Requests go to the machines in turn.
+
+    It retries each request until it is answered.
+    """
 
     def __init__(self, user: int, stars: Sequence[int], machines: Sequence[Server]) -> None:
         super().__init__(daemon=True)
@@ -39,14 +42,14 @@ class Actor(threading.Thread):
         self.follows: set[int] = set()
         self.posts: list[int] = []
         self.done_since = 0.0
-        """When the last step that is done was begun."""
+        """When the last finished step began (`time.monotonic`)."""
         self.slowest_s = 0.0
         self.refused = 0
         self.failed: str = ""
         self.rest_s = 0.0
-        """Between two steps."""
+        """Pause between two steps."""
         self.may_be_cut_off = False
-        """Whether an API process ends while it answers, after which the same is asked again."""
+        """Whether API processes may die while they answer. Then requests with a cut connection are retried."""
         self.over = threading.Event()
         self.turn_to(machines)
 
@@ -77,7 +80,7 @@ class Actor(threading.Thread):
         self._ask("PATCH", f"/users/{self.user}", {"username": f"n{number % NAMES}.{self._stars[0]}"}, taken=409)
 
     def _ask(self, method: str, path: str, body: Any = None, *, key: str = "", taken: int = 200) -> Any:
-        """Until it is answered; those that say that they cannot are repeated elsewhere."""
+        """Send a request until it is answered. An answer 503 is retried on the next machine."""
         headers = {"Idempotency-Key": key} if key else {}
         while True:
             began = time.monotonic()
@@ -98,7 +101,7 @@ class Actor(threading.Thread):
 
 
 class Careless(threading.Thread):
-    """Follows one user after another, each once: what is not answered is not repeated, and may be done or not."""
+    """Follows one user after another. It never retries, so a follow without an answer may be done or not."""
 
     def __init__(self, user: int, first: int, machines: Sequence[Server]) -> None:
         super().__init__(daemon=True)
@@ -124,7 +127,10 @@ class Careless(threading.Thread):
 
 
 class Play:
-    """Four people act while a test breaks something. `recovered` waits until all of them get on; `check` ends it."""
+    """Four actors and four careless users act while a test breaks something.
+
+    `recovered` waits until all actors make progress; `check` stops them and checks the result.
+    """
 
     def __init__(self, machines: Sequence[Server], rest_s: float = 0.0) -> None:
         self.machines = machines
@@ -145,18 +151,18 @@ class Play:
         self.recovered()
 
     def turn_to(self, *machines: Server) -> None:
-        """Everybody goes on with other machines."""
+        """Switch all users to other machines."""
         self.machines = machines
         for one in (*self.actors, *self.careless):
             one.turn_to(machines)
 
     def expect_cuts(self) -> None:
-        """API processes are ended from now on."""
+        """Expect that API processes die from now on."""
         for actor in self.actors:
             actor.may_be_cut_off = True
 
     def recovered(self) -> float:
-        """Seconds until everybody has done a step that they began from now on."""
+        """Wait until each actor has finished a step that began after this call; returns the seconds."""
         since = time.monotonic()
 
         def got_on() -> bool:
@@ -168,7 +174,7 @@ class Play:
         return time.monotonic() - since
 
     def check(self) -> None:
-        """All that was answered is there once, on every machine; all else is there whole or not at all."""
+        """Stop all, and check each machine: acknowledged writes are there once, all others whole or not at all."""
         for one in (*self.actors, *self.careless):
             one.over.set()
         for actor in self.actors:
@@ -194,7 +200,7 @@ class Play:
         for actor in self.actors:
 
             def is_right(actor: Actor = actor) -> bool:
-                """Without a token, a check may be some seconds old."""
+                """Polled, as a check without a token may be some seconds old."""
                 found: bool = _read(http, f"/graph/follows/{actor.user}/{star}")["exists"]
                 return found == (star in actor.follows)
 
@@ -206,7 +212,7 @@ class Play:
         assert sorted(_ids(http, f"/users/{actor.user}/posts")) == sorted(actor.posts)
 
     def _check_careless(self, http: httpx.Client, careless: Careless) -> None:
-        """Rows, both ends and counts say the same."""
+        """Check that rows, both lists and counts of the follows agree."""
         careless.join(RECOVERED_S)
         listed = set(_ids(http, f"/graph/follows/{careless.user}/out"))
         assert careless.answered <= listed <= set(careless.asked)
@@ -230,7 +236,7 @@ class Play:
 
 
 def _read(http: httpx.Client, path: str, **query: str) -> Any:
-    """What is answered once the machine can."""
+    """The answer to a GET, retried while the machine answers 503."""
 
     def answer() -> httpx.Response | None:
         answered = http.get(API + path, params=query)

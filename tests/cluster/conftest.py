@@ -1,6 +1,7 @@
-"""Tests on real distributed engines. Those of one are collected where its variable names it; none in `make test`.
+"""Tests on real distributed engines. Tests of an engine are collected if its KITH_TEST_ variable is set.
 
-Those that kill servers start their own, and are for `make test-cluster-faults`, which sets KITH_TEST_FAULTS.
+`make test` sets none. Tests that kill servers start their own; `make test-cluster-faults` sets KITH_TEST_FAULTS to run
+them.
 """
 
 from __future__ import annotations

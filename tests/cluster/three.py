@@ -1,4 +1,4 @@
-"""Three servers of each engine for tests that kill some of them, beside those of other tests: at ports 100 higher."""
+"""Three servers of each engine, for tests that kill some. Their ports are 100 above those for other tests."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ CLUSTER = Path(__file__).parents[2] / "cluster"
 
 
 class Servers:
-    """The servers of one engine, by `cluster/ENGINE.sh`."""
+    """The servers of one engine, managed by `cluster/ENGINE.sh`."""
 
     def __init__(self, engine: str, port: int) -> None:
         self._engine, self._variable = engine, f"KITH_{engine.upper()}_PORT"
@@ -26,16 +26,16 @@ class Servers:
         subprocess.run([CLUSTER / f"{self._engine}.sh", *arguments], env=variables, check=True)
 
     def pid(self, node: int) -> int:
-        """The process of a server: by its number, or of Redis by its port."""
+        """The process id of a server. `node`: its number; for Redis its port."""
         return int((CLUSTER / "run" / f"{self._engine}-{self.port}" / str(node) / "pid").read_text())
 
     def send(self, number: signal.Signals, node: int) -> None:
-        """Send a signal to a server. Nothing to one that has ended."""
+        """Send a signal to a server, unless it has ended."""
         with contextlib.suppress(ProcessLookupError):
             os.kill(self.pid(node), number)
 
     def again(self, node: int) -> None:
-        """Start one that was killed, and wait until it is ready."""
+        """Restart a killed server, and wait until it is ready."""
         self.script("start", str(node))
         self.script("until_ready", str(node))
 
@@ -46,18 +46,18 @@ REDIS_PORTS = range(REDIS.port, REDIS.port + 6)
 
 
 def ask_redis(port: int, *command: str) -> str:
-    """What a node of Redis answers; nothing where it does not."""
+    """The answer of a Redis node; empty if it does not answer within 5 s."""
     asking = ["timeout", "5", "redis-cli", "-p", str(port), *command]
     return subprocess.run(asking, check=False, capture_output=True, text=True).stdout
 
 
 def masters(ports: Iterable[int] = REDIS_PORTS) -> list[int]:
-    """Nodes of Redis that are primaries now."""
+    """The ports of the Redis nodes that are primaries now."""
     return [port for port in ports if ask_redis(port, "role").startswith("master")]
 
 
 def redis_is_whole() -> None:
-    """Wait until each primary has a replica that follows it: so any of them may be killed."""
+    """Wait until each primary has a replica that follows it, so that any of them may be killed."""
 
     def whole() -> bool:
         known = [ask_redis(port, "cluster", "info") for port in REDIS_PORTS]
