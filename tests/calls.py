@@ -1,4 +1,4 @@
-"""Asking a server and reading its answers, for tests."""
+"""Sends requests to a server and reads its answers."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ NO_PROFILE = {
     "username": None, "displayName": "", "bio": "", "avatar": None, "avatarUrl": None, "isVerified": False,
     "attributes": {}, "labels": [],
 }  # fmt: skip
-"""What a user who has said nothing of themselves has said."""
+"""The profile fields of a user who never set any."""
 PAGINATION = {"nextCursor", "prevCursor", "hasMore"}
 
 
 def ok(response: httpx.Response, status: int = 200) -> Any:
-    """The body of an answer with this status."""
+    """The body of an answer. Fails if it has another status."""
     assert response.status_code == status, response.text
     return response.json()
 
 
 def code(response: httpx.Response, status: int) -> str:
-    """The code of a refusal with this status."""
+    """The error code of an answer. Fails if it has another status, or is no well-formed error."""
     body = ok(response, status)
     assert set(body) == {"error"}
     assert set(body["error"]) == {"code", "message", "details"}
@@ -35,7 +35,7 @@ def code(response: httpx.Response, status: int) -> str:
 
 
 def upload(http: httpx.Client, data: bytes, **text: str) -> Any:
-    """The answer to an upload."""
+    """Upload a file; returns the answer."""
     return ok(http.post(f"{API}/media", files={"file": ("x", data)}, data=text), 201)
 
 
@@ -51,31 +51,31 @@ def add_edges(http: httpx.Client, graph: str, *edges: tuple[int, int], **fields:
 
 
 def check(http: httpx.Client, graph: str, source: int, destination: int) -> bool:
-    """The follow check."""
+    """Whether the edge exists, by the check route."""
     return bool(ok(http.get(f"{API}/graph/{graph}/{source}/{destination}"))["exists"])
 
 
 def a_moment_later() -> None:
-    """Wait until the clock shows another millisecond: of two edges with one time the greater id is listed first."""
+    """Wait until the next millisecond. Of two edges with the same time, the one with the greater id is listed first."""
     now = wall_ms()
     while wall_ms() == now:
         pass
 
 
 def finish(http: httpx.Client, started: httpx.Response) -> Any:
-    """The job that an answer started, once it is done."""
+    """Wait for the job that an answer started; returns the finished job."""
     job = ok(started, 202)["job"]
     assert set(job) == {"id", "operation", "user", "edges", "done"}
     return eventually(lambda: (found := ok(http.get(f"{API}/jobs/{job['id']}")))["done"] and found)
 
 
 def tell(http: httpx.Client, text: str = "look", **fields: Any) -> str:
-    """The id of a new story."""
+    """Create a story; returns its id."""
     return str(ok(http.post(f"{API}/stories", json={"content": {"text": text}, **fields}), 201)["id"])
 
 
 def walk(http: httpx.Client, path: str, limit: int) -> tuple[list[list[int]], list[Any]]:
-    """All pages of a list from the newest on, as ids and as answers."""
+    """All pages of a list, newest first: the ids of each page, and the answers."""
     pages, bodies, cursor = [], [], None
     for _ in range(1_000):
         body = ok(http.get(path, params={"limit": limit, **({"cursor": cursor} if cursor else {})}))
@@ -90,17 +90,17 @@ def walk(http: httpx.Client, path: str, limit: int) -> tuple[list[list[int]], li
 
 
 def make(http: httpx.Client, text: str = "hello", **fields: Any) -> str:
-    """The id of a new post."""
+    """Create a post; returns its id."""
     return str(ok(http.post(f"{API}/posts", json={"content": {"text": text}, **fields}), 201)["id"])
 
 
 def home(http: httpx.Client) -> list[int]:
-    """The ids at the reader's home, newest first."""
+    """The ids of the posts at the reader's home, newest first."""
     return [int(post["id"]) for post in ok(http.get(f"{API}/feed?type=latest"))["posts"]]
 
 
 def say(http: httpx.Client, post: str, text: str, **fields: Any) -> str:
-    """The id of a new comment."""
+    """Create a comment; returns its id."""
     return str(ok(http.post(f"{API}/posts/{post}/comments", json={"text": text, **fields}), 201)["id"])
 
 

@@ -1,4 +1,4 @@
-"""The cast of the tests, and the clock they live by: Alice, Bob, Carol, and Dana with a million followers."""
+"""The cast of the tests: Alice, Bob, Carol, and Dana with a million followers. And a fake clock."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from kith.core.ids import ID_MAX, NodeId
 
 ALICE, BOB, CAROL = NodeId(1), NodeId(2), NodeId(3)
 DANA = NodeId(ID_MAX)
-"""She has the greatest id there is."""
+"""The greatest valid id."""
 START_MS = 1_700_000_000_000
 SECRET = b"a secret only for tests, 32 bytes"
 
@@ -24,7 +24,7 @@ class FakeClock:
 
 
 class People(NamedTuple):
-    """The cast of a test that shares its server with others: its ids are its own, and Dana's are the greatest."""
+    """The cast of a test that shares its server with other tests. No two tests share ids; Dana's are the greatest."""
 
     alice: int
     bob: int
@@ -32,11 +32,11 @@ class People(NamedTuple):
     dana: int
 
     def crowd(self, size: int) -> list[int]:
-        """Others that no test names."""
+        """Ids of further users of this test."""
         return list(range(self.alice + 100, self.alice + 100 + size))
 
 
 def people_of(test: int) -> People:
-    """The people of the test with this number, from 0. Small ids stay free for tests that need any account."""
+    """The people of the test with this number, from 0. Ids up to 100,000 stay free for tests that use fixed ids."""
     first = 1 + (test + 1) * 100_000
     return People(first, first + 1, first + 2, ID_MAX - test)

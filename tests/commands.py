@@ -1,4 +1,4 @@
-"""Commands of `kith`, run as users run them."""
+"""Runs `kith` commands as users do."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from forking import launcher
 KITH = [sys.executable, "-m", "kith"]
 CLEAN = {name: value for name, value in os.environ.items() if not name.startswith("KITH_")}
 LIMIT_S = 120
-"""Seconds after which a command hangs."""
+"""Seconds after which a command counts as hanging, and is killed."""
 Kith = Callable[..., subprocess.CompletedProcess[str]]
 
 
 def kith_in(folder: Path, limit_s: float = LIMIT_S) -> Kith:
-    """`kith("audit", "--data", "x", KITH_PORT="7")` in a folder, on a wide terminal."""
+    """A function that runs commands in a folder, on a wide terminal: `kith("audit", "--data", "x", KITH_PORT="7")`."""
 
     def run(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
         environment = {**CLEAN, "COLUMNS": "200", **variables}
@@ -29,13 +29,13 @@ def kith_in(folder: Path, limit_s: float = LIMIT_S) -> Kith:
 
 
 def done(run: subprocess.CompletedProcess[str]) -> str:
-    """What a command that went well printed."""
+    """The output of a command. Fails if its status is not 0."""
     assert run.returncode == 0, run.stdout + run.stderr
     return run.stdout
 
 
 def refused(run: subprocess.CompletedProcess[str]) -> str:
-    """The one line by which a command refuses; progress that was drawn before it is not counted."""
+    """The error line of a command that refuses, without progress lines. Fails if it has not exactly one."""
     assert run.returncode == 1, f"status {run.returncode}\n{run.stdout}{run.stderr}"
     assert "Traceback" not in run.stderr, run.stderr
     said = [line for line in run.stderr.splitlines() if line.strip() and not line.startswith(("reading", "writing"))]
@@ -51,7 +51,7 @@ def free_port() -> str:
 
 
 def thirty_people(file: Path) -> Path:
-    """A file of 290 follows: each follows the 9 after them, and all follow 1."""
+    """A file of 290 follows among 30 users: each follows the 9 after them, and all follow user 1."""
     rows = {(n, 1 + (n + k) % 30) for n in range(1, 31) for k in range(9)} | {(n, 1) for n in range(2, 31)}
     file.write_text("".join(f"{n},{m}\n" for n, m in sorted(rows)))
     return file

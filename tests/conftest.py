@@ -1,4 +1,4 @@
-"""Fixtures for all tests: the clock, the engines, and how to run a coroutine. The people are in `cast`."""
+"""Fixtures for all tests: the clock, the engines, and an event loop for coroutines. The people are in `cast`."""
 
 from __future__ import annotations
 
@@ -27,28 +27,28 @@ from kith.graph.store import EdgeStore
 
 TESTS = Path(__file__).parent
 ID_CHARS_MAX = 50
-gc.disable()  # nothing of what collecting makes is garbage; `pytest_collection_finish` ends it
+gc.disable()  # collecting tests makes no garbage; `pytest_collection_finish` enables it again
 
-# Rich would draw each error that a test provokes: most of the time of a test that provokes hundreds.
+# Plain tracebacks: Rich would format each error that a test provokes, which takes most of the time of some tests.
 _plain = structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)
 structlog.configure(processors=[*structlog.get_config()["processors"][:-1], _plain])
 
 
 def _interrupted(number: int, frame: FrameType | None) -> None:
-    """Python's own handler by another name.
+    """Python's own SIGINT handler under another name.
 
-    In its place asyncio puts one around each run of a coroutine, and on the way draws the whole task of the run before,
-    for an error that nobody sees: a tenth of the time of some tests.
+    asyncio replaces the default handler for each run of a coroutine. Doing so, it formats the whole task of the
+    previous run, for an error that nobody sees. That is a tenth of the time of some tests.
     """
     signal.default_int_handler(number, frame)
 
 
 signal.signal(signal.SIGINT, _interrupted)
 
-# Processes that tests start keep their compiled modules, as those of users do.
+# Processes that tests start cache their compiled modules, as they do for users.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
-# A failing example prints how to repeat it; no deadline, because shared machines stall.
+# A failing example prints how to repeat it. There is no deadline, because shared machines stall.
 settings.register_profile(
     "kith",
     deadline=None,
@@ -67,7 +67,7 @@ def clock() -> FakeClock:
 
 @pytest.fixture
 def run() -> Iterator[Run]:
-    """Runs coroutines of one test in one event loop."""
+    """Runs the coroutines of a test in one event loop."""
     with asyncio.Runner() as runner:
         yield runner.run
 
@@ -83,9 +83,9 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "short_of(name): does less of what that test does, for runs without it")
 
 
-@pytest.hookimpl(trylast=True)  # when it is known which tests `-m` and `-k` leave
+@pytest.hookimpl(trylast=True)  # after `-m` and `-k` have selected tests
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Where a slow or long test runs, the one that is short of it proves nothing more, and is left out."""
+    """Deselect each test marked `short_of` a test that runs too: it would prove nothing more. Then order the rest."""
     running = {item.name.partition("[")[0] for item in items}
     part = [item for item in items if (of := item.get_closest_marker("short_of")) and of.args[0] in running]
     config.hook.pytest_deselected(items=part)
@@ -94,20 +94,20 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_collection_finish() -> None:
-    """What was collected stays, so nobody looks through it again."""
+    """Keep the collected tests out of garbage collections, as they live to the end."""
     gc.freeze()
     gc.enable()
 
 
 _DEAREST = ("fault", "e2e", "property")
-"""Folders whose tests take longest. Those of the first two mostly wait for processes."""
+"""Folders whose tests take longest. Tests of the first two mostly wait for processes."""
 
 
 def _dealt(items: list[pytest.Item], hands: int) -> list[pytest.Item]:
-    """The tests, so that each of several processes, which begin with equal parts of them, has a dear folder first.
+    """Order the tests for `hands` processes, each of which starts with an equal part of the list.
 
-    So those that wait run beside those that compute. What is left for the end is short, and is taken over by whoever
-    has nothing to do. Files stay whole.
+    Each part begins with another of the slowest folders, so tests that wait run beside tests that compute. The tests
+    at the end are short; idle processes take them over. Files are not split.
     """
     if hands == 1:
         return items
@@ -124,11 +124,11 @@ def _dealt(items: list[pytest.Item], hands: int) -> list[pytest.Item]:
 
 
 def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
-    """What a case is called whose value has no short name, as Python writes it; a number alone says what it counts."""
+    """The name of a case whose value has no short name: its repr. A number gets the name of its argument before it."""
     if type(val) in (int, float, bool, type(None)):
-        return f"{argname}-{val}"  # which -k can be asked for
+        return f"{argname}-{val}"  # so that -k can select it
     if isinstance(val, set | frozenset):
-        val = sorted(val, key=repr)  # in one order in every process
+        val = sorted(val, key=repr)  # the same order in every process
     if not isinstance(val, dict | list | tuple | bytes | BaseException | msgspec.Struct):
         return None
     said = val.decode("ascii", "replace") if isinstance(val, bytes) else repr(val)
@@ -136,15 +136,18 @@ def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """`--engine module:name,name`: the conformance suites for engines that are not registered here."""
+    """`--engine module:name,name`: run the conformance suites for engines that `engines` does not register."""
     parser.addoption("--engine", metavar="MODULE:NAME,...", help="run the conformance suites for these engines only")
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """An argument `engine` is each engine that has the PORT of the module; two names stand for some of them only."""
+    """Run a test with an argument `engine` for each engine that has the PORT of its module.
+
+    `compared` leaves out the reference and `hostile`; `lasting` leaves out engines that lose their data when closed.
+    """
     asked: dict[str, Callable[[Engine], bool]] = {
         "engine": lambda _: True,
-        "compared": lambda engine: engine not in (REFERENCE, HOSTILE),  # with the reference, which the latter wraps
+        "compared": lambda engine: engine not in (REFERENCE, HOSTILE),  # `hostile` wraps the reference
         "lasting": lambda engine: engine.keeps,
     }
     port = getattr(metafunc.module, "PORT", None)

@@ -1,4 +1,4 @@
-"""How tests run coroutines, and let time pass without waiting."""
+"""Runs coroutines, and lets time pass without waiting."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from kith.engines.embedded.bells import FifoBell
 
 T = TypeVar("T")
 Run = Callable[[Coroutine[Any, Any, Any]], Any]
-"""The fixture `run`: one event loop for a test."""
+"""The type of the fixture `run`: one event loop for a test."""
 
 
 def run_all(coroutine: Any) -> Any:
-    """Run one coroutine to its end in a loop of its own."""
+    """Run one coroutine in an event loop of its own; returns its result."""
     with asyncio.Runner() as runner:
         return runner.run(coroutine)
 
 
 async def answer(asked: Awaitable[Any]) -> Any:
-    """What a call answers, or the kind of error that it raises."""
+    """The result of a call, or the type of the KithError that it raises."""
     try:
         return await asked
     except KithError as error:
@@ -32,7 +32,7 @@ async def answer(asked: Awaitable[Any]) -> Any:
 
 @contextmanager
 def time_flies() -> Iterator[None]:
-    """Nobody sleeps, nor waits for a bell."""
+    """Within this context, `asyncio.sleep` and waits for a bell return at once."""
     sleep = asyncio.sleep
 
     async def fly(delay_s: float, *_: object) -> None:
@@ -43,7 +43,7 @@ def time_flies() -> Iterator[None]:
 
 
 def at_once(coroutine: Coroutine[Any, Any, T]) -> T:
-    """What a coroutine answers that waits for nothing, without an event loop."""
+    """The result of a coroutine that never suspends, without an event loop."""
     try:
         coroutine.send(None)
     except StopIteration as ended:

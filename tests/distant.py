@@ -1,5 +1,4 @@
-"""Stores as they may be in the worst case: across a network, where others have their turns before and after each call,
-or of a process that ends at some call."""
+"""Wrappers that make stores behave badly: as if across a network, lagging, or of a process that dies at a call."""
 
 from __future__ import annotations
 
@@ -11,7 +10,10 @@ from typing import Any
 
 
 class Distant:
-    """Passes calls on. One whose caller is cancelled meanwhile may have been made, or not."""
+    """A store as if across a network: other tasks may run before and after each call.
+
+    If the caller is cancelled meanwhile, the call may have taken effect, or not.
+    """
 
     immediate = False
 
@@ -37,7 +39,7 @@ class Distant:
 
 
 class UpToDate:
-    """A store; before anything is asked of it, everything arrives that was written. Late ones are in `property`."""
+    """A store whose lists lag, settled before each call, so all writes are visible. `property` tests keep the lag."""
 
     def __init__(self, store: Any, settle: Callable[[], object]) -> None:
         self._store, self._settle = store, settle
@@ -48,11 +50,14 @@ class UpToDate:
 
 
 class Stopped(BaseException):
-    """The process ends here: nothing that it would have done is done."""
+    """The process dies here. A BaseException, so that no handler of errors catches it."""
 
 
 class Stopping:
-    """A store of a process that ends before or after a certain call. `left`: of all its stores together."""
+    """A store of a process that dies before or after some call.
+
+    `left`: steps until then, two per call, in a list that all stores of the process share.
+    """
 
     def __init__(self, store: Any, left: list[int]) -> None:
         self._store, self._left = store, left

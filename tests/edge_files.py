@@ -1,4 +1,4 @@
-"""Edge files for tests: put into a folder, compressed, and read whole."""
+"""Edge files for tests: written to a folder, compressed, and read."""
 
 from __future__ import annotations
 
@@ -20,26 +20,26 @@ _CHECKED = {zstd.CompressionParameter.checksum_flag: 1}
 
 
 class Got(NamedTuple):
-    """All of a file."""
+    """All rows of a file, and its refused lines with the reason."""
 
     rows: list[tuple[int, ...]]
     refused: list[tuple[int, str]]
 
 
 def squeezed(data: bytes, how: str) -> bytes:
-    """`data` as it stands in a file whose name ends in `how`."""
+    """`data` compressed for a file name that ends in `how`."""
     return gzip.compress(data) if how == ".gz" else zstd.compress(data, options=_CHECKED) if how == ".zst" else data
 
 
 def put(folder: Path, data: bytes, kind: str = ".csv") -> Path:
-    """A file of this kind."""
+    """Write a file with this ending; returns its path."""
     path = folder / f"edges{kind}"
     path.write_bytes(squeezed(data, path.suffix))
     return path
 
 
 def all_of(path: Path, skip_lines: int = 0, chunk_bytes: int = formats.CHUNK_BYTES) -> Got:
-    """Everything `read` says of a file."""
+    """All that `read` returns for a file."""
     rows: list[tuple[int, ...]] = []
     refused: list[tuple[int, str]] = []
     for chunk in read(path, skip_lines, chunk_bytes):
@@ -50,5 +50,5 @@ def all_of(path: Path, skip_lines: int = 0, chunk_bytes: int = formats.CHUNK_BYT
 
 
 def got(folder: Path, data: bytes, kind: str = ".csv") -> Got:
-    """What a file with this content gives."""
+    """Write a file with this content, and read it."""
     return all_of(put(folder, data, kind))

@@ -1,4 +1,4 @@
-"""Edges as tests write them, and whole lists as tests read them."""
+"""Makes edges to write, and reads whole lists."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from kith.graph.shapes import Listing
 from kith.graph.store import EdgeStore
 
 G = 1
-"""The number of the first graph declared; what tests of a bare store use."""
+"""The number of the first declared graph. Tests of a bare store use it."""
 OUT = Listing(G, ALICE, Direction.OUT)
 FOLLOWERS_OF_DANA = Listing(G, DANA, Direction.IN)
 SIZES = [0, 1, 2, 60, 61, 62, 63, 122, 123, 124, 125, 1000]  # around the borders of blocks of 61
@@ -28,13 +28,13 @@ SIZES = [0, 1, 2, 60, 61, 62, 63, 122, 123, 124, 125, 1000]  # around the border
 def edge_of(
     source: int, destination: int, position: int = START_MS, state: State = State.NORMAL, version: int | None = None
 ) -> Edge:
-    """An edge of graph G. All have one version unless it is given: a test that rewrites an edge gives one."""
+    """An edge of graph G. All have the same version by default; a test that rewrites an edge gives another."""
     updated_at = hlc_of(START_MS) if version is None else Hlc(hlc_of(START_MS) + version)
     return Edge(G, NodeId(source), NodeId(destination), state, position, updated_at)
 
 
 def edge_in(event: Event) -> Edge:
-    """The edge that an event tells of."""
+    """The edge that an event holds."""
     ends = NodeId(event.source), NodeId(event.destination)
     return Edge(event.graph, *ends, State(event.state), event.position, event.updated_at)
 
@@ -45,12 +45,12 @@ def writes_of(*edges: Edge) -> list[EdgeWrite]:
 
 
 def leaf(node: int, direction: Direction = Direction.OUT, *states: State) -> Leaf:
-    """A list of graph G, as a part of a set program."""
+    """A list of graph G as a leaf of a set program."""
     return Leaf(tuple(Listing(G, node, direction, state) for state in states or (State.NORMAL,)))
 
 
 async def fill(store: EdgeStore, size: int, seed: int = 0) -> list[Mark]:
-    """Alice follows `size` others, written in random order; the list as it must be."""
+    """Write `size` follows by Alice in random order; returns the list that a read must show, newest first."""
     marks = [Mark(START_MS + at // 3, at) for at in range(size)]  # three share each position
     shuffled = random.Random(seed).sample(marks, size)
     for at in range(0, size, 250):
@@ -59,7 +59,7 @@ async def fill(store: EdgeStore, size: int, seed: int = 0) -> list[Mark]:
 
 
 async def all_pages(fetch: Callable[[Window], Awaitable[Page]], limit: int, *, backward: bool = False) -> list[Mark]:
-    """A whole list by its pages: from the newest on, or (`backward`) from just past its oldest item back."""
+    """A whole list, read in pages: from the newest item on, or (`backward`) from just past the oldest item back."""
     found: list[Mark] = []
     window = Window(limit, before=Mark(-(2**63), 0)) if backward else Window(limit)
     for _ in range(10_000):
@@ -80,7 +80,7 @@ async def marks_of(store: EdgeStore, listing: Listing) -> list[Mark]:
 
 
 async def state_of(store: EdgeStore, ids: list[int]) -> dict[str, Any]:
-    """Rows, lists and counts of all nodes in `ids`."""
+    """All rows, and the lists and counts of the nodes in `ids`."""
     listings = [Listing(G, node, end, state) for node, end, state in product(ids, Direction, State)]
     rows = [ends async for chunk in store.edges(G) for ends in chunk]  # in any order
     return {

@@ -1,4 +1,4 @@
-"""How tests open the embedded engine, and files in a folder or a bucket."""
+"""Opens the stores of the embedded engine, and blob stores in a folder or a bucket."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ from kith.notifications.inbox import InboxStore
 
 @contextmanager
 def open_embedded(folder: Path, **settings: Any) -> Iterator[tuple[Environment, EmbeddedEdges]]:
-    """The embedded engine in a data folder, with a commit queue of its own."""
+    """Open the embedded engine in a data folder, with a commit queue of its own."""
     with Environment(folder, durability="relaxed") as environment:
         commits = CommitQueue(environment, **settings)
         try:
@@ -55,7 +55,7 @@ def open_embedded(folder: Path, **settings: Any) -> Iterator[tuple[Environment, 
 
 
 class _LateCommitter:
-    """A committer that is opened by the first job, in its loop; see `jobs.RemoteCommitter`."""
+    """A committer that the first job opens, in its event loop; see `jobs.RemoteCommitter`."""
 
     def __init__(self, committer: Committer, graphs: Callable[[], Collection[int]]) -> None:
         self._committer, self._graphs = committer, graphs
@@ -80,7 +80,7 @@ class _LateCommitter:
 
 @contextmanager
 def open_committed_stores(folder: Path) -> Iterator[Stores]:
-    """The same as `open_embedded_stores`, with a committer that writes."""
+    """As `open_embedded_stores`, but a committer process does the writes."""
 
     def commit(asked: AskedJobs) -> None:
         if asked.wait_for_first():
@@ -102,7 +102,7 @@ def open_committed_stores(folder: Path) -> Iterator[Stores]:
 
 @contextmanager
 def open_embedded_stores(folder: Path) -> Iterator[Stores]:
-    """All that the embedded engine keeps in its store."""
+    """Open the edges, records and suggestions of the embedded engine."""
     with open_embedded(folder) as (environment, edges):
         records = EmbeddedRecords(environment, edges._commits)
         yield Stores(edges, records, EmbeddedSuggestions(environment, edges._commits))

@@ -1,4 +1,4 @@
-"""How tests open an engine: each is registered here, and nowhere else. `conformance/README.md` says how to add one."""
+"""The registry of engines for tests: how the stores of each are opened. `conformance/README.md` says how to add one."""
 
 from __future__ import annotations
 
@@ -63,10 +63,10 @@ from kith.notifications.inbox import InboxStore
 
 @dataclass(frozen=True)
 class Engine:
-    """How to open the stores of an engine. What it does not have is None, and the suites leave it out.
+    """How to open the stores of an engine. A port that it lacks is None, and the suite of that port skips it.
 
-    Where lists lag behind rows (`EdgeStore.transactional` is false), hand out a store that lets them arrive before a
-    call returns. `keeps`: a store that is opened again over its folder holds what it held.
+    If lists lag behind rows (`EdgeStore.transactional` is false), wrap the store so that all lists are up to date
+    before a call returns. `keeps`: a store that is closed, and opened again over its folder, still has its data.
     """
 
     name: str
@@ -75,7 +75,7 @@ class Engine:
     whole: OpensWhole | None = None
     logs: OpensLogs | None = None
     timelines: OpensTimelines | None = None
-    timeline_reader: Callable[[Path, Clock], TimelineReader] | None = None  # of another process, beside the writer
+    timeline_reader: Callable[[Path, Clock], TimelineReader] | None = None  # of another process than the writer
     fanout_state: Opens[FanoutState] | None = None
     quotas: Opens[QuotaStore] | None = None
     leases: OpensLeases | None = None
@@ -84,7 +84,7 @@ class Engine:
     inboxes: Opens[InboxStore] | None = None
     activity: Opens[Activity] | None = None
     sets: Opens[CachedSets] | None = None
-    sides: Opens[StoreSide] | None = None  # all that is moved
+    sides: Opens[StoreSide] | None = None  # all stores that `kith move` moves
     keeps: bool = True
 
     def __str__(self) -> str:
@@ -118,14 +118,14 @@ def _hostile_log(
 
 @contextmanager
 def _hostile(folder: Path, *, now_ms: Clock, slots: int = 100, events_max: int = 100_000) -> Iterator[Whole]:
-    """Every call waits, lists lag, records have conditions on single rows, the log is partitioned."""
+    """Stores whose calls suspend and whose lists lag. Record conditions cover single rows; the log is partitioned."""
     chance = random.Random(f"{slots} {events_max}")
     edges = ScrambledEdges(seed=chance.randrange(2**32), late_max=40, events=Partitions(3, chance))
     edges.events.now_ms = now_ms
     log = HostileLog(edges, chance, events_max // 3)
     state, timelines = ReferenceFanoutState(log, FANOUT), ReferenceTimelines(slots, now_ms)
     stores = edges, RowRecords(edges), ReferenceSuggestions(), log, state, timelines
-    away: Any = [store if store is log else Distant(store, chance) for store in stores]  # calls of the log wait anyway
+    away: Any = [store if store is log else Distant(store, chance) for store in stores]  # the log suspends by itself
     yield Whole(*away, settle=edges.settle, hand_over=lambda: log.hand_over(FANOUT))
 
 
@@ -176,7 +176,7 @@ def _reference_leases(folder: Path, now_ms: Clock) -> Iterator[LeaseStore]:
 
 
 def _away(opens: Callable[..., AbstractContextManager[T]]) -> Callable[..., AbstractContextManager[T]]:
-    """The same, as if across a network."""
+    """Open the same store, as if across a network."""
 
     @contextmanager
     def opened(*where: Any, **settings: Any) -> Iterator[T]:
@@ -267,7 +267,7 @@ ENGINES = (
     Engine("s3", blobs=_s3_blobs, keeps=False),
 )
 BOTH = (REFERENCE, EMBEDDED)
-"""What tests of services run on: all at its most obvious, and what people run."""
+"""Tests of services run on these: the simplest engine, and the default one."""
 
 
 @contextmanager
@@ -277,7 +277,7 @@ def _only_edges(stores: AbstractContextManager[Stores]) -> Iterator[EdgeStore]:
 
 
 def engines_with(port: str, named: str | None = None) -> list[Engine]:
-    """The engines that have a port; `named`: only those at `module:name,name`, which are somebody else's."""
+    """The engines that have a port. `named`: of those at `module:name,name` instead of the registered ones."""
     if named is None:
         return [engine for engine in ENGINES if getattr(engine, port)]
     module, _, names = named.partition(":")
@@ -287,6 +287,6 @@ def engines_with(port: str, named: str | None = None) -> list[Engine]:
 
 @contextmanager
 def in_new_folder(opens: Opens[T]) -> Iterator[T]:
-    """An empty store for one example."""
+    """Open an empty store in a temporary folder, for one example of a property test."""
     with tempfile.TemporaryDirectory(prefix="kith-") as folder, opens(Path(folder)) as opened:
         yield opened

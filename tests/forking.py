@@ -1,10 +1,10 @@
-"""Runs `kith` in forks of one process that has made its imports, which are half of what a start costs.
+"""Runs `kith` commands as forks of one process that has done the imports, which are half of the cost of a start.
 
     python forking.py DESCRIPTOR PREPARE
 
-DESCRIPTOR is a socket, PREPARE Python that runs once, before the first fork. A message of JSON with descriptors (stdin,
-stdout, stderr, and a pipe for the exit status) begins a command, and is answered with its pid. What makes the real
-start of a process (`kith` found, its imports, a library before it) is for tests that start it without this.
+DESCRIPTOR is a socket. PREPARE is Python code that runs once, before the first fork. To start a command, send a message
+of JSON with four descriptors: stdin, stdout, stderr, and a pipe for the exit status. The answer is the pid. Tests of
+the start itself (finding `kith`, its imports, a preloaded library) start real processes instead.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ from pathlib import Path
 from typing import IO, Any, NamedTuple
 
 _IMPORTED = ("kith.run.serving.supervisor", "typer", "rich.console", "rich.progress")
-"""What most commands import, and what reads nothing of their environment meanwhile."""
+"""Modules that most commands import. Importing them must not read the environment."""
 _MESSAGE_BYTES = 100_000
 
 
 class Ended(NamedTuple):
-    """How a command ended, and what it said."""
+    """The exit status and the output of a command."""
 
     status: int
     out: str
@@ -43,20 +43,20 @@ class Ended(NamedTuple):
 
 
 class Forked:
-    """A process; as `subprocess.Popen`, of which it has what tests use."""
+    """A forked process, with the methods of `subprocess.Popen` that tests use."""
 
     def __init__(self, pid: int, status: int) -> None:
         self.pid, self._status = pid, status
         self.returncode: int | None = None
 
     def poll(self) -> int | None:
-        """The exit status, or None while it runs."""
+        """The exit status, or None while the process runs."""
         with contextlib.suppress(subprocess.TimeoutExpired):
             self.wait(0)
         return self.returncode
 
     def wait(self, timeout: float | None = None) -> int:
-        """Until it is gone; its exit status."""
+        """Wait until the process ends; returns its exit status."""
         if self.returncode is None:
             if not select.select([self._status], [], [], timeout)[0]:
                 raise subprocess.TimeoutExpired("kith", timeout or 0)
@@ -65,46 +65,46 @@ class Forked:
         return self.returncode
 
     def send_signal(self, number: int) -> None:
-        """Send it a signal; nothing where it has ended."""
+        """Send a signal, unless the process has ended."""
         if self.poll() is None:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self.pid, number)
 
     def terminate(self) -> None:
-        """SIGTERM."""
+        """Send SIGTERM."""
         self.send_signal(signal.SIGTERM)
 
     def kill(self) -> None:
-        """Kill -9."""
+        """Send SIGKILL."""
         self.send_signal(signal.SIGKILL)
 
 
 class Running:
-    """A command whose words are kept in files."""
+    """A started command whose output goes to files."""
 
     def __init__(self, process: Forked, said: Path) -> None:
         self._process, self._said = process, said
 
     def kill(self) -> None:
-        """Kill -9; nothing where it has ended."""
+        """Send SIGKILL, unless the command has ended."""
         self._process.kill()
 
     def ended(self) -> bool:
-        """Whether it has ended by itself."""
+        """Whether the command has ended."""
         return self._process.poll() is not None
 
     def wait(self, timeout: float | None = None) -> Ended:
-        """Until it is gone."""
+        """Wait until the command ends; returns its status and output."""
         status = self._process.wait(timeout)
         return Ended(status, *(self._said.with_suffix(end).read_text() for end in (".out", ".err")))
 
 
 class Launcher:
-    """Starts commands."""
+    """Starts commands as forks of a process that it runs."""
 
     def __init__(self, prepare: str = "") -> None:
         self._asks, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        one_thread = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}  # so that a fork copies no lock that is held
+        one_thread = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}  # a fork must not copy a lock that is held
         with theirs:
             self._process = subprocess.Popen(
                 [sys.executable, "-P", __file__, str(theirs.fileno()), prepare],
@@ -121,7 +121,7 @@ class Launcher:
         cwd: Path | None = None,
         start_new_session: bool = False,
     ) -> Forked:
-        """A command that has begun; with nothing on stdin."""
+        """Start a command, with an empty stdin."""
         asked = {
             "arguments": [str(argument) for argument in arguments],
             "environment": dict(os.environ if env is None else env),
@@ -139,7 +139,7 @@ class Launcher:
     def run(
         self, *arguments: str | Path, timeout: float, env: Mapping[str, str] | None = None, cwd: Path | None = None
     ) -> subprocess.CompletedProcess[str]:
-        """A command to its end, as `subprocess.run`; one that hangs is killed with all that it started."""
+        """Run a command to its end, as `subprocess.run`. After `timeout`, kill it and all processes it started."""
         with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
             process = self.start(*arguments, stdout=out, stderr=err, env=env, cwd=cwd, start_new_session=True)
             try:
@@ -152,41 +152,41 @@ class Launcher:
             return subprocess.CompletedProcess(arguments, status, out.read(), err.read())
 
     def close(self) -> None:
-        """Start no more."""
+        """End the process that forks. Running commands go on."""
         self._asks.close()
         self._process.wait(10)
 
 
 @cache
 def launcher() -> Launcher:
-    """The one of this process of tests."""
+    """The launcher that this test process shares."""
     made = Launcher()
     atexit.register(made.close)
     return made
 
 
 class Commands:
-    """Starts commands whose words are kept in a folder; those that still run die in the end."""
+    """Starts commands, with their output in a folder. `close` kills those that still run."""
 
     def __init__(self, starting: Launcher, folder: Path) -> None:
         self._starting, self._folder, self._started = starting, folder, list[Forked]()
 
     def start(self, *arguments: str | Path) -> Running:
-        """A command that has begun."""
+        """Start a command."""
         said = self._folder / f"said-{len(self._started)}"
         with said.with_suffix(".out").open("w") as out, said.with_suffix(".err").open("w") as err:
             self._started.append(self._starting.start(*arguments, stdout=out, stderr=err))
         return Running(self._started[-1], said)
 
     def close(self) -> None:
-        """End all."""
+        """Kill all commands."""
         for process in self._started:
             process.kill()
 
 
 @contextmanager
 def commands(folder: Path, prepare: str = "") -> Iterator[Commands]:
-    """Starts commands whose steps `prepare` may make small."""
+    """Open a Commands with a launcher of its own. `prepare`: code that may, for example, make steps small."""
     starting = Launcher(prepare)
     started = Commands(starting, folder)
     try:
@@ -197,7 +197,7 @@ def commands(folder: Path, prepare: str = "") -> Iterator[Commands]:
 
 
 def _serve(asks: socket.socket) -> list[str]:
-    """Fork for each that asks; returns in each fork, with the arguments of its command."""
+    """Fork once per request. Returns only in the forks, with the arguments of the command."""
     woken, wakes = os.pipe()
     os.set_blocking(wakes, False)
     signal.signal(signal.SIGCHLD, lambda *_: None)
@@ -210,7 +210,7 @@ def _serve(asks: socket.socket) -> list[str]:
             for pid in list(running):
                 ended, status = os.waitpid(pid, os.WNOHANG)
                 if ended:
-                    with contextlib.suppress(BrokenPipeError):  # nobody waits for it any more
+                    with contextlib.suppress(BrokenPipeError):  # nobody waits for the status any more
                         os.write(running[pid], str(os.waitstatus_to_exitcode(status)).encode())
                     os.close(running.pop(pid))
         if asks in ready:
@@ -229,7 +229,7 @@ def _serve(asks: socket.socket) -> list[str]:
 
 
 def _become(asked: dict[str, Any], given: list[int], others: list[int]) -> list[str]:
-    """Make this fork what the command would have been, started in the usual way."""
+    """Give this fork the descriptors, folder and environment of its command; returns the arguments."""
     for number, descriptor in enumerate(given[:3]):
         os.dup2(descriptor, number)
     for descriptor in [*given, *others]:

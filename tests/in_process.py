@@ -1,4 +1,4 @@
-"""The API without a server: an httpx transport that hands requests to a door as a connection would."""
+"""The API without a server: an httpx transport that passes requests to a door, as a connection does."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kith.http.headers import Pairs
 
 
 class NoConnection:
-    """Takes back what of a body was read."""
+    """Stands for a connection; flow control does nothing."""
 
     draining = False
 
@@ -19,7 +19,7 @@ class NoConnection:
 
 
 class Asked(Exchange):
-    """A request that has come whole, and the answer to it."""
+    """A request that has arrived whole, and the answer to it."""
 
     __slots__ = ("answer",)
 
@@ -38,7 +38,7 @@ class Asked(Exchange):
 
 
 class InProcess(httpx.AsyncBaseTransport):
-    """Sends requests to a door."""
+    """An httpx transport that passes requests to a door."""
 
     def __init__(self, door: Serve) -> None:
         self._door = door
@@ -53,5 +53,5 @@ class InProcess(httpx.AsyncBaseTransport):
 
 
 def client_of(door: Serve, **headers: str) -> httpx.AsyncClient:
-    """A client of a door, which sends these headers."""
+    """A client of a door. It sends these headers with each request."""
     return httpx.AsyncClient(transport=InProcess(door), base_url="http://kith", headers=headers)

@@ -1,4 +1,4 @@
-"""Services of three hosts over one store, whose steps are interleaved by chance."""
+"""Services of three hosts over one store, with randomly interleaved steps."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ from kith.people.removal import account_jobs
 REMOVED = State.REMOVED
 SEEDS = range(300)
 SKEWS_MS = (0, -7_000, 30_000)
-_MOMENTS = {"operate": 100}  # about how often one such step gives way; 8 where not named
+_MOMENTS = {"operate": 100}  # about how often such a step yields; 8 times if not named
 Step = Coroutine[Any, Any, Any]
 
 
 class Yielding:
-    """An EdgeStore that lets others run before and after each of its operations, a random number of times.
+    """An EdgeStore that yields to other tasks before and after each operation, a random number of times.
 
-    At one moment, chosen by the seed, whoever is about to go on stands still until the others are done.
+    Once, at a point chosen by the seed, the task that yields is paused until the other tasks are done.
     """
 
     def __init__(self, chance: random.Random, transactional: bool) -> None:
@@ -43,7 +43,7 @@ class Yielding:
         self._under_way: set[asyncio.Event] = set()
 
     def begin(self, moments: int) -> None:
-        """From here on somebody stands still, once, within so many moments."""
+        """Choose the point of the pause: one of the next `moments` yields."""
         self._stands_still_at = self._moment + self._chance.randrange(moments)
 
     def __getattr__(self, name: str) -> Any:
@@ -79,7 +79,10 @@ class Yielding:
             await done.wait()
 
     async def _by_owners(self, writes: Sequence[EdgeWrite]) -> list[EdgeChange]:
-        """The writes of each source by itself, beside the others; a chained one after all before it."""
+        """Merge the writes of each source concurrently with those of other sources, as owners of partitions do.
+
+        A chained write waits for all writes before it.
+        """
         changes: dict[int, EdgeChange] = {}
 
         async def merge(of_source: Sequence[int]) -> None:
@@ -96,8 +99,8 @@ class Yielding:
         return [changes[at] for at in range(len(writes))]
 
     async def _merge(self, writes: Sequence[EdgeWrite]) -> list[EdgeChange]:
-        """The writes, together. Without transactions, others have their turn between a look at what is not of the
-        source, and that.
+        """Merge writes together. Without transactions, other tasks may run between reading the conditions on rows of
+        other sources and the writes.
         """
         if self.transactional:
             return await self.inner.apply(writes)
@@ -113,14 +116,14 @@ class Yielding:
         return changes
 
     def _asked_before(self, write: EdgeWrite) -> EdgeWrite:
-        """A write whose conditions on edges of other sources are decided by what these are now."""
+        """A write with its conditions on edges of other sources decided now: a condition that is met is removed."""
         write = msgspec.structs.replace(write, unless=write.unless if self.inner._barred(write) else ())
         if write.while_edge is None or write.while_edge[1] == write.edge.source or self.inner._lapsed(write):
             return write
         return msgspec.structs.replace(write, while_edge=None)
 
     def _seen(self, write: EdgeWrite) -> dict[int, Node]:
-        """The nodes besides the source that a write's conditions look at, as they are now."""
+        """The current nodes, other than the source, that a write's conditions read."""
         others = {write.edge.destination, *(write.while_node or ())[:1]} - {write.edge.source}
         return {node: self.inner._nodes.get(node, Node()) for node in others}
 
@@ -136,13 +139,13 @@ class Yielding:
 
 @coroutine
 def _let_run(turns: int) -> Generator[None, None, None]:
-    """Let every other task run, so many times; each as `asyncio.sleep(0)`, without its cost."""
+    """Let every other task run, `turns` times. As `asyncio.sleep(0)`, but cheaper."""
     for _ in range(turns):
         yield
 
 
 class Hosts:
-    """Three services with clocks of their own over one store."""
+    """Three services over one store, each with a clock of its own."""
 
     def __init__(self, seed: int, transactional: bool) -> None:
         self.chance = random.Random(seed)
@@ -155,11 +158,11 @@ class Hosts:
         return self
 
     def any(self) -> Graph:
-        """The host that a request happens to meet."""
+        """A random host."""
         return self.chance.choice(self.services)
 
     async def together(self, steps: Sequence[Step]) -> list[Any]:
-        """What each of the steps answers, each begun at some moment while the others are under way."""
+        """Run steps concurrently, each from a random moment on; returns their results."""
         moments = sum(_MOMENTS.get(step.__name__, 8) for step in steps)
         self.store.begin(moments)
 

@@ -1,4 +1,4 @@
-"""How long histories at random are: some seconds in `make test`, and in `make test-long` TEST_STEPS steps a test."""
+"""The length of random histories: some seconds in `make test`, TEST_STEPS steps per test in `make test-long`."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ STEPS = int(os.environ.get("TEST_STEPS", "0"))
 
 
 def examples(few: int, steps: int) -> int:
-    """How many histories of so many steps: a few, or as many as make STEPS."""
+    """The number of histories of `steps` steps each: `few`, or more, so that together they have STEPS steps."""
     return max(few, STEPS // steps)
 
 
 def seeds(few: int, steps: int) -> Sequence[Any]:
-    """The seeds of so many histories, as parameters of a test. Without slow tests it is the first two."""
+    """Seeds of `examples(few, steps)` histories, as parameters of a test. All but the first two are marked slow."""
     return [pytest.param(seed, marks=[pytest.mark.slow] if seed > 1 else []) for seed in range(examples(few, steps))]

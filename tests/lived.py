@@ -1,4 +1,4 @@
-"""Lives through a random history over an engine: what tests of naive models do with theirs."""
+"""Runs the random history of a naive model over an engine."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from opened import Whole
 
 
 class Lived(Protocol):
-    """A history: its clock, how it begins over a store, and what happens in it."""
+    """A random history. `begin` sets it up over empty stores; `live` runs it to its end."""
 
     clock: Callable[[], int]
 
@@ -22,7 +22,7 @@ class Lived(Protocol):
 
 
 def live_through(history: Lived, engine: Engine, folder: Path) -> None:
-    """Begin over an empty store of the engine, and live."""
+    """Run a history over empty stores of an engine."""
 
     async def life(whole: Whole) -> None:
         await history.begin(whole)

@@ -1,4 +1,4 @@
-"""What a test gets of an engine that it opens, and what opens it."""
+"""Types of the stores that tests open, and of the functions that open them."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from kith.suggestions.store import SuggestionStore
 T = TypeVar("T")
 Clock = Callable[[], int]
 Opens = Callable[[Path], AbstractContextManager[T]]
-"""Opens a store in a folder, which is empty the first time, and closes it."""
+"""Opens a store in a folder, empty the first time, and closes it in the end."""
 
 
 class Stores(NamedTuple):
-    """What one engine keeps of graph and objects, over the same data."""
+    """Edges, records and suggestions of one engine, over the same data."""
 
     edges: EdgeStore
     records: RecordStore
@@ -31,14 +31,14 @@ class Stores(NamedTuple):
 
 
 class Logged(NamedTuple):
-    """A log, and the edges whose changes it tells."""
+    """A log, and the edges whose changes it holds."""
 
     edges: EdgeStore
     log: LogStore
 
 
 class Whole(NamedTuple):
-    """All that people's services ask of one engine, over the same data."""
+    """All stores of one engine that the services need, over the same data."""
 
     edges: EdgeStore
     records: RecordStore
@@ -47,14 +47,14 @@ class Whole(NamedTuple):
     fanout_state: FanoutState
     timelines: TimelineStore
     settle: Callable[[], object] = lambda: None
-    """Let every list show what was written, where lists lag."""
+    """If lists lag: bring them up to date."""
     hand_over: Callable[[], object] | None = None
-    """Divide the log anew among the workers of fan-out, where there may be several: the newest two share it."""
+    """Reassign the partitions of the log at random among the newest two fan-out workers. None: there is one worker."""
 
 
 class OpensLogs(Protocol):
-    """Opens a log that forgets the oldest beyond about `events_max` events, or what some hundreds of events more take
-    if they are leased (`leased_little`). A lease lasts for an hour by `now_ms`.
+    """Opens a log that drops its oldest events beyond about `events_max`. Leased events are kept longer; with
+    `leased_little`, only some hundreds of them. A lease lasts an hour by `now_ms`.
     """
 
     def __call__(
@@ -69,7 +69,9 @@ class OpensTimelines(Protocol):
 
 
 class OpensWhole(Protocol):
-    """Opens all of an engine: a log that forgets the oldest beyond about `events_max` events, few `slots`."""
+    """Opens all stores of an engine. The log drops its oldest events beyond about `events_max`; up to `slots` users
+    have a timeline.
+    """
 
     def __call__(
         self, folder: Path, *, now_ms: Clock, slots: int = 100, events_max: int = 100_000
@@ -77,6 +79,6 @@ class OpensWhole(Protocol):
 
 
 class OpensLeases(Protocol):
-    """Opens leases, which end by the clock `now_ms` where they expire."""
+    """Opens leases. If they expire, they do so by the clock `now_ms`."""
 
     def __call__(self, folder: Path, now_ms: Clock) -> AbstractContextManager[LeaseStore]: ...

@@ -1,8 +1,8 @@
-"""Counts the calls of stores that a request waits for, one after another, as it would on engines across a network.
+"""Counts the sequential store calls that a request waits for: its round trips, if the engine is across a network.
 
-Every call of a port takes one tick of a clock that stands still otherwise, so calls that are made together take one
-tick together. A call that does not wait (a plain method of a port) counts too, because on another engine it would. What
-really runs, such as a commit in its thread, takes no tick.
+Each call of a port takes one tick of a virtual clock, so concurrent calls take one tick together. A synchronous method
+of a port counts as a call too, because on another engine it may wait. Real work, such as a commit in its thread, takes
+no tick.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ from typing import Any, NamedTuple, TypeVar
 from unittest.mock import patch
 
 T = TypeVar("T")
-_TICK_S = 1e-6  # so short that no deadline of a request comes before it
+_TICK_S = 1e-6  # far shorter than the deadline of any request
 _FREE = {"close", "bell", "covers", "joined"}
-"""What is no call to an engine."""
+"""Methods that call no engine."""
 
 
 class Call(NamedTuple):
-    """A call of a port: its name, and the greatest size among its arguments (0: none has any)."""
+    """A call of a port: its name, and the length of its longest argument (0 if none has a length)."""
 
     name: str
     size: int
 
 
 class PacedLoop(asyncio.SelectorEventLoop):
-    """An event loop whose clock moves only while everybody waits for it and no real call is under way."""
+    """An event loop with a virtual clock. It moves only while all tasks wait for it and no real call is in progress."""
 
     def __init__(self) -> None:
         super().__init__(selectors.DefaultSelector())
@@ -45,9 +45,10 @@ class PacedLoop(asyncio.SelectorEventLoop):
 
 
 class Pace:
-    """The clock of some wrapped ports, and the calls that were made of them.
+    """Counts the calls of the ports that it wraps.
 
-    `transactional`: whether stores say so of themselves; if not, more is asked of them, as of engines across a network.
+    `transactional`: false makes stores say that they have no transactions, as distributed engines do. Services then
+    make more calls.
     """
 
     def __init__(self, loop: PacedLoop, *, transactional: bool = True) -> None:
@@ -55,23 +56,23 @@ class Pace:
         self.calls: list[Call] = []
 
     def wrap(self, port: T, name: str) -> T:
-        """The port, each of whose calls takes a tick."""
+        """Wrap a port, so that each of its calls takes a tick."""
         return Paced(port, name, self)  # type: ignore[return-value]
 
     async def of(self, request: Coroutine[Any, Any, T]) -> tuple[T, int, list[Call]]:
-        """What a request answers, how many calls it waited for in a row, and all its calls."""
+        """The result of a request, how many sequential calls it waited for, and all of its calls."""
         self.calls, self._plain, began_s = [], 0, self._loop.time()
         answer = await request
         return answer, round((self._loop.time() - began_s) / _TICK_S) + self._plain, self.calls
 
     def noted(self, name: str, arguments: tuple[object, ...], *, plain: bool) -> None:
-        """A call is made; `plain`: it is no coroutine, so nothing can go on beside it."""
+        """Record a call. `plain`: it is synchronous, so no other call can run beside it."""
         self.calls.append(Call(name, max((len(one) for one in arguments if isinstance(one, Sized)), default=0)))
         self._plain += plain
 
     @contextmanager
     def really(self) -> Iterator[None]:
-        """While the engine works the clock stands."""
+        """Stop the clock while the engine works."""
         self._loop.under_way += 1
         try:
             yield
@@ -80,7 +81,7 @@ class Pace:
 
 
 class Paced:
-    """A port whose calls take a tick each."""
+    """A port; each of its calls takes a tick."""
 
     def __init__(self, port: object, name: str, pace: Pace) -> None:
         self._port, self._name, self._pace = port, name, pace
@@ -141,12 +142,12 @@ PORTS = {
     "kith.run.opening.one_machine.EmbeddedFanoutState": "fanout",
     "kith.run.opening.quotas.FileQuotas": "quotas",
 }
-"""Where the API opens its ports, and how calls of each are named."""
+"""The classes that the API opens as ports, by path, and the prefix of their calls' names."""
 
 
 @contextmanager
 def paced_ports(pace: Pace) -> Iterator[None]:
-    """Whatever is opened meanwhile is paced."""
+    """Wrap each of PORTS that is opened within this context."""
     with ExitStack() as stack:
         for path, name in PORTS.items():
             module, _, attribute = path.rpartition(".")

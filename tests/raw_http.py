@@ -1,4 +1,4 @@
-"""Requests over a bare connection, byte for byte, as no client library would send them."""
+"""Sends raw bytes as requests, which client libraries would refuse to send."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from servers import KEY, Server
 
 
 def raw(server: Server, request: bytes, *, timeout: float = 5.0) -> tuple[int, bytes]:
-    """Status and body of the first answer to bytes sent as they are; (0, b"") if the connection just ends."""
+    """Send bytes; returns status and body of the first answer, or (0, b"") if the connection closes without one."""
     with socket.create_connection(("127.0.0.1", server.port), timeout=timeout) as connection:
         connection.sendall(request)
         received = b""

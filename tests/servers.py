@@ -1,6 +1,6 @@
-"""A real `kith serve` for tests: started on a free port, waited for, stopped with SIGTERM, its output kept.
+"""Runs a real `kith serve`: starts it on a free port, waits until it is ready, stops it with SIGTERM.
 
-How an answer reads is in `calls`.
+Its output is shown if the test fails. `calls` reads answers.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ FOLLOWS_MAX = 30
 COMMAND = str(Path(sys.executable).with_name("kith"))
 API = "/api/v1"
 PLAIN: dict[str, Any] = {"trust_env": False, "verify": ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)}
-"""For clients of servers without TLS: httpx would read all certificates of the machine for each (26 ms)."""
+"""Options for clients of servers without TLS. Otherwise each client would load all certificates (26 ms)."""
 ON_CLUSTER = "TEST_ON_CLUSTER" in os.environ
-"""Whether servers run on the distributed engines that KITH_TEST_CASSANDRA and its like name."""
+"""Whether servers run on the engines that KITH_TEST_CASSANDRA, KITH_TEST_KAFKA and KITH_TEST_REDIS name."""
 _START_S = 240.0
 _REFUSED_S = 120.0
 _STOP_S = 60.0
@@ -56,18 +56,18 @@ AGREED = {
     "KITH_DURABILITY": "relaxed",
     "KITH_LOG_LEVEL": "debug",
 }
-"""The settings of a server unless a test says otherwise."""
+"""The default settings of servers in tests."""
 
 
 class Server:
-    """A running server. `key`: a server key it lets in."""
+    """A running server. `key`: a valid server key."""
 
     def __init__(self, process: Forked, port: int, data: Path, output: Path, key: str) -> None:
         self.process, self.port, self.data, self._output, self.key = process, port, data, output, key
         self.url = f"http://127.0.0.1:{port}"
 
     def client(self, credential: str | None = None, acting: int | str | None = None, **options: Any) -> httpx.Client:
-        """A client with a credential (default: the server key; "" for none), acting for a user."""
+        """A client with a credential (default: the server key; "": none), acting as a user."""
         headers = dict(options.pop("headers", {}))
         if credential != "":
             headers["Authorization"] = f"Bearer {self.key if credential is None else credential}"
@@ -76,48 +76,48 @@ class Server:
         return httpx.Client(base_url=self.url, headers=headers, timeout=60, **PLAIN, **options)
 
     def get(self, path: str, **options: Any) -> httpx.Response:
-        """What it answers to anybody, over a connection of its own."""
+        """A GET without credentials, over a new connection."""
         return httpx.get(self.url + path, **PLAIN, **options)
 
     def output(self) -> str:
-        """Everything it has printed."""
+        """All output so far."""
         return self._output.read_text(errors="replace")
 
     def ready(self) -> bool:
-        """Whether it answers /readyz with 200."""
+        """Whether /readyz answers 200."""
         try:
             return self.get("/readyz", timeout=2).status_code == 200
         except httpx.TransportError:
             return False
 
     def terminate(self) -> int:
-        """SIGTERM, and the exit status."""
+        """Send SIGTERM; returns the exit status."""
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)
         return self.process.wait(_STOP_S)
 
 
 def named(kind: str, supervisor: int) -> list[int]:
-    """The processes of a server that are named so (`api`, or the first of a worker's consumers)."""
+    """The processes of a server with this name: `api`, or the first consumer of a worker."""
     tasks = Path(f"/proc/{supervisor}/task").glob("*/children")
     found = []
     for pid in [int(child) for task in tasks for child in task.read_text().split()]:
-        with contextlib.suppress(OSError):  # it has just died
+        with contextlib.suppress(OSError):  # it has just ended
             if Path(f"/proc/{pid}/comm").read_text().strip() == f"kith-{kind}"[:15]:
                 found.append(pid)
     return found
 
 
 def alive(pid: int | str) -> bool:
-    """Whether there is such a process, other than as a zombie."""
+    """Whether a process exists and is no zombie."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except OSError:  # also "no such process", where it ended between the opening and the reading
+    except OSError:  # also "no such process", if it ended after the file was opened
         return False
 
 
 def sign(user: int, *, secret: str = JWT_SECRET, algorithm: str = "HS256", ttl_s: int = 600, **claims: Any) -> str:
-    """A user token as the app signs it; `claims` replace or (None) drop claims."""
+    """A user token as the app signs it. `claims` replace claims; None drops one."""
     now = int(time.time())
     all_claims = {"sub": str(user), "iss": ISSUER, "aud": AUDIENCE, "iat": now, "exp": now + ttl_s, **claims}
     kept = {name: value for name, value in all_claims.items() if value is not None}
@@ -125,7 +125,7 @@ def sign(user: int, *, secret: str = JWT_SECRET, algorithm: str = "HS256", ttl_s
 
 
 def free_port() -> int:
-    """A port nobody listens on now."""
+    """A free port."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
@@ -143,25 +143,26 @@ def on_cluster(keyspace: str) -> dict[str, str]:
 
 
 def told_in_order(changes: list[Any]) -> list[Any]:
-    """What is told of different sources in the order of the log, which is one on one machine, and a partition's on a
-    cluster: there any order is as good."""
+    """Changes of several sources, comparable with what was written. One machine logs them in order of writing, so they
+    stay as they are. A cluster keeps order within a partition only, so they are sorted.
+    """
     return sorted(changes) if ON_CLUSTER else changes
 
 
 def of_server(folder: Path) -> dict[str, str]:
-    """Settings that a command needs besides the folder's data to find the store of a server in `folder`."""
+    """Settings with which a command finds the store of the server in `folder`, besides `--data`."""
     return on_cluster(keyspace_of(folder)) if ON_CLUSTER else {}
 
 
 def keyspace_of(folder: Path) -> str:
-    """A name of its own for what the servers of a folder keep."""
+    """The keyspace of the servers of a folder."""
     return "t" + hashlib.blake2b(f"{os.getpid()} {folder}".encode(), digest_size=8).hexdigest()
 
 
 def launch(
     folder: Path, *arguments: str, port: int, output: Path, command: str = "serve", **environment: str
 ) -> Forked:
-    """`kith serve`, or another command, in a process of its own, with settings from `environment` only."""
+    """Start `kith serve` or another command. Its only KITH_ settings are those of `environment` and of the engines."""
     folder.mkdir(parents=True, exist_ok=True)
     clean = {name: value for name, value in os.environ.items() if not name.startswith("KITH_")}
     with output.open("ab") as sink:
@@ -183,9 +184,9 @@ def serving(
     command: str = "serve",
     **changes: str,
 ) -> Iterator[Server]:
-    """A server over `folder`/data that is ready. `settings` replaces AGREED, `changes` adds to it.
+    """Run a server over `folder`/data; yields once it is ready. `settings` replaces AGREED, `changes` adds to it.
 
-    `command`: "api" for one without workers.
+    `command`: "api" for a server without workers.
     """
     port = port or free_port()
     folder.mkdir(parents=True, exist_ok=True)
@@ -211,7 +212,7 @@ def serving(
 
 
 def wait_ready(server: Server) -> None:
-    """Until /readyz answers; fails with the output if the server stops or takes too long."""
+    """Wait until the server is ready. Fails with its output if it stops or takes too long."""
     deadline = time.monotonic() + _START_S
     while not server.ready():
         if server.process.poll() is not None:
@@ -222,7 +223,7 @@ def wait_ready(server: Server) -> None:
 
 
 def refused(folder: Path, *arguments: str, port: int | None = None, **environment: str) -> str:
-    """The output of a server that must refuse to start with a status other than 0."""
+    """Start a server that must refuse to start; returns its output. Fails if its status is 0, or if it runs."""
     output = folder / "refused.log"
     output.unlink(missing_ok=True)
     process = launch(folder, *arguments, port=port or free_port(), output=output, **environment)
@@ -237,13 +238,13 @@ def refused(folder: Path, *arguments: str, port: int | None = None, **environmen
 
 
 def printed_key(server: Server) -> str | None:
-    """The server key that the first start prints."""
+    """The server key that a first start prints."""
     found = re.search(r"kith_[A-Za-z0-9_-]{20,}", server.output())
     return found.group(0) if found else None
 
 
 def eventually(condition: Any, seconds: float = 30.0) -> Any:
-    """The first true answer of `condition()`; fails when there is none in time."""
+    """Poll `condition()` until it is true; returns its value. Fails after `seconds`."""
     deadline = time.monotonic() + seconds
     while not (answer := condition()):
         assert time.monotonic() < deadline, f"not so within {seconds} s"

@@ -1,4 +1,4 @@
-"""The services over one store, for tests of their rules; no server, no settings."""
+"""The services over one store, without server and settings, for tests of their rules."""
 
 from __future__ import annotations
 
@@ -61,11 +61,11 @@ from kith.records.memory import ReadMemory
 from kith.records.store import RecordStore
 
 GRAPHS = (FOLLOWS, BLOCKS, MUTES, FOLLOW_REQUESTS, FEWER)
-"""The graphs of what people do to each other."""
+"""The graphs of relations between users."""
 
 
 class Social(Graph):
-    """A graph with the rules of people over it."""
+    """A graph with the rules of `people` over it."""
 
     def __init__(self, store: EdgeStore, graphs: Graphs, clock: HybridClock, **limits: int) -> None:
         super().__init__(store, graphs, clock, walk_max=limits.pop("walk_max", 10_000))
@@ -75,7 +75,7 @@ class Social(Graph):
 
 
 class Telling:
-    """Notices and inboxes over posts. `inbox`: by default in memory."""
+    """The services of notifications, over posts. `inbox`: by default in memory."""
 
     def __init__(self, posts: Posts, now_ms: Callable[[], int], inbox: InboxStore | None = None) -> None:
         graph, comments = posts.graph, Comments(posts)
@@ -91,7 +91,7 @@ class Telling:
 
 
 class Services:
-    """The services over one store of edges and records, all by one clock; each is made when it is first asked for."""
+    """The services over one store of edges and records, with one clock. Most are made at first use."""
 
     def __init__(self, edges: EdgeStore, records: RecordStore, graphs: Graphs, clock: FakeClock, **limits: int) -> None:
         self.edges, self.records, self.clock = edges, records, clock
@@ -104,7 +104,7 @@ class Services:
     async def over(
         cls, edges: EdgeStore, records: RecordStore | None = None, clock: FakeClock | None = None, **limits: int
     ) -> Self:
-        """Services over stores that are open, all graphs declared; `records`: by default in memory beside the edges."""
+        """Declare all graphs, and make services over open stores. `records`: by default in memory beside the edges."""
         if records is None:
             assert isinstance(edges, ReferenceEdges)
             records = records_over(edges)
@@ -112,7 +112,7 @@ class Services:
 
     @classmethod
     async def in_memory(cls, *, transactional: bool = True, seed: int = 1, clock: FakeClock | None = None) -> Self:
-        """Over a store with transactions, or over one that has none, delays, repeats and reorders."""
+        """Over a store in memory. Without transactions, its lists are updated late, repeatedly and out of order."""
         return await cls.over(ReferenceEdges() if transactional else ScrambledEdges(seed), clock=clock)
 
     @cached_property
@@ -168,7 +168,7 @@ class Services:
         return Telling(self.posts, self.clock)
 
     async def write(self, author: NodeId = ALICE, **fields: Any) -> Post:
-        """A new post; `fields`: of its draft."""
+        """Create a post. `fields`: of its draft."""
         return (await self.posts.create(author, Draft(**{"text": "hello", **fields}))).post
 
     async def comments_on(self, viewer: Viewer, post: NodeId, order: ThreadOrder, window: Window) -> CommentPage:
@@ -180,12 +180,12 @@ class Services:
         return await self.comments.shown(viewer, await self.comments.of_comment(viewer, comment, order, window))
 
     def settle(self) -> None:
-        """Until every list shows what was written."""
+        """If lists lag: bring them up to date."""
         if isinstance(self.edges, ScrambledEdges):
             self.edges.settle()
 
     def block_before_the_next_write(self, monkeypatch: pytest.MonkeyPatch, blocker: NodeId) -> None:
-        """`blocker` blocks Bob when what Bob does next was found to be allowed, and is not written yet."""
+        """Have `blocker` block Bob between the checks of Bob's next write and the write itself."""
         apply = self.edges.apply
 
         async def overtaken(writes: Any) -> Any:
@@ -197,7 +197,7 @@ class Services:
 
 
 async def service_over(store: EdgeStore, now_ms: Callable[[], int], **limits: int) -> Social:
-    """A graph and its people over a store, their graphs declared."""
+    """Declare GRAPHS in a store, and make the graph and `people` services over it."""
     return Social(store, Graphs(await store.declare(GRAPHS)), HybridClock(now_ms), **limits)
 
 
@@ -210,7 +210,7 @@ def feed_over(
     *,
     now_ms: Callable[[], int],
 ) -> Home:
-    """A Home with a ranker, all by one clock."""
+    """A Home with a ranker, with one clock."""
     memory = ReadMemory(graph.store, log, now_ms)
     facts = PostFacts(posts.store, graph, memory, now_ms, bits=8)
     ranker = Ranker(graph, facts, Affinity(graph, Comments(posts), facts, memory, now_ms), memory, now_ms)
@@ -221,7 +221,7 @@ def feed_over(
 
 
 async def settle_boards(kith: Services) -> None:
-    """Let the consumer of boards handle all there is, of a store in memory, and lists show it."""
+    """Have the consumer of boards handle the whole log of a store in memory, and bring lists up to date."""
     edges: Any = kith.edges
     for _ in range(4):
         if isinstance(edges, ScrambledEdges):
@@ -232,12 +232,12 @@ async def settle_boards(kith: Services) -> None:
 
 
 def boards_over(graph: Graph, posts: Posts) -> Boards:
-    """The boards of the same store."""
+    """The Boards service over the same store."""
     settling = Settling(graph, posts.store)
     upkeep = Upkeep(settling)
     return Boards(settling, posts.snowflakes, upkeep.prepare, upkeep.finish)
 
 
 async def no_images(owner: NodeId, id_: int, field: str) -> None:
-    """For profiles without avatars: nobody has uploaded anything."""
+    """Refuse every avatar, as nothing is uploaded."""
     raise InvalidContent(f"{field} names {id_}, which nobody uploaded", field=field, id=str(id_))

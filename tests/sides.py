@@ -1,4 +1,4 @@
-"""The two sides of a move, on engines in memory and in a folder; `engines` registers them."""
+"""Opens the stores of one side of a move (source or target), for each engine. `engines` registers them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from kith.moving.writing import StoreSide
 
 @contextmanager
 def reference_side(folder: Path) -> Iterator[StoreSide]:
-    """In memory."""
+    """A side in memory."""
     edges, inboxes, credentials = ReferenceEdges(), ReferenceInboxes(), ReferenceCredentials()
     records = ReferenceRecords(edges)
     contents = ReferenceContents(edges, records, inboxes, credentials)
@@ -38,7 +38,7 @@ def reference_side(folder: Path) -> Iterator[StoreSide]:
 
 @contextmanager
 def hostile_side(folder: Path) -> Iterator[StoreSide]:
-    """In memory: calls wait, lists lag, records have conditions on single rows, the log is partitioned."""
+    """A side in memory: calls suspend, lists lag, record conditions cover single rows, the log is partitioned."""
     chance = random.Random(f"{folder.name}")
     edges = ScrambledEdges(seed=chance.randrange(2**32), late_max=40, events=Partitions(3, chance))
     inboxes, credentials, records = ReferenceInboxes(), ReferenceCredentials(), RowRecords(edges)
@@ -49,7 +49,7 @@ def hostile_side(folder: Path) -> Iterator[StoreSide]:
 
 @contextmanager
 def embedded_side(folder: Path) -> Iterator[StoreSide]:
-    """In a folder."""
+    """A side of the embedded engine, in a folder."""
     inboxes = EmbeddedInboxes(folder / "inboxes", bytes_max=1 << 30)
     with Environment(folder, durability="relaxed") as environment:
         commits = CommitQueue(environment)

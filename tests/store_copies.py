@@ -1,4 +1,4 @@
-"""A copy of an open store, as an older Kith's backup was one, and as a machine gets its first."""
+"""Copies an open store: the form of old backups, and of the first copy that a standby gets."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kith.engines.embedded.store_file import STORE_FILE
 
 
 def copy_store(environment: Environment, folder: Path) -> None:
-    """Write a compacted, consistent copy to a folder, while others read and write."""
+    """Write a compacted, consistent copy to a folder. Others may read and write meanwhile."""
     folder.mkdir(parents=True, exist_ok=True)
     descriptor = os.open(folder / STORE_FILE, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     try:
