@@ -46,7 +46,9 @@ _WORDS = ["the river was quiet this morning", "somebody had left a red boat", "b
 
 
 class Readers(NamedTuple):
-    """`all`: who follow 20 users or more and have a page of posts; `again`: some of these; `warm`: who follow fewer."""
+    """`all`: readers who follow 20 users or more and have a page of posts. `again`: some of them, measured twice.
+    `warm`: readers who follow fewer; they warm the server up.
+    """
 
     all: list[int]
     again: list[int]

@@ -1,4 +1,4 @@
-"""Caches of a server that somebody lives in, spoilt by hand, and what `kith audit caches` says of them."""
+"""Fills the caches of a server, corrupts them, and reads what `kith audit caches` reports."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ RIGHT = ["100.0000%", "0", "0", "0"]
 
 
 def audited(kith: Kith, *arguments: str, status: int = 0, **settings: str) -> tuple[dict[str, list[str]], str]:
-    """What it says of each kind of cache, after its name; and all that it printed."""
+    """Run the audit. Returns the columns of each kind of cache, by its name; and the whole output."""
     found = kith("audit", "caches", *arguments, **settings)
     assert found.returncode == status, found.stdout + found.stderr
     rows = [re.split(r"\s*[│|]\s*", line.strip(" │|")) for line in found.stdout.splitlines()]
@@ -27,7 +27,7 @@ def audited(kith: Kith, *arguments: str, status: int = 0, **settings: str) -> tu
 
 
 def lived_in(server: Server) -> list[int]:
-    """Alice follows Bob, who posts three times, and has a timeline; Carol posts too: these posts, oldest first."""
+    """Give Alice a timeline: she follows Bob, who posts three times. Carol posts once. Returns all posts in order."""
     with server.client(acting=ALICE) as alice, server.client(acting=BOB) as bob:
         ok(alice.post(f"{API}/users/{BOB}/follow"))
         posts = [int(make(bob, f"hello {number}")) for number in range(3)]
@@ -37,9 +37,9 @@ def lived_in(server: Server) -> list[int]:
 
 
 async def spoilt(server: Server, timelines: TimelineStore, posts: Sequence[int]) -> bool:
-    """Whether Alice has a timeline by now, which is spoilt then: it lacks Bob's second post, and has Carol's.
+    """Corrupt Alice's timeline, if she has one yet: drop Bob's second post, and add Carol's. Returns whether it did.
 
-    That she looks at her home makes her one.
+    Reading her home first requests a timeline for her.
     """
     await asyncio.to_thread(shown, server)
     if await timelines.read(ALICE) is None:
@@ -49,7 +49,7 @@ async def spoilt(server: Server, timelines: TimelineStore, posts: Sequence[int])
 
 
 def check_found(server: Server, said: str, posts: Sequence[int]) -> None:
-    """The audit names both, and Alice's home lacks the post."""
+    """Check that the audit output names both errors, and that Alice's home lacks the dropped post."""
     first, second, third, strange = posts
     assert f"the timeline of user {ALICE} lacks post {second}" in said
     assert f"that of user {ALICE} has post {strange}, of nobody they follow" in said
@@ -57,6 +57,6 @@ def check_found(server: Server, said: str, posts: Sequence[int]) -> None:
 
 
 def shown(server: Server) -> list[int]:
-    """Alice's home."""
+    """The post ids of Alice's home, newest first."""
     with server.client(acting=ALICE) as alice:
         return home(alice)

@@ -1,4 +1,4 @@
-"""Who signs certificates of tests."""
+"""A certificate authority for tests."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _serves = x509.KeyUsage(**{use: use == "digital_signature" for use in _USES})
 
 
 class Authority:
-    """Who signs certificates of tests."""
+    """A root certificate with its key, and TLS contexts for clients and servers that use it."""
 
     def __init__(self, folder: Path) -> None:
         self._folder, self._key = folder, ec.generate_private_key(ec.SECP256R1())
@@ -51,7 +51,7 @@ class Authority:
             .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
             .add_extension(_signs if ca else _serves, critical=True)
         )
-        if not ca:  # Python 3.13 asks for all of this, as browsers do
+        if not ca:  # Python 3.13 and browsers require these extensions
             by = x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key())
             builder = builder.add_extension(by, critical=False)
         if names:
@@ -59,12 +59,12 @@ class Authority:
         return builder.sign(self._key, hashes.SHA256())
 
     def trusted(self) -> ssl.SSLContext:
-        """For clients that trust it and nobody else."""
+        """A context for clients that trust this authority only."""
         pem = self.root.public_bytes(serialization.Encoding.PEM).decode()
         return ssl.create_default_context(cadata=pem)
 
     def serving(self, host: str) -> ssl.SSLContext:
-        """For a server of this name."""
+        """A context for a server with this host name."""
         key = ec.generate_private_key(ec.SECP256R1())
         signed = self._signed(x509.Name([]), key, [host], ca=False)
         file = self._folder / f"{host}.pem"

@@ -1,4 +1,4 @@
-"""A data folder that is backed up, with files of media: how a test makes a backup of it, and what came back."""
+"""Backups of a data folder with media files: write to it, back it up, and list what an archive or a folder holds."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def put(settings: Settings, name: str, data: bytes) -> None:
 
 
 def note(settings: Settings, key: str) -> None:
-    """Change something that no event tells."""
+    """Write a note: a change for which the log has no event."""
     with folders.open_environment(settings) as store:
         store.put_note(f"server-key/{key}", b"1")
 
@@ -32,7 +32,7 @@ def back_up(settings: Settings, archive: Archive, *, whole: bool = False) -> Mad
 
 
 def held(folder: Path) -> dict[str, bytes]:
-    """Every file below a folder."""
+    """The content of every file below a folder, by relative path."""
     return {str(file.relative_to(folder)): file.read_bytes() for file in folder.rglob("*") if file.is_file()}
 
 

@@ -1,4 +1,4 @@
-"""What tests of backups share: what of a store a backup must bring back, and an archive that dies at a chosen step."""
+"""For tests of backups: the rows of a store that a restore must bring back, and an archive that fails at a step."""
 
 from __future__ import annotations
 
@@ -20,7 +20,10 @@ _OF_THE_COPY = (b"format", b"history", b"graphs", b"secret/backups", b"fanout")
 
 
 def state(opened: Environment) -> State:
-    """Every row that a backup must bring back. A graph that nothing is in yet may be declared later than the point."""
+    """Every row that a restore must bring back.
+
+    Empty graphs are left out: they may be declared later than the point in time.
+    """
     found = {name: rows for name, rows in content(opened).items() if name not in _MADE_AGAIN and rows}
     found[b"meta"] = [(key, note) for key, note in found[b"meta"] if not key.startswith(_OF_THE_COPY)]
     found[b"objects"] = [(key, row) for key, row in found.get(b"objects", []) if key[0] < 128]
@@ -34,23 +37,23 @@ def state(opened: Environment) -> State:
 
 
 def restored(archive: Archive, folder: Path, at: str | None = None) -> tuple[Restored, State]:
-    """What a restore into a new folder brings back."""
+    """Restore into a new folder; returns the result and the restored rows."""
     done = restore(Settings(data=str(folder)), archive, at)
     with Environment(folder, create=False) as store:
         return done, state(store)
 
 
 class Dying:
-    """An archive in a folder that fails at a step: before, within, or right after something is done to it."""
+    """An archive in a folder that fails at a step: before, within or right after an operation."""
 
     def __init__(self, folder: Path, error: Callable[[], BaseException] = Stopped) -> None:
         self._real, self._error = FolderArchive(folder), error
         self.where = self._real.where
         self.left = 1 << 30
-        """Steps until it fails, once."""
+        """Steps until it fails. It fails once."""
 
     def step(self) -> None:
-        """One more."""
+        """Count one step; fail if it is the last."""
         self.left -= 1
         if not self.left:
             raise self._error()

@@ -1,4 +1,4 @@
-"""A TimelineStore whose calls are waited for one by one, for tests in which nobody else does anything meanwhile."""
+"""A TimelineStore with synchronous calls, for tests without concurrency."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from kith.home.timelines import Habits, Timeline
 
 
 class BlockingTimelines:
-    """`store`: a TimelineStore, or a TimelineReader, of which only reads are asked. `run`: how a call is waited for.
+    """`store`: a TimelineStore, or a TimelineReader if the test only reads. `run`: runs the coroutine of a call.
 
-    A build is begun and put in one.
+    `put` begins a build and ends it.
     """
 
     def __init__(self, store: Any, run: Callable[..., Any] = at_once) -> None:
@@ -27,7 +27,7 @@ class BlockingTimelines:
         return self._run(self.store.read(user))  # type: ignore[no-any-return]
 
     def touch(self, user: int) -> None:
-        """The user reads the timeline."""
+        """Read the timeline as its user."""
         self._run(self.store.read(user, by_user=True))
 
     def count(self) -> int:
@@ -49,7 +49,7 @@ class BlockingTimelines:
         return self._run(self.store.begin(user))  # type: ignore[no-any-return]
 
     def end(self, user: int, ids: Ids, epoch: int) -> bool:
-        """The `put` of a build that was begun before."""
+        """End a build with `put`. Returns whether the build was still valid."""
         return self._run(self.store.put(user, ids, epoch))  # type: ignore[no-any-return]
 
     def put(self, user: int, ids: Ids) -> None:
@@ -69,5 +69,5 @@ class BlockingTimelines:
 
 
 def reading(folder: Path) -> BlockingTimelines:
-    """A reader of the embedded engine's timelines, which another process may write."""
+    """A reader of the embedded engine's timelines. Another process may write them."""
     return BlockingTimelines(RingReader(folder))

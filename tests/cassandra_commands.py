@@ -1,4 +1,4 @@
-"""Random commands of every kind, as owners of partitions in Cassandra are asked them."""
+"""Random commands of every kind for owners of partitions in Cassandra."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Alice, who has many followers, and what outlives a process that tells them of a mention."""
+"""A mention by Alice, who has 60 followers, and the stores that outlive the workers that notify them."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ TOLD = {*ONLINE, *LATELY, *MONTH} - UNWILLING
 
 
 class Stage:
-    """Alice and her followers, and what outlives a process."""
+    """Alice, her followers, and the stores that outlive a worker."""
 
     def __init__(self, services: Services, threshold: int = 10) -> None:
         self.services, self.clock, self.threshold = services, services.clock, threshold
@@ -60,7 +60,7 @@ class Stage:
         return stage
 
     def worker(self, **more: Any) -> Coordinator:
-        """A process."""
+        """A new worker process over the same stores."""
 
         async def wanted(notice: int, account: int, users: Users) -> Any:
             assert (notice, account) == (self.notice, ALICE)
@@ -96,7 +96,7 @@ class Stage:
         self.rung += [(user, devices) for user in users.tolist()]
 
     def told(self) -> set[int]:
-        """Who has a row of the notice."""
+        """The users who have an inbox row of the notice."""
         assert {notice for _, notice in self.inboxes.rows} <= {self.notice}
         return {user for user, _ in self.inboxes.rows}
 

@@ -1,4 +1,4 @@
-"""A store, its log, and a consumer that notes what it sees; for tests of runners."""
+"""A store, its log, and a consumer that records the events it handles; for tests of runners."""
 
 from __future__ import annotations
 
@@ -16,13 +16,14 @@ from kith.log.store import Failure, LogStore, Progress
 
 PACE = Pace(batch_max=10, tries_max=3, backoff_s=1.0, save_s=0.0)
 SOURCES = 5
-"""Who the events are of, so that they lie in several partitions where there are some."""
+"""Number of sources of the events, so that a partitioned log has them in several partitions."""
 
 
 class Remembering:
-    """A consumer that notes what it sees. `broken` events fail; `outage` refuses all; `left`: slices of its backlog.
+    """A consumer that records the events it handles. Events are numbered as they were written, from 1 on.
 
-    `meanwhile`: what happens while it handles the next batch. Events are numbered as they were written, from 1 on.
+    `broken`: events that fail. `outage`: every event fails. `left`: slices of its backlog. `meanwhile`: called once,
+    while it handles the next batch.
     """
 
     name = "remembering"
@@ -37,7 +38,7 @@ class Remembering:
 
     @property
     def seen(self) -> list[int]:
-        """What it handled, by number."""
+        """The numbers of the handled events, ascending."""
         return sorted(self.handled)
 
     async def handle(self, events: Sequence[Event]) -> None:
@@ -62,7 +63,7 @@ class Remembering:
 
 
 class World:
-    """A store, its log, a consumer and a clock; runners come and go."""
+    """A store, its log, a consumer and a clock. A test starts runners over them, one after another."""
 
     def __init__(self, run: Run, edges: EdgeStore, log: LogStore, clock: FakeClock) -> None:
         self._run, self._edges, self.log = run, edges, log
@@ -71,7 +72,7 @@ class World:
         self._runner: Runner | None = None
 
     def write(self, count: int, version: int = 0) -> None:
-        """So many events, which can be read."""
+        """Write `count` events, and check that they can be read."""
         numbers = range(self.written + 1, self.written + 1 + count)
         self.written += count
         edges = [edge_of(1 + number % SOURCES, number, version=version) for number in numbers]
@@ -79,14 +80,14 @@ class World:
         assert self._run(self.log.reached(self.mark))
 
     def runner(self, pace: Pace = PACE) -> Runner:
-        """A new runner, as a new process would have. The one before is gone, and its log knows."""
+        """A new runner, as of a new process. The subscription of the previous runner is closed."""
         if self._runner is not None and self._runner._share is not None:
             self._run(self._runner._share.close())
         self._runner = Runner(self.consumer, self.log, pace, lambda: self.clock.ms)
         return self._runner
 
     def drain(self, runner: Runner) -> None:
-        """Step until there is nothing to do."""
+        """Step until no work is left."""
         while self._run(runner.step()):
             pass
 

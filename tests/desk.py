@@ -1,4 +1,4 @@
-"""Notifications over a store, without HTTP: people do things, the log is handled, and inboxes are read."""
+"""Notifications over a store, without HTTP: a test writes, has the log handled, and reads inboxes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from kith.notifications.notifications import NotificationPage
 
 
 class Desk:
-    """The services of one store, with their notifications."""
+    """The services of one store, with notifications."""
 
     def __init__(self, whole: Whole, services: Services, at: LogPosition) -> None:
         self.whole, self.services, self._at, self.began = whole, services, at, at
@@ -39,7 +39,7 @@ class Desk:
         return cls(whole, services, await whole.log.end())
 
     async def handle(self, times: int = 1) -> None:
-        """Let all that happened be told; `times`: each batch so often, backwards every other time."""
+        """Have the intake handle the log to its end. `times`: how often each batch, every other time backwards."""
         log = self.whole.log
         self.whole.settle()
         end = await log.end()
@@ -50,7 +50,7 @@ class Desk:
             self._at = batch.next
 
     async def page(self, user: NodeId, limit: int = 50, *, grouped: bool = True) -> NotificationPage:
-        """The newest of a user's notifications; kept from one look to the next as the API keeps them."""
+        """The first page of a user's notifications, cached between calls as the API caches it."""
 
         async def make(reads: Reads) -> NotificationPage:
             return await self.notifications.page(user, Window(limit), grouped=grouped, reads=reads)
@@ -58,12 +58,12 @@ class Desk:
         return await self._pages.get((user, limit, grouped), make)
 
     async def listed(self, user: NodeId) -> list[Notice]:
-        """Every notice that a user is shown, newest first; their unread number agrees with it."""
+        """The notices that a user is shown, newest first. Checks that the unread count agrees with them."""
         found = await self.page(user, grouped=False)
         assert found.unread == await self.notifications.unread(user)
         assert found.unread.number == sum(not entry.read for entry in found.entries)
         return [entry.notices[0] for entry in found.entries]
 
     async def told(self, user: NodeId) -> list[tuple[str, int]]:
-        """What a user is told, and who did it, newest first."""
+        """The type and actor of each notice that a user is shown, newest first."""
         return [(one.type, one.actor) for one in await self.listed(user)]

@@ -1,4 +1,4 @@
-"""A service that answers what a test tells it to, for tests of the Python client; and both clients asked alike."""
+"""A fake service with preset answers, for tests of the Python client. Helpers call sync and async clients alike."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ Client = Kith | AsyncKith
 Connect = Callable[..., Client]
 """Makes a client of a Service."""
 ContractRow = tuple[str, tuple[Any, ...], str, str, Any, Any, Any]
-"""A method and its arguments; what it must ask: verb, path, body; an answer, and what the method makes of it."""
+"""Method and arguments; verb, path and body of the request that it must send; an answer, and the result for it."""
 
 
 class Service:
-    """Answers requests with `answers` (None: 204), one after the other, and remembers what it was asked."""
+    """Answers requests with `answers` in order (None: 204), and records the requests."""
 
     def __init__(self, *answers: Any) -> None:
         self.answers = list(answers)
@@ -41,7 +41,7 @@ class Service:
 
 
 def ask(client: Client, method: str, *args: Any, **kwargs: Any) -> Any:
-    """The result of a method; of one that iterates, the list of its items."""
+    """The result of a method. If it iterates: the list of its items."""
 
     async def collected(items: Any) -> list[Any]:
         return [item async for item in items]
@@ -55,12 +55,12 @@ def ask(client: Client, method: str, *args: Any, **kwargs: Any) -> Any:
 
 
 def name_of(row: ContractRow) -> str:
-    """How a row is called in a test's name."""
+    """The name of a row in the names of tests."""
     return row[0]
 
 
 def check_row(connect: Connect, row: ContractRow) -> None:
-    """A method of a client asks, and reads what it is answered, as the contract says."""
+    """Check that a method sends the request of the row, and returns its result for the answer."""
     method, args, verb, path, body, answer, result = row
     service = Service(answer)
     assert ask(connect(service), method, *args) == result
@@ -71,7 +71,7 @@ def check_row(connect: Connect, row: ContractRow) -> None:
 
 
 def page(*ids: int, next_cursor: str | None = None) -> dict[str, Any]:
-    """A page as the service writes it; each position is ten times the id."""
+    """A page of a list as the service answers it. Each position is ten times the id."""
     items = [{"id": str(id_), "position": str(10 * id_)} for id_ in ids]
     pagination = {"nextCursor": next_cursor, "prevCursor": None, "hasMore": next_cursor is not None}
     return {"items": items, "pagination": pagination}

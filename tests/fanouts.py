@@ -1,4 +1,4 @@
-"""A fan-out worker over a store in memory and timelines at their most obvious, for tests of who is pushed to."""
+"""A fan-out worker over a store and timelines in memory, for tests of whom it delivers to."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from kith.leases.holding import Leases
 
 
 class FanoutScene:
-    """Nobody follows anybody yet, and nobody has a timeline."""
+    """A fan-out worker over stores without follows and timelines."""
 
     worker: Fanout
 
     def __init__(self, services: Services, *, distant: bool = False) -> None:
-        """`distant`: for the worker all stores are as if across a network."""
+        """`distant`: the worker uses all stores as if across a network."""
         self.graph, self.clock = services.graph, services.clock
         self.sources, self.timelines = Sources(self.graph), BlockingTimelines(ReferenceTimelines(100, self.clock))
         self.state: FanoutState = ReferenceFanoutState()
@@ -41,13 +41,13 @@ class FanoutScene:
 
     @classmethod
     async def begun(cls, policy: Thresholds | ByRates, *, distant: bool) -> Self:
-        """Over a store of its own, with a worker."""
+        """A scene over a store of its own, with a started worker."""
         scene = cls(await Services.in_memory(), distant=distant)
         scene.start(policy)
         return scene
 
     def start(self, policy: Thresholds | ByRates, chunks: Chunks | None = None, leases: Leases | None = None) -> Fanout:
-        """A new worker process. `leases`: shared with others; otherwise all there were before it are gone."""
+        """Start a new worker process. `leases`: shared with other workers; without them, earlier workers are dead."""
         self.worker = Fanout(
             self.sources,
             self._written,
@@ -62,16 +62,16 @@ class FanoutScene:
         return self.worker
 
     async def deliveries(self) -> list[Delivery]:
-        """Those under way, the next one first."""
+        """The deliveries in progress, next one first."""
         return [one._replace(failures=0, after=None) for one in (await self.state.snapshot()).deliveries]
 
     async def lacked(self, reader: NodeId, lowest: int) -> list[int]:
-        """The withheld authors of this rate or a higher one whom the reader follows."""
+        """The withheld authors, at the rate `lowest` or a higher one, whom the reader follows."""
         withheld = (await self.state.snapshot()).withheld
         return await self.sources.followed_of(reader, withheld.at_least(lowest).tolist())
 
     async def follow(self, reader: NodeId, *authors: int) -> None:
-        """The reader follows them, and then has an empty timeline."""
+        """Have the reader follow authors, then give the reader an empty timeline."""
         for author in authors:
             await self.graph.people.follow(reader, NodeId(author))
         self.timelines.put(reader, np.array([], np.int64))

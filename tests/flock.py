@@ -1,4 +1,4 @@
-"""A client of FlockDB's interface for tests: calls in, answers out, through the bytes of the protocol."""
+"""A client of FlockDB's interface: encodes calls and decodes answers in the Thrift protocol."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SIMPLE, INTERSECTION, UNION, DIFFERENCE = 1, 2, 3, 4
 
 
 class Selected(NamedTuple):
-    """A page of ids, and the cursors to both sides."""
+    """A page of ids, and the cursors of the next and the previous page."""
 
     ids: list[int]
     next: int
@@ -63,7 +63,7 @@ def page(count: int, cursor: int = -1) -> Any:
 
 
 def selected(results: Any) -> Selected:
-    """What a Results says."""
+    """The page in a Results."""
     ids = results.ids.encode() if isinstance(results.ids, str) else results.ids
     return Selected(np.frombuffer(ids, "<i8").tolist(), results.next_cursor, results.prev_cursor)
 
@@ -78,7 +78,7 @@ def message(method: str, *, sequence: int = 1, strict: bool = True, **arguments:
 
 
 def read_answer(method: str, raw: bytes) -> Any:
-    """What was answered; a FlockException is raised, a TApplicationException as a RuntimeError."""
+    """The result in an answer. Raises a FlockException as it is, and a TApplicationException as a RuntimeError."""
     protocol = TCyBinaryProtocol(TCyMemoryBuffer(raw), decode_response=False)
     _, kind, _ = protocol.read_message_begin()
     if kind == TMessageType.EXCEPTION:
@@ -100,19 +100,19 @@ class Flock:
         self._calls, self._run = calls, run
 
     def call(self, method: str, **arguments: Any) -> Any:
-        """One call."""
+        """Make one call; returns its result."""
         return read_answer(method, self._run(self._calls.answer(message(method, **arguments))))
 
     def execute(
         self, change: int, term: Any, *, position: int | None = None, at: int | None = None, priority: int = HIGH
     ) -> None:
-        """One operation."""
+        """Execute one operation."""
         self.execute_all((change, term, position), at=at, priority=priority)
 
     def execute_all(
         self, *operations: tuple[int, Any, int | None], at: int | None = None, priority: int = HIGH
     ) -> None:
-        """Operations of one call: each a change, its term, and the position."""
+        """Execute operations in one call: (change, term, position) each."""
         said = [
             shapes.ExecuteOperation(operation_type=change, term=term, position=position)
             for change, term, position in operations
@@ -125,7 +125,7 @@ class Flock:
         return selected(results)
 
     def ids(self, *args: Any, **kwargs: Any) -> list[int]:
-        """All of a lone list."""
+        """All ids of a list."""
         return self.select([simple(*args, **kwargs)], 10_000).ids
 
     def contains(self, source: int, destination: int, graph: int = 1) -> bool:
@@ -133,10 +133,10 @@ class Flock:
         return bool(self.call("contains", source_id=source, graph_id=graph, destination_id=destination))
 
     def edge(self, source: int, destination: int, graph: int = 1) -> Any:
-        """An edge."""
+        """A stored edge."""
         return self.call("get", source_id=source, graph_id=graph, destination_id=destination)
 
     def count(self, *args: Any, **kwargs: Any) -> int:
-        """The length of a lone list."""
+        """The length of a list."""
         (count,) = np.frombuffer(self.call("count2", queries=[[simple(*args, **kwargs)]]), "<i4").tolist()
         return int(count)

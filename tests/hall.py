@@ -1,4 +1,4 @@
-"""Streams over an empty store, without HTTP: a scene in which a test decides what happens between two events."""
+"""Streams over an empty store, without HTTP. A test decides what happens between two events."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SPINS_MAX = 2_000
 
 
 class Hall:
-    """A Live over an empty store, in which Bob and Carol follow Alice. `seconds`: what its clock says."""
+    """A Live over an empty store; Bob and Carol follow Alice. `seconds`: the time of its clock."""
 
     def __init__(self, whole: Whole) -> None:
         self._whole, self.seconds, self.lags = whole, 0.0, list[float]()
@@ -47,7 +47,7 @@ class Hall:
         await self.live.close()
 
     def settle(self) -> None:
-        """Let every list show what was written, where lists lag."""
+        """If lists lag: bring them up to date."""
         self._whole.settle()
 
     def opened(self) -> Live:
@@ -74,20 +74,20 @@ class Hall:
         raise AssertionError("it never came")
 
     async def pass_seconds(self, count: int) -> None:
-        """Let that many seconds pass, and show what was written."""
+        """Let seconds pass one by one, and bring lists up to date after each."""
         for _ in range(count):
             self.seconds += 1.0
             self.settle()
             await self.turns()
 
     async def turns(self) -> None:
-        """Let all that can go on now go on."""
+        """Let other tasks run until they wait for something."""
         for _ in range(100):
             await asyncio.sleep(0)
 
 
 class Ear:
-    """A stream, and what it heard. `at_new_post`: what to do while the first one is being told."""
+    """A stream that records its messages. `at_new_post`: called once, while the first new post is sent."""
 
     def __init__(self, user: NodeId, at_new_post: Callable[[], Any] | None = None) -> None:
         self.heard: list[tuple[str, dict[str, Any]]] = []
@@ -109,7 +109,7 @@ class Ear:
         self.ended = why
 
     def names(self) -> list[str]:
-        """Names of messages, with the reason where there is one."""
+        """Names of messages, each with its reason if it has one."""
         return [" ".join([name, *([data["reason"]] if "reason" in data else [])]) for name, data in self.heard]
 
     def posts(self) -> list[str]:

@@ -1,4 +1,4 @@
-"""Random histories of an embedded store, and all that it holds, row by row."""
+"""Random histories of an embedded store, and its content row by row."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _POSITIONS = (0, 1, -(2**63), 2**63 - 1, _START_MS, 1 << 48)
 
 
 class History:
-    """One store under random jobs. Few ids and few versions, so that jobs meet each other's rows."""
+    """One store under random write jobs. There are few ids and versions, so jobs often touch the same rows."""
 
     def __init__(
         self,
@@ -49,7 +49,7 @@ class History:
         self._commits.close()
 
     def step(self) -> None:
-        """One job of a random kind."""
+        """Do one job of a random kind."""
         kinds: list[Callable[[], Any]] = [
             *[self._apply] * 6, self._forget, self._node, self._put, self._put, self._drop, self._suggest, self._note
         ]  # fmt: skip
@@ -129,12 +129,12 @@ def content(opened: Environment) -> dict[bytes, list[tuple[bytes, bytes]]]:
 
 
 def joined(found: dict[bytes, list[tuple[bytes, bytes]]]) -> dict[bytes, list[tuple[bytes, bytes]]]:
-    """The same with the blocks of each list joined: where they are cut may depend on the way they were written."""
+    """The same rows, with the blocks of each list joined: where a list is cut may depend on the order of writes."""
     whole = {}
     for name, rows in found.items():
         lists: dict[bytes, bytes] = {}
         for key, value in rows if name.startswith(b"graph-") else ():
-            if key[8:9] >= b"\x80":  # else an edge
+            if key[8:9] >= b"\x80":  # a list; otherwise an edge
                 lists.setdefault(key[:9], b"")
                 lists[key[:9]] += value if len(key) > 10 else value[4:] + value[:4]
         others = [(key, value) for key, value in rows if key[:9] not in lists]

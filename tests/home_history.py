@@ -1,4 +1,4 @@
-"""Histories of homes: what people do by a seed, and a naive model of what each home then shows."""
+"""Random histories of homes, and a naive model of what each home must show."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ PACE = Pace(batch_max=7, save_s=0.0)
 
 
 class Naive:
-    """Who follows whom and who posted what, as sets and lists."""
+    """Follows, blocks, mutes, hides, views, posts and labels as sets and dicts."""
 
     def __init__(self) -> None:
         self.follows: set[tuple[int, int]] = set()
@@ -48,20 +48,20 @@ class Naive:
         self.labels: dict[tuple[str, int], int] = {}  # ("post" or "user", id) -> bits
 
     def unseen(self, viewer: int) -> set[int]:
-        """What a ranked home shows first."""
+        """The posts that a ranked home shows first."""
         return {post for post in self.home(viewer) if (viewer, post) not in self.views}
 
     def seen(self, viewer: int) -> set[int]:
-        """What comes after it."""
+        """The posts that a ranked home shows after the unseen ones."""
         return set(self.home(viewer)) - self.unseen(viewer)
 
     def like_seen(self, viewer: int) -> set[int]:
-        """What has been seen, whether it is at home or not, and all that is like it."""
+        """All posts that have the text of a post that the viewer saw, at home or not."""
         said = {self.texts[post] for viewed_by, post in self.views if viewed_by == viewer}
         return {post for post, text in self.texts.items() if text in said}
 
     def home(self, viewer: int) -> list[int]:
-        """Post ids, newest first."""
+        """The ids of the posts at a viewer's home, newest first."""
         return sorted(
             (
                 post
@@ -75,12 +75,12 @@ class Naive:
         )
 
     def labelled(self, post: int) -> int:
-        """All labels of a post; `limit` takes nothing from a home, where all authors are followed."""
+        """All labels of a post. `limit` removes no post from a home, as the viewer follows all authors there."""
         return self.labels.get(("post", post), 0) | self.labels.get(("user", self.posts.get(post, 0)), 0)
 
 
 class OrdersFound(CachedOrders):
-    """Counts how often a kept order was used."""
+    """Counts how often a cached order was used."""
 
     times = 0
 
@@ -93,7 +93,7 @@ class OrdersFound(CachedOrders):
 
 
 class HomeHistory:
-    """Homes over one engine, with workers that come and go, and a naive model beside them."""
+    """Homes over one engine, with fan-out workers that start and die, and the naive model of the same history."""
 
     def __init__(self, chosen: random.Random, policies: Sequence[Thresholds | ByRates]) -> None:
         self.chosen, self.policies = chosen, itertools.cycle(policies)
@@ -112,16 +112,16 @@ class HomeHistory:
             self.restart()
 
     def another_feed(self) -> Home:
-        """The homes of another API process, which knows nothing yet."""
+        """The homes of another API process, with empty caches."""
         return feed_over(self.graph, self.posts, self.rings, self.fanout, self.log, now_ms=self.clock)
 
     def restart(self) -> None:
-        """A new worker process, in place of the oldest where there are enough."""
+        """Start a new worker process. It replaces the oldest: an engine with `hand_over` has two, others have one."""
         consumer = Fanout(
             Sources(self.graph),
             self.rings,
             self.fanout,
-            own_leases(),  # so two may both believe that a delivery is theirs
+            own_leases(),  # so two workers may both believe that they hold a delivery
             now_s=count().__next__,
             graphs=self.graph.graphs,
             policy=next(self.policies),
@@ -132,11 +132,11 @@ class HomeHistory:
         self.runners = [*self.runners[len(self.runners) - enough :], Runner(consumer, self.log, PACE, self.clock)]
 
     async def step(self) -> bool:
-        """One step of each worker; whether there was any work."""
+        """Do one step of each worker. Returns whether one had work."""
         return any([await runner.step() for runner in self.runners])
 
     async def work(self) -> None:
-        """Some step of the workers; where there are several, perhaps a handover or a kill in the middle of it."""
+        """Do a step of the workers. If there are several, a handover or a kill may interrupt it."""
         if self.whole.hand_over is None:
             await self.step()
             return
@@ -153,18 +153,18 @@ class HomeHistory:
             assert isinstance(done, bool | asyncio.CancelledError), done
 
     async def drain(self, *, deliver: bool = True) -> None:
-        """Until every event is handled, and everything is delivered if so asked."""
+        """Step until every event is handled, and, with `deliver`, until every delivery is done."""
         self.whole.settle()
         while await self.step() and (deliver or await self.is_behind()):
             pass
 
     async def is_behind(self) -> bool:
-        """Whether the worker has not said that it handled everything."""
+        """Whether the saved progress of the worker is behind the log."""
         progress = await self.log.progress(NAME)
         return progress is None or progress.behind.events > 0
 
     async def act(self) -> None:
-        """One random thing that happens."""
+        """Do one random action of a user, or a step of the workers."""
         chosen, naive = self.chosen, self.naive
         one, other = chosen.sample(PEOPLE, 2)
         pair = (int(one), int(other))
@@ -212,12 +212,12 @@ class HomeHistory:
                 await self.work()
 
     async def latest(self, viewer: NodeId, window: Window, **asked: Any) -> HomePage[Mark]:
-        """A page for one whose token waits for all that was written."""
+        """A page of the latest posts, after all writes are visible."""
         self.whole.settle()
         return await self.feed.latest(viewer, window, **asked)
 
     async def home(self, viewer: NodeId, *, must_reflect: LogPosition, refresh: bool = False) -> list[int]:
-        """All pages of a home, read with random limits."""
+        """The post ids of all pages of a home, read with random limits."""
         found: list[int] = []
         window = Window(self.chosen.randrange(1, 6))
         self.served += not refresh and await self.rings.read(viewer) is not None
@@ -230,8 +230,8 @@ class HomeHistory:
             window = Window(self.chosen.randrange(1, 6), after=page.rest)
 
     async def ranked(self, viewer: NodeId, *, must_reflect: LogPosition) -> tuple[list[int], list[int]]:
-        """All pages of a ranked home, of two API processes, while things happen in between: what is told as unseen, and
-        as seen.
+        """All pages of a ranked home, from two API processes, with random actions in between. Returns the ids of the
+        posts that pages call unseen, and of those that they call seen.
         """
         found: tuple[list[int], list[int]] = [], []
         slate = None

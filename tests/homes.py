@@ -1,4 +1,4 @@
-"""A home feed over an engine with all its parts at hand, for tests of ranking."""
+"""A home feed over an engine, with its parts accessible, for tests of ranking."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Kept(list[Served]):
 
 
 class HomeScene(NamedTuple):
-    """The services of this room over one store, by one clock. Nobody has a timeline until a test gives them one."""
+    """The services of the home feed over one store and clock. No user has a timeline until a test makes one."""
 
     clock: FakeClock
     graph: Graph
@@ -66,11 +66,11 @@ class HomeScene(NamedTuple):
     feed: Home
 
     async def caught_up(self) -> None:
-        """Fan-out has handled everything."""
+        """Save progress as if fan-out had handled the whole log."""
         await self.log.save(GROUP, await self.log.end(), {})
 
     async def post(self, author: NodeId, text: str | None = None, **fields: Any) -> Post:
-        """A new post, unlike any other unless its text is given."""
+        """A new post, with a text of its own unless one is given."""
         self.clock.ms += 1
         text = f"post number {next(_texts)}" if text is None else text
         return (await self.posts.create(author, Draft(text=text, **fields))).post
@@ -80,7 +80,7 @@ class HomeScene(NamedTuple):
         return await self.feed.ranked(reader, limit, slate)
 
     async def pages(self, limit: int = 20, slate: Slate | None = None, reader: NodeId = ALICE) -> list[list[Post]]:
-        """All pages of a reader's ranked home, each cursor through its packed form."""
+        """All pages of a reader's ranked home. Each cursor is packed and unpacked, as the API does."""
         found: list[list[Post]] = []
         for _ in range(10_000):
             page = await self.page(limit, slate, reader)
@@ -96,7 +96,7 @@ class HomeScene(NamedTuple):
 
 
 async def open_home(whole: Whole, clock: FakeClock, *, bits: int = 8) -> HomeScene:
-    """A HomeScene over an empty store, with a small cache of facts so that places in it are short."""
+    """A HomeScene over an empty store. The cache of facts has only 2^`bits` sets, so posts evict each other."""
     store: Any
     log: Any
     store, log = [one if whole.edges.immediate else UpToDate(one, whole.settle) for one in (whole.edges, whole.log)]
@@ -133,7 +133,7 @@ async def open_home(whole: Whole, clock: FakeClock, *, bits: int = 8) -> HomeSce
 
 
 def alices_home(run: Run, whole: Whole, clock: FakeClock) -> HomeScene:
-    """One where Alice follows Bob, Carol and Dana."""
+    """A HomeScene in which Alice follows Bob, Carol and Dana."""
     made: HomeScene = run(open_home(whole, clock))
     for author in (BOB, CAROL, DANA):
         run(made.graph.people.follow(ALICE, author))
@@ -146,7 +146,7 @@ def ids_of(posts: list[Post]) -> list[int]:
 
 
 def failing(error: Exception) -> Callable[..., Awaitable[object]]:
-    """A part that is down, in place of one of its methods."""
+    """A method that raises this error, to replace a method of a part that is down."""
 
     async def fail(*_: object, **__: object) -> object:
         raise error
@@ -165,4 +165,4 @@ FORBIDDING: dict[str, Act] = {
     "deactivated": lambda home, _: home.graph.store.change_node(BOB, state=State.ARCHIVED),
     "removed": lambda home, _: home.graph.store.change_node(BOB, state=State.REMOVED),
 }
-"""What Bob or Alice can do so that a post of Bob's is no longer for Alice."""
+"""Actions after which Alice must no longer see a post of Bob's, by name."""

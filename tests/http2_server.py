@@ -1,4 +1,4 @@
-"""A small HTTP/2 server over TLS, which answers, goes silent or says good-bye in the middle, as a test says."""
+"""A small HTTP/2 server over TLS that answers, stays silent, resets streams or sends GOAWAY, as a test sets."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ import h2.exceptions
 import h2.settings
 
 Say = int | Literal["nothing", "reset", "refused", "endless", "goaway before", "goaway after", "hang up"]
-"""A status; or no answer; or the stream is reset, or refused before the request was looked at; or an answer without
-end; or GOAWAY, before the request was looked at or after; or the end.
+"""What the server does with a request: answer a status; send nothing; reset the stream; refuse it unprocessed; send a
+body without end; send GOAWAY before or after it processed the request; or close the connection.
 """
 
 
 class Got(NamedTuple):
-    """One request. `connection`: the how-manyth it came on."""
+    """One request. `connection`: the number of its connection, from 1."""
 
     path: str
     body: bytes
@@ -31,7 +31,7 @@ class Got(NamedTuple):
 
 
 class Http2Server:
-    """`say`: what it does with a request. `streams_max`: requests that it takes at once on a connection."""
+    """`say`: decides what it does with a request. `streams_max`: the most concurrent requests of a connection."""
 
     def __init__(self) -> None:
         self.got: list[Got] = []
@@ -41,7 +41,7 @@ class Http2Server:
         self._endless = set[int]()
 
     async def serve(self, reading: asyncio.StreamReader, writing: asyncio.StreamWriter) -> None:
-        """One connection."""
+        """Serve one connection."""
         self.connections += 1
         number, paths, bodies = self.connections, dict[int, str](), dict[int, bytes]()
         connection = h2.connection.H2Connection(h2.config.H2Configuration(client_side=False, header_encoding="utf-8"))
@@ -71,7 +71,7 @@ class Http2Server:
             writing.close()
 
     def _answer(self, connection: h2.connection.H2Connection, stream: int, got: Got) -> bool:
-        """Do with a request what the test says; whether the connection ends."""
+        """Do with a request what `say` returns. Returns whether to close the connection."""
         said = self.say(got)
         if said == "goaway before":
             connection.close_connection(last_stream_id=stream - 2)
@@ -94,7 +94,7 @@ class Http2Server:
 
 
 def _send_on(connection: h2.connection.H2Connection, stream: int) -> None:
-    """As much as may be sent now."""
+    """Send as much of an endless body as flow control allows."""
     with contextlib.suppress(h2.exceptions.StreamClosedError):
         while size := min(connection.local_flow_control_window(stream), connection.max_outbound_frame_size):
             connection.send_data(stream, b"x" * size)
@@ -102,7 +102,7 @@ def _send_on(connection: h2.connection.H2Connection, stream: int) -> None:
 
 @asynccontextmanager
 async def http2_server(tls: ssl.SSLContext) -> AsyncIterator[Http2Server]:
-    """A server on this machine that speaks HTTP/2 and nothing else."""
+    """Run a server on this machine that speaks only HTTP/2."""
     tls.set_alpn_protocols(["h2"])
     running = Http2Server()
     server = await asyncio.start_server(running.serve, "127.0.0.1", 0, ssl=tls)

@@ -1,4 +1,4 @@
-"""A listener of this process, clients that say bytes to it, and tests that are coroutines on uvloop."""
+"""An HTTP listener in this process, clients that send it raw bytes, and tests that are coroutines on uvloop."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Answer(tuple[int, dict[str, str], bytes]):
 
 
 class Client:
-    """A client that says bytes, and reads answers with a parser of HTTP that is not ours."""
+    """A client that sends raw bytes, and reads answers with h11, a parser that is not Kith's."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.reader, self.writer = reader, writer
@@ -43,7 +43,7 @@ class Client:
         await self.writer.drain()
 
     async def answers(self, *methods: str) -> list[Answer]:
-        """One answer for each method that was asked, in their order."""
+        """The answers to requests with these methods, in their order."""
         return [await self.answer(method) for method in methods]
 
     async def answer(self, method: str = "GET") -> Answer:
@@ -70,14 +70,14 @@ class Client:
                     return Answer((found.status_code, {}, b""))
 
     async def rest(self) -> bytes:
-        """All until the end."""
+        """All bytes until the connection closes."""
         with contextlib.suppress(ConnectionError):
             return await self.reader.read()
         return b""
 
 
 class World:
-    """A listener, and how clients connect to it."""
+    """A listener, and the clients that are connected to it."""
 
     def __init__(self, listener: Listener, port: int) -> None:
         self.listener, self._port = listener, port
@@ -97,7 +97,7 @@ class World:
 
 
 async def echo(exchange: Exchange) -> None:
-    """Says what it was asked."""
+    """Answer with the request's method, path, query, and length and first 100 bytes of the body."""
     try:
         body = await exchange.body(BODY_MAX)
     except KithError as error:
@@ -123,7 +123,7 @@ async def world(door: Door = echo, *, idle_s: float = 30.0, connections_max: int
 
 
 async def one_of(here: World) -> Connection:
-    """The one connection there is, from when it was accepted."""
+    """Wait until the listener has one connection; returns it."""
     await until(lambda: len(here.listener) == 1)
     (connection,) = here.listener._shared.connections
     return connection
@@ -131,12 +131,12 @@ async def one_of(here: World) -> Connection:
 
 async def until(condition: Callable[[], bool]) -> None:
     """Wait for a condition."""
-    while not condition():  # noqa: ASYNC110 - nobody tells of it
+    while not condition():  # noqa: ASYNC110 - nothing signals it
         await asyncio.sleep(0.01)
 
 
 def play(scene: Coroutine[Any, Any, None]) -> None:
-    """As a process runs it: on uvloop."""
+    """Run a coroutine on uvloop, as API processes do. Time limit: 60 s."""
 
     async def within() -> None:
         async with asyncio.timeout(60):
@@ -146,7 +146,7 @@ def play(scene: Coroutine[Any, Any, None]) -> None:
 
 
 def scene(function: Callable[[], Coroutine[Any, Any, None]]) -> Callable[[], None]:
-    """A test that is a coroutine."""
+    """Makes a test of a coroutine function."""
 
     def test() -> None:
         play(function())
@@ -156,7 +156,7 @@ def scene(function: Callable[[], Coroutine[Any, Any, None]]) -> Callable[[], Non
 
 
 class Streams:
-    """A door whose answers do not end by themselves."""
+    """A door whose answers are streams that it never ends."""
 
     def __init__(self) -> None:
         self.outgoing: list[Outgoing] = []

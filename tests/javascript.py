@@ -1,4 +1,4 @@
-"""Node, for tests of what is written in JavaScript. Nothing is installed for it."""
+"""Runs Node and Deno for tests of JavaScript code, if they are installed."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ LIMIT_S = 120
 
 
 def node(*arguments: str, cwd: Path, **variables: str) -> subprocess.CompletedProcess[str]:
-    """A run of Node."""
+    """Run Node."""
     return _run("node", *arguments, cwd=cwd, **variables)
 
 
 def deno(*arguments: str, cwd: Path, **variables: str) -> subprocess.CompletedProcess[str]:
-    """A run of Deno, which asks nothing of the network of its own accord."""
+    """Run Deno, with its update check off."""
     return _run("deno", *arguments, cwd=cwd, DENO_NO_UPDATE_CHECK="1", NO_COLOR="1", **variables)
 
 
@@ -37,7 +37,7 @@ def _run(*command: str, cwd: Path, **variables: str) -> subprocess.CompletedProc
 
 
 def _version() -> int:
-    """The major version of the Node that is here; 0 without one."""
+    """The major version of the installed Node; 0 if there is none."""
     if shutil.which("node") is None:
         return 0
     found = re.match(r"v(\d+)", node("--version", cwd=Path.cwd()).stdout)

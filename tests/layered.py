@@ -1,4 +1,4 @@
-"""The layers of checks over a store in memory, whose parts a test moves by hand."""
+"""The layers of checks over a store in memory. A test steps each layer by hand."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ FOLLOWED_PLACES = 20
 
 
 class Layered:
-    """A store with its log, and layers over it whose parts a test moves by hand."""
+    """A store with its log, and the layers of checks over it. A test steps each layer by hand."""
 
     def __init__(self, folder: Path, events_max: int = 10**9, edges_max: int = 10_000) -> None:
         self.clock, self.edges, self.folder = FakeClock(), ReferenceEdges(), folder
@@ -54,7 +54,7 @@ class Layered:
         self.by.append((layer, there, absent))
 
     async def follow(self, *whom: int, expires_ms: int = 0) -> Any:
-        """Alice follows these; the mark of the last."""
+        """Have Alice follow users; returns the log position of the last follow."""
         made = [self.graph.edge_now(FOLLOWS, ALICE, NodeId(one), State.NORMAL) for one in whom]
         edges = [msgspec.structs.replace(edge, expires_ms=expires_ms) for edge in made]
         changes = await self.edges.apply([EdgeWrite(edge, supersede=True) for edge in edges])
@@ -75,7 +75,7 @@ class Layered:
             pass
 
     async def ask(self, *whom: int, graph: int = FOLLOWS) -> tuple[list[bool], list[tuple[str, int, int]]]:
-        """Whether Alice has edges to these, and who said so."""
+        """Whether Alice has edges to these users, and which layers answered."""
         self.by = []
         found = await self.layers.exists_many(graph, [(ALICE, one) for one in whom])
         await self.layers.settled()

@@ -1,4 +1,4 @@
-"""A stream as a test listens to it: read in a thread, so that a test can wait for what must come."""
+"""Reads a stream in a thread, so that a test can wait for events."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from servers import API, Server, eventually
 
 
 class Heard(NamedTuple):
-    """One event as it came."""
+    """One event of a stream."""
 
     id: str
     name: str
@@ -21,7 +21,7 @@ class Heard(NamedTuple):
 
 
 class Listener:
-    """One connection to /feed/stream. `heard`: the events so far; `last_id`: of the last whole event or heartbeat."""
+    """One connection to /feed/stream. `heard`: the events so far. `last_id`: id of the last event or heartbeat."""
 
     def __init__(self, http: httpx.Client, last_id: str | None = None, **query: str) -> None:
         self.heard: list[Heard] = []
@@ -36,7 +36,7 @@ class Listener:
             self._thread = threading.Thread(target=self._listen, daemon=True)
             self._thread.start()
             eventually(lambda: self.last_id is not None or self.ended)
-            eventually(lambda: self.comments or self.ended)  # it has begun: from now on it is told what happens
+            eventually(lambda: self.comments or self.ended)  # from now on it is sent events
         else:
             self._response.read()
             self.body = self._response.json()
@@ -64,15 +64,15 @@ class Listener:
         self.comments += "" in fields
 
     def names(self) -> list[str]:
-        """The names of what was heard."""
+        """The names of the events so far."""
         return [heard.name for heard in self.heard]
 
     def posts(self, name: str = "new_post") -> list[str]:
-        """The ids of posts in the events of this name."""
+        """The post ids of the events of this name."""
         return [heard.data["postId"] for heard in self.heard if heard.name == name]
 
     def wait(self, name: str, post: str | None = None, seconds: float = 10.0, **fields: Any) -> Heard:
-        """The first event like this, once it is there."""
+        """Wait for the first event with this name, post and fields; returns it."""
 
         def found() -> Heard | None:
             wanted = fields if post is None else fields | {"postId": post}
@@ -85,7 +85,7 @@ class Listener:
             raise AssertionError(f"no {name} {post} {fields} in {self.heard}; ended: {self.ended}") from None
 
     def close(self) -> None:
-        """Hang up, also where the thread waits for more."""
+        """Close the connection, even while the thread waits for data."""
         line = self._response.extensions["network_stream"].get_extra_info("socket")
         with contextlib.suppress(OSError):
             line.shutdown(socket.SHUT_RDWR)
@@ -99,7 +99,7 @@ class Listener:
 
 
 def publish(server: Server, author: int, text: str = "hello", **fields: Any) -> str:
-    """A post; its id."""
+    """Create a post; returns its id."""
     with server.client(acting=author) as http:
         answer = http.post(f"{API}/posts", json={"content": {"text": text}, **fields})
     assert answer.status_code == 201, answer.text

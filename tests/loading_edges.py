@@ -1,4 +1,4 @@
-"""Imports of files of edges into a data folder, and all that can be seen of the graph afterwards."""
+"""Imports files of edges into a data folder, and reads the whole graph afterwards."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ OLD = 5  # a position before every other
 
 
 class Silent:
-    """Progress that nobody looks at; after `stop_after` calls the process dies."""
+    """Import progress that is not shown. After `stop_after` calls the process dies."""
 
     def __init__(self, stop_after: int = 1 << 62) -> None:
         self._left = stop_after
@@ -47,12 +47,12 @@ class Silent:
 
 
 def die(*_: object, **__: object) -> None:
-    """The process dies here; of real kills are the tests in `fault/test_import_kill.py`."""
+    """The process dies here. `fault/test_import_kill.py` tests real kills."""
     raise Stopped
 
 
 class Drawn(NamedTuple):
-    """All that can be seen of a graph: edges with their positions, every list, every count."""
+    """All that reads show of a graph: edges with their positions, every list, every count."""
 
     edges: dict[tuple[int, int], tuple[State, int]]
     lists: dict[tuple[int, Direction], list[tuple[int, int]]]
@@ -60,7 +60,7 @@ class Drawn(NamedTuple):
 
 
 def file_of(folder: Path, rows: Iterable[tuple[int, ...]], name: str = "edges.csv") -> Path:
-    """A file with these rows."""
+    """Write a file with these rows; returns its path."""
     path = folder / name
     path.write_text("".join(",".join(map(str, row)) + "\n" for row in rows))
     return path
@@ -69,7 +69,7 @@ def file_of(folder: Path, rows: Iterable[tuple[int, ...]], name: str = "edges.cs
 def bring(
     set_to: Settings, path: Path, graph: str = FOLLOWS, *, mutual: bool = False, progress: Silent | None = None
 ) -> Imported:
-    """`kith import edges`."""
+    """Import a file, as `kith import edges` does."""
     return import_edges(set_to, graph, path, progress or Silent(), mutual=mutual)
 
 
@@ -85,7 +85,7 @@ def merge(set_to: Settings, path: Path, graph: str = FOLLOWS, *, mutual: bool = 
 
 
 def do(set_to: Settings, *calls: tuple[Any, ...]) -> None:
-    """Writes of users: `("follow", ALICE, BOB)`."""
+    """Do writes of users. A call: ("follow", ALICE, BOB), for example."""
 
     async def run() -> None:
         async with wiring.open_stores(set_to, "chore") as stores:
@@ -97,7 +97,7 @@ def do(set_to: Settings, *calls: tuple[Any, ...]) -> None:
 
 
 def archive(set_to: Settings, user: int, operation: NodeOperation = NodeOperation.ARCHIVE) -> None:
-    """Send a user away, or back, with all edges."""
+    """Archive a user with all edges, or do another operation on them."""
 
     async def run() -> None:
         async with open_graph(set_to) as service:
@@ -109,7 +109,7 @@ def archive(set_to: Settings, user: int, operation: NodeOperation = NodeOperatio
 
 
 def look(set_to: Settings, graph: str = FOLLOWS) -> Drawn:
-    """The graph as it is, audited."""
+    """Audit the graph, and read all of it."""
 
     async def run() -> Drawn:
         async with open_graph(set_to) as service:
@@ -140,7 +140,7 @@ async def _look(service: Graph, graph: str) -> Drawn:
 
 
 def timeless(graph: Graph, known: Iterable[tuple[int, ...]]) -> Drawn:
-    """The graph with positions that an import chose itself as 0: they are its time, in which two imports differ."""
+    """The graph, with positions that an import chose set to 0. They are the time of the import, so imports differ."""
     given_positions = {row[2] for row in known if len(row) == 3}
     edges = {
         pair: (state, position if position in given_positions else 0) for pair, (state, position) in graph.edges.items()
@@ -152,7 +152,7 @@ def timeless(graph: Graph, known: Iterable[tuple[int, ...]]) -> Drawn:
 
 
 def wanted(rows: Iterable[tuple[int, int, int]]) -> dict[tuple[int, int], tuple[State, int]]:
-    """What rows with positions must leave; an edge given twice has its greatest position."""
+    """The edges that rows with positions must make. An edge that is given twice has the greatest position."""
     edges: dict[tuple[int, int], tuple[State, int]] = {}
     for source, destination, position in rows:
         if source != destination:
@@ -162,7 +162,7 @@ def wanted(rows: Iterable[tuple[int, int, int]]) -> dict[tuple[int, int], tuple[
 
 
 def random_rows(seed: int, count: int, width: int) -> list[tuple[int, ...]]:
-    """Rows with many duplicates, a hub, far ids and far positions."""
+    """Rows with many duplicates, a hub, and extreme ids and positions."""
     chosen = random.Random(seed)
     nodes = [0, *range(1, 12), 1 << 40, ELSEWHERE, (1 << 63) - 1]
     places = [-(2**62), -1, 0, 1, 7, 1 << 47, (1 << 48) - 1, 1 << 48, 2**62]

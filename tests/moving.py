@@ -1,4 +1,4 @@
-"""A store that is written to while it moves, and what is asked of both sides afterwards."""
+"""A store that is written to while it is moved, a move that is killed, and comparisons of both sides."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ FIRST_NOTICE = (wall_ms() - EPOCH_MS) << TIME_SHIFT
 
 
 class History:
-    """Random writes to a side through its ports. Each has a version of its own, and some come late."""
+    """Random writes to a side through its ports. Some have an older version than the writes before them."""
 
     def __init__(self, side: StoreSide, seed: int) -> None:
         self._side, self._chosen, self._made = side, random.Random(seed), 0
@@ -64,7 +64,7 @@ class History:
                 await records.forget_below(RecordKind.MENTION_OUTCOME, outcome.id - 20, 100)
 
     async def _tell(self, id_: int, recipient: int) -> None:
-        """As `notifications.notices` does: the row, then the notice under a claim."""
+        """Write a notice as `notifications.notices` does: the inbox row, then the notice under a claim."""
         notice = Notice(id_, "follow", 1, recipient, START_MS)
         await self._side.inboxes.add([InboxRow(recipient, id_)])
         claim = Claim(id_.to_bytes(16, "big"), b"told", wall_ms(), self._chosen.choice((1, 3_600_000)))
@@ -72,7 +72,7 @@ class History:
 
 
 class Killed:
-    """A move that begins again, where it was or at what it noted before, whenever it is asked to `stop`."""
+    """A move in small steps. `stop` kills it; it resumes from its last saved checkpoint."""
 
     def __init__(self, source: StoreSide, target: StoreSide) -> None:
         self._source, self._target = source, target
@@ -83,11 +83,11 @@ class Killed:
         self.log: LogReplay | None = None
 
     async def begin(self) -> None:
-        """From here on the log is followed, once all is copied."""
+        """Note the end of the log. The move replays the log from here once all rows are copied."""
         self.log = LogReplay(self._source, self._target, self._writing, await self._source.log.end())
 
     async def step(self) -> bool:
-        """Do the next part; whether anything was left to do."""
+        """Copy or replay the next part. Returns whether there was one."""
         if self._tables:
             await self._copying.step()
             if self._copying.is_done:
@@ -98,7 +98,7 @@ class Killed:
         return await self.log.step() > 0
 
     def stop(self, chosen: random.Random) -> None:
-        """The process ends, before or after it has noted what it did last."""
+        """Kill the process, at random before or after it saved a checkpoint of its last step; resume from it."""
         if chosen.random() < 0.5:
             self._noted = self._copying.after
         self._stop_at(self._noted)
@@ -111,33 +111,33 @@ class Killed:
             self._copying = Copying(self._source, self._writing, self._tables[0], noted)
 
     async def catch_up(self) -> None:
-        """Do all that is written by now."""
+        """Copy and replay all that is written by now."""
         assert self.log
         end = await self._source.log.end()
         while await self.step() or not self._source.log.covers(self.log.at, end):
             pass
 
     async def finish(self) -> None:
-        """As behind the fence."""
+        """Do the last part of the move, as after the source is fenced."""
         settle(self._source)
         await self.catch_up()
-        claims = Copying(self._source, self._writing, "claims")  # which not every log tells
+        claims = Copying(self._source, self._writing, "claims")  # not every log has events of claims
         while not claims.is_done:
             await claims.step()
         await self._writing.notes()
 
     async def compared(self) -> list[Compared]:
-        """What differs."""
+        """Compare both sides, kind by kind."""
         return [await compare(kind, self._source, self._target, self.catch_up) for kind in kinds(wall_ms)]
 
 
 def settle(side: StoreSide) -> None:
-    """Let its lists show what was written."""
+    """If the side's lists lag: bring them up to date."""
     getattr(side.edges, "settle", lambda: None)()
 
 
 async def answers(side: StoreSide) -> dict[str, Any]:
-    """What lists and counts say, which no comparison of rows tells."""
+    """The lists, counts and accounts of a side, which a comparison of rows does not cover."""
     settle(side)
     lists = [Listing(G, node, end, state) for node in NODES for end in Direction for state in State]
     return {

@@ -1,4 +1,4 @@
-"""Boards, and who follows which, as a naive model of article 002 has them."""
+"""A naive model of boards and their followers, by the rules of article 002."""
 
 from __future__ import annotations
 
@@ -18,40 +18,40 @@ class Owned(NamedTuple):
 
 
 class Naive:
-    """Who follows whom and what, as sets, by the article's rules said one by one."""
+    """Follows of users and of boards as sets, changed by the article's rules one by one."""
 
     def __init__(self) -> None:
-        self.follows: dict[Pair, int] = {}  # until when; 0: until it is undone
+        self.follows: dict[Pair, int] = {}  # until when, in ms; 0: no end
         self.blocks: set[Pair] = set()
         self.private: set[int] = set()
         self.away: set[int] = set()
         self.requests: set[Pair] = set()
         self.boards: dict[int, Owned] = {}
-        self.said: set[Pair] = set()  # (user, board) followed by itself, while its owner is public and both are here
+        self.said: set[Pair] = set()  # (user, board) followed directly; see `own`
         self.unsaid: set[Pair] = set()
         self.members: set[Pair] = set()
 
     @property
     def own(self) -> set[Pair]:
-        """(user, board) followed by itself."""
+        """(user, board) followed directly, and in effect: the owner is public, and both users are active."""
         closed = {board for board, owned in self.boards.items() if owned.owner in self.private | self.away}
         return {(user, board) for user, board in self.said if board not in closed and user not in self.away}
 
     @property
     def against(self) -> set[Pair]:
-        """(user, board) unfollowed."""
+        """(user, board) unfollowed although the owner is followed, and in effect."""
         return {(user, board) for user, board in self.unsaid if not {user, self.boards[board].owner} & self.away}
 
     @property
     def following(self) -> set[Pair]:
-        """(user, owner) of whom all boards are followed."""
+        """(user, owner) whose boards are all followed, unless unfollowed one by one."""
         return {pair for pair in self.follows if not {*pair} & self.away}
 
     def blocked(self, one: int, other: int) -> bool:
         return (one, other) in self.blocks or (other, one) in self.blocks
 
     def forget(self, user: int, owner: int) -> None:
-        """Nothing holds any more that a user said of single boards of an owner."""
+        """Drop a user's follows and unfollows of single boards of an owner."""
         theirs = {(user, board) for board, owned in self.boards.items() if owned.owner == owner}
         self.said -= theirs
         self.unsaid -= theirs
@@ -111,7 +111,7 @@ class Naive:
         self.said.discard((user, board))
 
     def close(self, board: int) -> None:
-        """Nobody follows a board any more."""
+        """Drop all follows and unfollows of a board."""
         self.said = {pair for pair in self.said if pair[1] != board}
         self.unsaid = {pair for pair in self.unsaid if pair[1] != board}
 

@@ -1,4 +1,4 @@
-"""Follows, blocks, mutes and requests as a naive model has them: the rules of people without an engine."""
+"""A naive model of follows, blocks, mutes and requests: the rules of `people` without an engine."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ USERS = (ALICE, BOB, NodeId(0), DANA)
 
 
 class Told(NamedTuple):
-    """What a write answers."""
+    """The answer of a write."""
 
     holds: bool
     changed: bool
@@ -31,7 +31,7 @@ class Told(NamedTuple):
 
 
 class Rules:
-    """The product without an engine: which edges there are, in which state, and where in their lists."""
+    """The rules over a dict of edges: (state, position) by graph and pair."""
 
     def __init__(self, follows_max: int) -> None:
         self.follows_max = follows_max
@@ -82,7 +82,7 @@ class Rules:
         if self.full(FOLLOWS, a, b):
             return FollowLimitReached
         changed = self.add(FOLLOWS, a, b, position)
-        self.drop(FOLLOW_REQUESTS, a, b)  # who follows need not ask any more
+        self.drop(FOLLOW_REQUESTS, a, b)  # a follower needs no request
         return Told(True, changed)
 
     def follow(self, a: int, b: int, position: int) -> Told | type[Exception]:
@@ -125,7 +125,7 @@ class Rules:
         return Told(False, self.drop(MUTES, a, b))
 
     def operate(self, operation: NodeOperation, user: int) -> int | type[Exception]:
-        """Deactivate, reactivate or remove; how many edges that rewrites."""
+        """Deactivate, reactivate or remove a user; returns the number of edges that change."""
         if self.users[user] == REMOVED and operation is not NodeOperation.REMOVE:
             return UserNotFound
         after = {NodeOperation.ARCHIVE: ARCHIVED, NodeOperation.RESTORE: NORMAL, NodeOperation.REMOVE: REMOVED}

@@ -1,4 +1,4 @@
-"""A scene of owners of commands: processes that come, stop and wake up, and what must be so in the end."""
+"""Owners of commands as processes that start, stop and resume, and checks of the log and the answers afterwards."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Scene:
 
     def __init__(self, broker: Broker, stops_at: int | None = None, answered_s: float = PATIENCE_S) -> None:
         self.ledger = Ledger()
-        self.unknown = 0  # commands whose outcome nobody told
+        self.unknown = 0  # commands whose outcome the caller does not know
         self._book = OpenBook(broker, expelled_s=NEVER_S)
         self._recent = Recent(broker, self._book)
         self.commands = KafkaCommands(broker, self._recent, self._book.positions, answered_s)
@@ -52,7 +52,7 @@ class Scene:
         await asyncio.gather(*(book.close() for book in [*self._books, self._book]))
 
     async def owning(self, stops_at: int | None = None) -> Owning:
-        """One more process that owns."""
+        """Start one more process with an owner."""
         gate = Gate(stops_at)
         broker = Gated(self._broker, gate)
         book = OpenBook(broker, expelled_s=NEVER_S)
@@ -64,13 +64,16 @@ class Scene:
         return owning
 
     def cut_off(self, owning: Owning, away: bool = True) -> None:
-        """Its store is away from this process, or there again."""
+        """Make the store unavailable to this process, or (`away` is false) available again."""
         owner = owning.owner
         assert isinstance(owner, LedgerOwner)
         owner.away = away
 
     async def played(self, *, wakes: bool = False) -> bool:
-        """The first owner stops while commands are asked, and is taken for dead. Whether it came to that step."""
+        """Stop the first owner while commands are sent, have a second one expel it, and check all.
+
+        `wakes`: resume the first owner before the check, and send more commands. Returns whether it reached its stop.
+        """
         first = asyncio.create_task(self.owning(self._stops_at))
         await asyncio.sleep(0)
         gate = self._gates[0]
@@ -96,28 +99,28 @@ class Scene:
         return stopped
 
     async def _asking(self, account: int) -> list[Reply]:
-        """Three commands one after the other, and two that need not wait for each other."""
+        """Send three commands one after the other, then two concurrently."""
         replies = [await self.asked(account) for _ in range(3)]
         return replies + await asyncio.gather(self.asked(account), self.asked(account))
 
     def command(self, account: int) -> bytes:
-        """A command, another each time."""
+        """A new command, unlike any other."""
         return account.to_bytes(8, "big") + next(self._numbers).to_bytes(8, "big")
 
     async def asked(self, account: int) -> Reply:
         return await self.commands.ask(account % self._broker.partitions, self.command(account))
 
     def account(self, reply: Reply) -> tuple[int, int]:
-        """Which account was counted, and its number then."""
+        """The account of a command, and its count then."""
         account, count = msgspec.json.decode(reply.outcome, type=tuple[int, int])
         return account, count
 
     async def check(self, replies: Sequence[Reply]) -> None:
-        """Each command counted once; each told once, in order; each answered by what is told."""
+        """Check that each command is counted once and logged once, in order, and that each answer is in the log."""
         log = KafkaLog(self._broker, self._book, self._recent, lambda source: source % self._broker.partitions)
         for reply in replies:
             assert await log.reached(reply.log_position)
-        async with asyncio.timeout(PATIENCE_S):  # what nobody waits for any more may be under way
+        async with asyncio.timeout(PATIENCE_S):  # commands that timed out may still be in progress
             while True:
                 batch = await log.read(NOWHERE, 1_000_000)
                 told = [(event.source, event.position) for event in batch.events]
@@ -140,5 +143,5 @@ class Scene:
     async def until(self, true: Callable[[], bool]) -> None:
         """Wait for a condition."""
         async with asyncio.timeout(PATIENCE_S):
-            while not true():  # noqa: ASYNC110  whatever it is
+            while not true():  # noqa: ASYNC110  nothing signals it
                 await asyncio.sleep(0.001)

@@ -1,4 +1,4 @@
-"""Pictures and videos for tests: real ones, and ones that mean harm; each made in a few lines."""
+"""Makes pictures and videos for tests: harmless and hostile ones."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ import numpy as np
 from PIL import Image
 
 PLACE = b"48.8584N-002.2945E-Paris"
-"""What must never be served: where it was taken."""
+"""The place where a picture was taken. It must never be served."""
 PNG_HEAD = b"\x89PNG\r\n\x1a\n"
 MATRIX = struct.pack(">9I", 1 << 16, 0, 0, 0, 1 << 16, 0, 0, 0, 1 << 30)
 TURNED = struct.pack(">9I", 0, 1 << 16, 0, 0xFFFF0000, 0, 0, 0, 0, 1 << 30)
 
 
 def drawing(width: int = 120, height: int = 80, seed: int = 1) -> Image.Image:
-    """A picture with large shapes: the same for the same seed at any size."""
+    """A picture with large shapes. The same seed gives the same shapes at any size."""
     spots = np.random.default_rng(seed).integers(0, 255, (6, 6, 3), dtype=np.uint8)
     return Image.fromarray(spots).resize((width, height), Image.Resampling.BICUBIC)
 
@@ -47,7 +47,7 @@ def photo(width: int = 120, height: int = 80, orientation: int = 1) -> bytes:
 
 
 def animation(frames: int = 3, width: int = 60, height: int = 40, form: str = "GIF", **options: Any) -> bytes:
-    """Frames that differ."""
+    """An animation of different frames."""
     first, *rest = (drawing(width, height, seed) for seed in range(frames))
     return encoded(first, form, save_all=True, append_images=rest, duration=70, **options)
 
@@ -98,7 +98,7 @@ def mp4(*tracks: bytes, brand: bytes = b"isom", notes: bytes = b"", behind: byte
 
 
 def samples(at: int, sizes: list[int]) -> bytes:
-    """The table of a track whose samples lie in one chunk."""
+    """The sample table of a track with all samples in one chunk."""
     return box(
         b"stbl",
         box(b"stsz", struct.pack(f">3I{len(sizes)}I", 0, 0, len(sizes), *sizes)),
@@ -123,7 +123,7 @@ def element(kind: int, *parts: bytes, size: bytes | None = None) -> bytes:
 def webm(
     *more: bytes, live: bool = False, doc_type: bytes = b"webm", tracks: bytes | None = None, behind: bytes = b""
 ) -> bytes:
-    """A WebM with a place in its tags; `live`: as browsers record it, with sizes left open."""
+    """A WebM with a place in its tags. `live`: with unknown sizes, as browsers record it."""
     video = element(0xE0, element(0xB0, b"\x01\x40"), element(0xBA, b"\xb4"))
     known = element(0x1654AE6B, element(0xAE, element(0xD7, b"\1"), element(0x83, b"\1"), video))
     block = element(0xA3, b"\x81\0\0\x80" + b"frame" * 20)

@@ -1,4 +1,4 @@
-"""Push services and devices of tests: what they were sent, opened as a device opens it, and what they answer."""
+"""Fake push services and devices: they record and decrypt requests, and answer as a test sets."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def _pem(key: Any) -> str:
 
 
 class Browser:
-    """A subscription of a browser, which opens what it is sent: written from RFC 8291 and 8188 alone."""
+    """A browser's push subscription. It decrypts messages by RFC 8291 and 8188, without Kith's code."""
 
     def __init__(self, name: str, host: str = f"https://{PUSH_HOST}") -> None:
         self.key, self.auth = ec.generate_private_key(ec.SECP256R1()), hashlib.sha256(name.encode()).digest()[:16]
@@ -64,12 +64,12 @@ class Browser:
         return Address("webpush", self.endpoint, point_of(self.key), self.auth)
 
     def opened(self, body: bytes) -> dict[str, Any]:
-        """The message in a request."""
+        """The message in the body of a request."""
         return dict(json.loads(opened(body, self.key, self.auth)))
 
 
 def opened(body: bytes, key: ec.EllipticCurvePrivateKey, auth: bytes) -> bytes:
-    """What is in the body of a Web Push request; the HKDF of RFC 5869 is by HMAC, step by step."""
+    """Decrypt the body of a Web Push request. HKDF (RFC 5869) is done in steps of HMAC."""
     salt, size, length = body[:16], int.from_bytes(body[16:20], "big"), body[20]
     theirs, sealed = body[21 : 21 + length], body[21 + length :]
     assert len(sealed) <= size, "one record"
@@ -95,7 +95,7 @@ class Asked(NamedTuple):
 
     @property
     def topic(self) -> str:
-        """What a repetition replaces it by: the id of the notice."""
+        """The key by which a repeated message replaces the first: the id of the notice."""
         headers = {name.lower(): value for name, value in self.headers.items()}
         found = headers.get("topic") or headers.get("apns-collapse-id")
         return found or str(json.loads(self.body)["message"]["android"]["collapse_key"])
@@ -105,7 +105,10 @@ Say = Callable[[Asked], Any]
 
 
 class Clouds:
-    """All push services at once. `say`: a status, an Answer, an error, or something to wait for, by the request."""
+    """All push services in one. `got`: all requests. `taken`: those that were accepted.
+
+    `say`: decides the answer to a request: a status, an Answer, an error to raise, or an awaitable of one.
+    """
 
     def __init__(self) -> None:
         self.got: list[Asked] = []
@@ -133,7 +136,7 @@ class Clouds:
         return answer
 
     def rang(self, device: Device) -> list[str]:
-        """The notices that a device was sent and its service took, in their order."""
+        """The notices for a device that its push service accepted, in order."""
         return [asked.topic for asked in self.taken if is_for(asked, device)]
 
 
@@ -144,7 +147,7 @@ def is_for(asked: Asked, device: Device) -> bool:
 
 
 class PushDesk:
-    """A desk whose notices ring."""
+    """A desk with push, devices and push services."""
 
     def __init__(self, desk: Desk) -> None:
         self.desk, self.clouds = desk, Clouds()
@@ -156,7 +159,7 @@ class PushDesk:
         self.restart()
 
     def restart(self, without: str = "") -> None:
-        """Another process: it knows nothing but what is stored. `without`: a provider that is set up no more."""
+        """Start a new push process over the same stores. `without`: a provider that is no longer configured."""
         desk, graph, send = self.desk, self.desk.services.graph, self.clouds.send
         rules = NoticeRules(graph, desk.posts.store)
         dues = Dues(graph, desk.notices, rules, desk.preferences, self.devices)
@@ -174,12 +177,12 @@ class PushDesk:
         )  # fmt: skip
 
     async def add(self, user: NodeId, kind: str = "apns", name: str = "") -> Device:
-        """A device of a user; `webpush`: the browser of this desk."""
+        """Register a device of a user. Kind `webpush` is the browser of this desk."""
         address = self.browser.address if kind == "webpush" else app_address(kind, name or str(user))
         return (await self.devices.add(user, self.desk.services.snowflakes.next(), address))[0]
 
     async def follow_log(self, times: int = 1) -> None:
-        """Let all that happened be told and ring; `times`: each batch so often, backwards every other time."""
+        """Handle the log to its end: intake, then push. `times`: how often each batch, every other time backwards."""
         await self.desk.handle(times)
         log = self.desk.whole.log
         end = await log.end()
@@ -192,11 +195,11 @@ class PushDesk:
         self._at = at
 
     def rewind(self) -> None:
-        """Follow the log from its beginning, as after a crash before any checkpoint."""
+        """Follow the log from the start again, as after a crash before any checkpoint."""
         self._at = self.desk.began
 
     async def pass_time(self, seconds: float) -> None:
-        """Let this time pass, in steps of a second or some more, and what is owed be tried."""
+        """Let time pass in steps of at most 15 s, and do the due pushes after each."""
         until = self.clock.ms + int(seconds * 1000)
         while self.clock.ms < until:
             self.clock.ms = min(until, self.clock.ms + 15_000)
@@ -205,11 +208,11 @@ class PushDesk:
 
 
 def app_address(kind: Any, name: str) -> Address:
-    """Where an app is reached, by a name."""
+    """The address of an app on a device. The same name gives the same address."""
     digits = hashlib.sha256(f"{kind} {name}".encode()).hexdigest()
     return token_address(kind, digits if kind == "apns" else f"fcm-{digits}")
 
 
 async def mention(ringing: PushDesk, who: NodeId = ALICE, by: NodeId = BOB, text: str = "look") -> None:
-    """Somebody mentions somebody in a post."""
+    """Have `by` mention `who` in a post."""
     await ringing.desk.services.write(by, text=text, mentions=(who,))

@@ -1,4 +1,4 @@
-"""An app's endpoint for webhooks: notes what is sent to it, and answers as a test says."""
+"""An app's endpoint for webhooks. It records requests, and answers as a test sets."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Delivery(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """`hangs`: nothing is answered until the endpoint ends. `cut`: the connection ends in the middle of the body."""
+    """`hangs`: no answer until the endpoint closes. `cut`: the connection closes before the last byte of the body."""
 
     status: int = 200
     headers: dict[str, str] = {}  # noqa: RUF012
@@ -38,11 +38,11 @@ class Answer(NamedTuple):
 
 
 class _Server(ThreadingHTTPServer):
-    request_queue_size = 512  # of 5, those who come at once are told nothing and try again after a second, and three
+    request_queue_size = 512  # with the default of 5, concurrent connections are dropped, and retry after 1 s and 3 s
 
 
 class Endpoint:
-    """A running endpoint. `answer`: what it answers, by what came."""
+    """A running endpoint. `answer`: decides the answer to a request."""
 
     def __init__(self, tls: ssl.SSLContext | None = None) -> None:
         self.got: list[Delivery] = []
@@ -71,11 +71,11 @@ class Endpoint:
             do_GET = do_POST
 
             def log_message(self, *_: object) -> None:
-                """Nothing is printed."""
+                """Print nothing."""
 
         self._server = _Server(("127.0.0.1", 0), Handler)
         self._server.daemon_threads = True
-        self._server.handle_error = lambda *_: None  # type: ignore[method-assign]  # who hangs up is no news
+        self._server.handle_error = lambda *_: None  # type: ignore[method-assign]  # clients may hang up
         if tls is not None:
             self._server.socket = tls.wrap_socket(self._server.socket, server_side=True)
         self.port = int(self._server.server_address[1])
@@ -83,20 +83,20 @@ class Endpoint:
         threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True).start()
 
     def close(self) -> None:
-        """End it, and what hangs."""
+        """Close the endpoint, and requests that hang."""
         self.ending.set()
         self._server.shutdown()
         self._server.server_close()
 
     @property
     def taken(self) -> list[dict[str, Any]]:
-        """The changes that were answered 2xx, in the order in which they came."""
+        """The changes that were answered 2xx, in order of arrival."""
         return [change for one in list(self.got) if self.answer(one).status < 300 for change in one.changes]
 
 
 @contextmanager
 def endpoint(tls: ssl.SSLContext | None = None) -> Iterator[Endpoint]:
-    """An endpoint that takes everything until told otherwise."""
+    """Run an endpoint. It answers 200 until a test sets `answer`."""
     running = Endpoint(tls)
     try:
         yield running

@@ -1,6 +1,7 @@
-"""A few operations of S3 over HTTP, in this process: so that tests of files in a bucket need no server from outside.
+"""A small S3 server in this process, for tests of files in a bucket.
 
-Knows: put, get, delete (one and many), list, and uploads in parts. Signatures are not checked, but must be there.
+It supports put, get, delete (one and many), list, and multipart uploads. A get must be signed; signatures are not
+verified.
 """
 
 from __future__ import annotations
@@ -17,9 +18,9 @@ _WHEN, _MODIFIED = "2024-01-01T00:00:00.000Z", "Mon, 01 Jan 2024 00:00:00 GMT"
 
 
 class SmallS3(ThreadingHTTPServer):
-    """One bucket. `files`: key to (bytes, headers). `broken`: answers 500 to everything.
+    """A server with one bucket. `files`: key to (bytes, headers). `broken`: answers 500 to all requests.
 
-    `breaks_after`: how many more requests are answered until it is broken; None: all.
+    `breaks_after`: the number of requests after which it is broken; None: never.
     """
 
     daemon_threads = True
@@ -34,7 +35,7 @@ class SmallS3(ThreadingHTTPServer):
 
     @property
     def environment(self) -> dict[str, str]:
-        """What points a client here."""
+        """Environment variables that make a client use this server."""
         return {
             "AWS_ENDPOINT_URL": f"http://127.0.0.1:{self.server_address[1]}",
             "AWS_ACCESS_KEY_ID": "key-of-the-tests",
@@ -122,7 +123,7 @@ class _Handler(BaseHTTPRequestHandler):
 
 @contextmanager
 def small_s3() -> Iterator[SmallS3]:
-    """A running one."""
+    """Run a server."""
     with SmallS3() as server:
         thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
         thread.start()

@@ -1,4 +1,4 @@
-"""A scene with stories: people, a clock, and a store with or without transactions."""
+"""Stories over one store, with a clock that a test sets."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ FIRST_PAGE = Window(50)
 
 
 class StoryScene:
-    """Stories and their strip over one store, and how close everybody is to everybody."""
+    """Stories and their strip over one store. `close`: closeness of each author, the same for all viewers."""
 
     def __init__(self, run: Run, services: Services) -> None:
         self.run, self.services, self.settle = run, services, services.settle
@@ -34,7 +34,7 @@ class StoryScene:
         return self.close
 
     def tell(self, author: NodeId = ALICE, later_ms: int = 1_000, **fields: Any) -> Post:
-        """A new story, some time after what was before."""
+        """Create a story, `later_ms` after the current time."""
         self.clock.ms += later_ms
         made = self.run(self.stories.create(author, Draft(**{"text": "look", **fields}))).post
         self.settle()
@@ -46,7 +46,7 @@ class StoryScene:
         self.settle()
 
     def found(self, viewer: Viewer, story: Post) -> bool:
-        """Whether the viewer gets it, at both doors for one story."""
+        """Whether the viewer sees a story. Checks that `get` and `visible` agree."""
         (listed,) = self.run(self.stories.visible(viewer, [story.id]))
         got = self.run(answer(self.stories.get(viewer, story.id)))
         assert (listed is not None) == (got is not StoryNotFound)

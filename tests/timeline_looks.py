@@ -1,4 +1,4 @@
-"""What tests ask of a TimelineStore, in a word."""
+"""Short helpers to read and fill timelines."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ def push_all(store: BlockingTimelines, posts: Iterable[int], user: int) -> None:
 
 
 def floor(store: BlockingTimelines, user: int) -> int | None:
-    """Above which id a timeline has all it was ever given; None where there is none."""
+    """The id above which a timeline is complete; None if there is no timeline."""
     found = store.read(user)
     return None if found is None else found.floor
 
 
 def lacks_from(store: BlockingTimelines, user: int) -> int:
-    """The lowest rate that was withheld from a timeline; 0 where there is none."""
+    """The lowest rate that was withheld from a timeline; 0 if there is no timeline."""
     found = store.read(user)
     return 0 if found is None else found.lacks_from

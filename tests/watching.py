@@ -1,4 +1,4 @@
-"""One reader of /watch, for tests of it."""
+"""Reads /watch in a thread."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LINES = {"Accept": "application/x-ndjson"}
 
 
 class Watching:
-    """One connection to /watch, read in a thread. `told`: the changes so far; `token`: of the last thing told."""
+    """One connection to /watch. `told`: the changes so far. `token`: of the last line."""
 
     def __init__(self, http: httpx.Client, after: str | None = None, **asked: str) -> None:
         params = {**asked, **({} if after is None else {"after": after})}
@@ -40,6 +40,6 @@ class Watching:
         self.ended = True
 
     def close(self) -> None:
-        """Hang up, whatever the thread waits for."""
+        """Close the connection, even while the thread waits for data."""
         with contextlib.suppress(OSError):
             self._response.extensions["network_stream"].get_extra_info("socket").shutdown(socket.SHUT_RDWR)

@@ -1,4 +1,4 @@
-"""Webhooks over a store with a log, the workers that deliver to them, and the app that they deliver to."""
+"""Webhooks over a store with a log, the workers that deliver, and the app that receives."""
 
 from __future__ import annotations
 
@@ -37,12 +37,15 @@ class Sent(NamedTuple):
 
     @property
     def destinations(self) -> list[int]:
-        """What its edges lead to: the numbers of the writes."""
+        """The destinations of its edges, which are the numbers of the writes."""
         return [int(change["destination"]) for change in self.body["changes"] if change != GAP]
 
 
 class App:
-    """What answers every URL. `answer`: a status, an error, or something to wait for, by the request."""
+    """Answers every URL. `got`: all requests. `taken`: those that were answered 2xx.
+
+    `answer`: decides the answer to a request: a status, an error to raise, or an awaitable of one.
+    """
 
     def __init__(self) -> None:
         self.got: list[Sent] = []
@@ -62,12 +65,12 @@ class App:
         return Answer(answered, {}, b"")
 
     def numbers(self, url: str = URL) -> list[int]:
-        """The writes that were taken at a URL, in the order in which they came."""
+        """The numbers of the writes that a URL accepted, in order of arrival."""
         return [number for sent in self.taken if sent.url == url for number in sent.destinations]
 
 
 class Racing:
-    """A clock that goes on by a second whenever it is asked."""
+    """A clock that advances by a second with each call."""
 
     ms = START_MS
 
@@ -96,7 +99,7 @@ class World:
         return await self.webhooks.create(self._next_id, url, **wants)
 
     async def write(self, count: int) -> None:
-        """So many edges, numbered on; each source's come in this order."""
+        """Write `count` edges with consecutive numbers as destinations, from a few sources in turn."""
         for _ in range(count):
             self.written += 1
             source = SOURCES[self.written % len(SOURCES)]
@@ -104,7 +107,7 @@ class World:
             assert await self.log.reached(change.log_position)
 
     def worker(self) -> WebhookWorker:
-        """As a new process has it."""
+        """A worker as of a new process."""
         return WebhookWorker(
             self.webhooks,
             self.log,
@@ -119,7 +122,7 @@ class World:
 
     @asynccontextmanager
     async def working(self) -> AsyncIterator[asyncio.Task[None]]:
-        """A worker process; it is stopped in the end, if it was not killed."""
+        """Run a worker process. In the end it is stopped, unless it was killed."""
         worker = self.worker()
         task = asyncio.create_task(worker.run())
         try:
@@ -131,7 +134,7 @@ class World:
                 task.result()
 
     async def kill(self, process: asyncio.Task[None], at: int) -> None:
-        """End a worker after the app took its delivery of this number, before that is noted."""
+        """Kill a worker after the app got `at` more deliveries, before the last one is saved."""
         killed, first = asyncio.Event(), len(self.app.got)
 
         def answer(_: Sent) -> int:
@@ -143,7 +146,7 @@ class World:
 
         self.app.answer = answer
         await killed.wait()
-        await until(lambda: not deliveries())  # its lease is free
+        await until(lambda: not deliveries())  # its leases are released
         process.cancel()
         await asyncio.wait([process])
 
@@ -152,7 +155,7 @@ class World:
 
 
 async def until(condition: Callable[[], Any]) -> None:
-    """Let others run until it is so."""
+    """Let other tasks run until a condition is true. Fails after LIMIT_S."""
     deadline = time.monotonic() + LIMIT_S
     while True:
         found = condition()
@@ -163,16 +166,16 @@ async def until(condition: Callable[[], Any]) -> None:
 
 
 def deliveries() -> list[asyncio.Task[Any]]:
-    """The tasks that deliver now."""
+    """The tasks that are delivering now."""
     return [task for task in asyncio.all_tasks() if "Background" in getattr(task.get_coro(), "__qualname__", "")]
 
 
 def in_order(numbers: Sequence[int]) -> bool:
-    """Whether what one source did came in its order: what came again is left out."""
+    """Whether the writes of each source arrived in order. Repeated ones are ignored."""
     first = list(dict.fromkeys(numbers))
     by_source = [[number for number in first if number % len(SOURCES) == at] for at in range(len(SOURCES))]
     return all(of_one == sorted(of_one) for of_one in by_source)
 
 
 Play = Callable[..., None]
-"""The fixture `play`: plays a scene over an empty store, in which time passes without waiting."""
+"""The type of the fixture `play`: runs a scene over an empty store, in which time passes without waiting."""
