@@ -19,7 +19,7 @@ def test_a_spoilt_timeline_is_found_and_dropped_and_built_again(tmp_path: Path) 
         eventually(lambda: asyncio.run(spoilt(server, rings, posts)))
         rows, said = audited(kith, "--data", "data", status=1)
         assert rows[TIMELINES][2:] == ["0", "1", "0"]
-        assert f"{SETS}: nobody is answered from any now" in said
+        assert f"{SETS}: not in use now, so not audited" in said
         check_found(server, said, posts)
         for option in ("--report", "--against"):
             assert "are for `kith audit edges`" in refused(kith("audit", "caches", "--data", "data", option, "x"))

@@ -157,7 +157,7 @@ def _run_caches(settings: Settings, *, repair: bool, sample: float) -> None:
     ):
         if found is None:
             if not conflicts:
-                out.print(f"{name}: nobody is answered from any now")
+                out.print(f"{name}: not in use now, so not audited")
             continue
         counts = (found.late, found.wrong, found.repaired)
         rows.append((name, f"{number:,}", f"{found.right_share:.4%}", *(f"{count:,}" for count in counts)))

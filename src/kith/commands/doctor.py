@@ -105,7 +105,7 @@ def _of_leases(settings: Settings) -> Finding:
 
     leases = asyncio.run(run())
     lost = [one.name for one in leases if one.lost]
-    said = f"; lost by {', '.join(lost)}: what it follows it must read anew, or `kith log release` it" if lost else ""
+    said = f"; lost by {', '.join(lost)}: let it start over, or release it with `kith log release`" if lost else ""
     return Finding("leases of the log", not lost, f"{len(leases) - len(lost)} held{said}")
 
 

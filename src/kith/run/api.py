@@ -249,7 +249,7 @@ def _problems(services: Services, machine: Machine | None) -> dict[str, str]:
     """Why this process is not ready: problem by component; empty if it is ready."""
     found, folder = {}, services.stores.folder
     if folder is not None and folder.commits.failed:
-        found["store"] = "the store refused to go on; this process restarts"
+        found["store"] = "the store failed and takes no more writes; this process restarts"
     elif folder is not None and (lost := folder.environment.files.lost()):
         found["store"] = lost_says(lost)
     if machine is not None and machine.problem():

@@ -160,7 +160,7 @@ async def _checks(settings: Settings, stores: OpenStores) -> AsyncIterator[Worke
 
     async def make_filter() -> None:
         if await keeping.maker.make():
-            _log.info("a snapshot of the filter is there")
+            _log.info("a snapshot of the filter was made")
 
     yield Worker(keeping.keeper, {MAKE_FILTER: make_filter})
 

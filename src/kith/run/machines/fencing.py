@@ -40,7 +40,7 @@ async def keep_telling(store: Environment, leases: Leases, peer_urls: Sequence[s
                     if held is not None:
                         await asyncio.to_thread(_turn, store, peer_urls if looks else None)
             except KithError as error:
-                _log.warning("other machines are told later", error=error.message)
+                _log.warning("other machines are notified later", error=error.message)
             looked_s = time.monotonic() if looks else looked_s
         await asyncio.sleep(_EVERY_S)
 
@@ -65,7 +65,7 @@ def _notify_old_primary(store: Environment) -> None:
         rival = error.details.get("primary", "")
         if rival and not _notify_rival(store, rival, to_tell):
             return
-        _log.error("the old primary does not take our word", error=error.message)
+        _log.error("the old primary refuses to be fenced", error=error.message)
     else:
         _log.info("the old primary takes no more writes", last=last)
     store_role.note_told(store)

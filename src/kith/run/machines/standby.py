@@ -78,7 +78,7 @@ def _resumed(settings: Settings, url: str) -> bool:
         except TokenTooOld as error:
             if why.why == "fenced":
                 raise Conflict(f"{error.message}; begin with an empty folder") from None
-            _log.warning("the standby begins anew with a snapshot", error=error.message)
+            _log.warning("the standby starts over from a snapshot", error=error.message)
             return False
         except Unavailable as error:
             if why.why == "fenced":

@@ -229,29 +229,29 @@ class _Collected:
 
     def collect(self) -> Iterator[Metric]:
         yield _latencies(
-            "kith_request_seconds", "Time to answer, by query type.", ["operation"],
+            "kith_request_seconds", "Seconds to answer a request, by operation.", ["operation"],
             [counts.latency for counts in self._counts],
         )  # fmt: skip
         yield _counters(
-            "kith_responses", "Answers, by query type and status.", ["operation", "status"],
+            "kith_responses", "Answers, by operation and status.", ["operation", "status"],
             [counts.responses for counts in self._counts],
         )  # fmt: skip
         yield _latencies(
-            "kith_store_call_seconds", "Calls of stores that wait, by port and method.", ["port", "method"],
+            "kith_store_call_seconds", "Seconds of calls of stores, by port and method.", ["port", "method"],
             [counts.calls for counts in self._counts],
         )  # fmt: skip
         yield _counters(
-            "kith_store_call_errors", "Calls of stores that failed, by error.", ["port", "method", "code"],
+            "kith_store_call_errors", "Failed calls of stores, by error.", ["port", "method", "code"],
             [counts.call_errors for counts in self._counts],
         )  # fmt: skip
-        seconds = HistogramMetricFamily("kith_commit_seconds", "Time of one synced commit.")
+        seconds = HistogramMetricFamily("kith_commit_seconds", "Seconds of one synced commit.")
         seconds.add_metric([], *_sum(LATENCY_S, [counts.commit_s for counts in self._counts]))
         yield seconds
-        writes = HistogramMetricFamily("kith_commit_writes", "Writes grouped into one commit.")
+        writes = HistogramMetricFamily("kith_commit_writes", "Writes in one commit.")
         writes.add_metric([], *_sum(SIZES, [counts.commit_writes for counts in self._counts]))
         yield writes
         yield _counters(
-            "kith_commit_failures", "Commits the store refused, by error.", ["code"],
+            "kith_commit_failures", "Failed commits, by error.", ["code"],
             [counts.commit_failures for counts in self._counts],
         )  # fmt: skip
         depth = GaugeMetricFamily("kith_commit_queue_depth", "Writes waiting for a commit.")
@@ -259,7 +259,7 @@ class _Collected:
         yield depth
         yield from self._streams()
         yield _counters(
-            "kith_mentions", "Followers told of a mention, and suppressed; chunks of them left to pull, and dead.",
+            "kith_mentions", "Followers of mentions: told, suppressed; chunks of them: left to pull, dead.",
             ["tier", "outcome"], [counts.mentions for counts in self._counts],
         )  # fmt: skip
         yield from self._checks()
@@ -268,30 +268,30 @@ class _Collected:
 
     def _checks(self) -> Iterator[Metric]:
         yield _counters(
-            "kith_checks", "Edges asked for, by the layer that answered and what it said.", ["layer", "answer"],
+            "kith_checks", "Checks of edges, by the layer that answered and its answer.", ["layer", "answer"],
             [counts.checks for counts in self._counts],
         )  # fmt: skip
         filters = [counts.filter for counts in self._counts if counts.filter is not None]
         for name, says, at in (
-            ("edges", "Edges in the largest filter of a process.", 0),
-            ("bytes", "Bytes of the largest filter of a process.", 1),
-            ("false_positives", "Share of absent edges that it lets through, by its size.", 2),
+            ("edges", "Edges in the filter; of the process with the largest.", 0),
+            ("bytes", "Bytes of the filter; of the process with the largest.", 1),
+            ("false_positives", "Expected share of false positives of the filter, by its size.", 2),
         ):
             if filters:
                 yield GaugeMetricFamily(f"kith_filter_{name}", says, value=max(one[at] for one in filters))
 
     def _streams(self) -> Iterator[Metric]:
-        streams = GaugeMetricFamily("kith_streams", "Streams that are open.")
+        streams = GaugeMetricFamily("kith_streams", "Open streams.")
         streams.add_metric([], sum(counts.streams for counts in self._counts))
         yield streams
-        watchers = GaugeMetricFamily("kith_watchers", "Readers of /watch that are open.")
+        watchers = GaugeMetricFamily("kith_watchers", "Open connections of /watch.")
         watchers.add_metric([], sum(counts.watchers for counts in self._counts))
         yield watchers
-        lag = GaugeMetricFamily("kith_stream_lag_seconds", "Age of what streams are being told, the oldest.")
+        lag = GaugeMetricFamily("kith_stream_lag_seconds", "Lag of streams in seconds, of the slowest process.")
         lag.add_metric([], max((counts.stream_lag_s for counts in self._counts), default=0.0))
         yield lag
         told = [counts.stream_events for counts in self._counts]
-        yield _counters("kith_stream_events", "Events told to streams.", ["event"], told)
+        yield _counters("kith_stream_events", "Events sent to streams.", ["event"], told)
         ended = [counts.stream_ends for counts in self._counts]
         yield _counters("kith_stream_ends", "Streams that ended, by cause.", ["cause"], ended)
 

@@ -131,7 +131,7 @@ async def patiently(do: Callable[[], Awaitable[T]]) -> T:
         except Unavailable as error:
             if isinstance(error, StoreMoved) or time.monotonic() > until_s:
                 raise
-            _log.warning("tried again", error=error.message)
+            _log.warning("a step of the move failed; it is retried", error=error.message)
         await asyncio.sleep(pause_s)
         pause_s = min(2 * pause_s, _RETRY_S_MAX)
 

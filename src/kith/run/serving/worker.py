@@ -106,7 +106,7 @@ async def _every(
                 if held is not None:
                     await held.while_ours(do())
         except Unavailable as error:
-            _log.warning("done later", what=task.name, error=error.message)
+            _log.warning("a task is postponed", what=task.name, error=error.message)
         except Exception:
-            _log.exception("failed; tried again later", what=task.name)
+            _log.exception("a task failed; it is retried later", what=task.name)
         await asyncio.sleep(task.every_s)
