@@ -41,7 +41,7 @@ def run_list(data: Data = None) -> None:
 
 @commands.command("show")
 def run_show(event: DeadEventName, data: Data = None) -> None:
-    """Print dead events as JSON, one a line."""
+    """Print dead events as JSON, one per line."""
     for failure in chosen(dead_events(config.load({"data": data})), event):
         print(msgspec.json.encode(failure).decode())
 

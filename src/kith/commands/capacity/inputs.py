@@ -211,7 +211,7 @@ ARTICLE_DEMAND = Demand(
 
 
 def spelled_out(demand: Demand, given: Assumptions) -> tuple[str, ...]:
-    """The assumptions behind a plan of `demand`, one a line."""
+    """The assumptions behind a plan of `demand`, one per line."""
     has_filter = bool(filter_of_node(demand, given))
     return (
         f"rates are of the busiest second, {given.peak_factor:g} times the average; log and traffic use the average",

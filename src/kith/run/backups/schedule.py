@@ -39,7 +39,7 @@ Due = Literal["nothing", "increment", "whole"]
 class Status(msgspec.Struct, frozen=True):
     """Status of scheduled backups. `good_ms`: when the last good backup began; it has everything until then.
 
-    `whole_ms`: the same of the last whole. `error`: why the last backup failed, or empty. `drill`: the last drill noted
+    `whole_ms`: when the last whole began. `error`: why the last backup failed, or empty. `drill`: the last drill noted
     beside the backups. `tidying`: why pruning or reading the drill failed, or empty.
     """
 

@@ -64,7 +64,7 @@ class StandbyFollower:
         """Apply the primary's next events, waiting up to `wait_ms` for one.
 
         Returns whether the standby had all of the primary's events when the step began.
-        Errors: TokenTooOld; Conflict, if the store has events of its own, or is no standby any more; Unavailable.
+        Errors: TokenTooOld; Conflict, if the store has events of its own, or is no longer a standby; Unavailable.
         """
         after = segments.last_event(self._store)
         asked_s = time.monotonic()
@@ -122,7 +122,7 @@ class StandbyFollower:
 
 
 def follow(settings: Settings, key: str) -> int:
-    """Follow until this machine is no standby any more, or must start over; returns the exit status to end with.
+    """Follow until this machine is no longer a standby, or must start over; returns the exit status to end with.
 
     `key`: the machine key of this store (see `opening.keys.machine_key`).
     """
@@ -148,7 +148,7 @@ def _fetch_all(follower: StandbyFollower) -> None:
         try:
             _log.info("the standby has all files of media", fetched=follower.fetch_missing())
             return
-        except Conflict:  # this machine is no standby any more
+        except Conflict:  # this machine is no longer a standby
             return
         except KithError as error:
             _log.warning("files of media are fetched later", error=error.message)
@@ -184,7 +184,7 @@ class _Following:
         return PROMOTED
 
     def _pause(self, seconds: float) -> None:
-        """Wait so many seconds, or until this machine is no standby any more."""
+        """Wait this many seconds, or until this machine is no longer a standby."""
         until_s = time.monotonic() + seconds
         while time.monotonic() < until_s and self._store.is_closed():
             time.sleep(_ROLE_CHECK_S)

@@ -1,7 +1,7 @@
 """Starts the processes of `kith serve`, replaces those that die, and ends all of them together.
 
-The first process of each kind is forked before the supervisor has a thread, so it has all imports already. Its
-replacements are spawned as new programs, because the supervisor has threads by then.
+Each child is first forked, before the supervisor has a thread, so it has all imports already. Its replacements are
+spawned as new programs, because the supervisor has threads by then.
 """
 
 from __future__ import annotations

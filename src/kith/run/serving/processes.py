@@ -30,7 +30,7 @@ SUPERVISOR_VARIABLE = "KITH_SERVE_SUPERVISOR"
 SOCKET_VARIABLE = "KITH_SERVE_SOCKET"
 """Passes the descriptor of the listening socket to an API process."""
 PROMOTED, START_OVER = 3, 4
-"""Exit statuses of a standby's follower: this machine is no standby any more; the primary's log no longer reaches back
+"""Exit statuses of a standby's follower: this machine is no longer a standby; the primary's log no longer reaches back
 to the standby's last event.
 """
 _LAST_ANSWERS_S = 0.3
