@@ -1,4 +1,4 @@
-"""How every process logs: one JSON object per line on standard error. Repeated tracebacks are suppressed for a while."""
+"""How every process logs: one JSON object per line on standard error. Repeated tracebacks are suppressed for a time."""
 
 from __future__ import annotations
 
