@@ -1,7 +1,7 @@
 /** Optimistic updates: an action shows on the screen at once, and is undone if the server refuses it. */
 
-import { heed } from "./session.js";
-import { explained, say } from "./telling.js";
+import { noteRefusal } from "./session.js";
+import { errorText, toast } from "./messages.js";
 
 /** The last action in flight for each key. The next one waits for it, so that a like and its undo arrive in order. */
 const underWay = new Map();
@@ -32,7 +32,7 @@ export async function attempt({ key, apply, send, undo, what }) {
 
 /** Show a failure; if the token is no longer valid, ask for another one. */
 export function failed(error, what) {
-  heed(error);
+  noteRefusal(error);
   if (error.code === undefined) console.error(error);
-  say(what ? `${what} ${explained(error)}` : explained(error));
+  toast(what ? `${what} ${errorText(error)}` : errorText(error));
 }

@@ -5,8 +5,8 @@ import { button, confirmed, h, icon, words } from "./dom.js";
 import { dropDraft, keepDraft, sendKey } from "./drafts.js";
 import { avatar, nameLink, nameOf } from "./people.js";
 import { change, postOf } from "./posts.js";
-import { heed, session } from "./session.js";
-import { explained } from "./telling.js";
+import { noteRefusal, session } from "./session.js";
+import { errorText } from "./messages.js";
 import { ago, exactly } from "./time.js";
 
 const TEXT_MAX = 2_000;
@@ -36,7 +36,7 @@ function moreReplies(comment, post, left, isFresh) {
       cursor = page.pagination.nextCursor;
       if (!page.pagination.hasMore) more.remove();
     } catch (error) {
-      more.textContent = `${explained(error)} Try again`;
+      more.textContent = `${errorText(error)} Try again`;
     }
   }
   return more;
@@ -105,8 +105,8 @@ function likeButton(comment) {
  */
 export function writeComment(post, replyTo, { show, made }) {
   const draft = `comment ${post} ${replyTo ?? ""}`;
-  const says = replyTo ? "Write a reply" : "Write a comment";
-  const text = keepDraft(h("textarea", { rows: 2, maxLength: TEXT_MAX, dir: "auto", placeholder: says, "aria-label": says }), draft);
+  const props = replyTo ? "Write a reply" : "Write a comment";
+  const text = keepDraft(h("textarea", { rows: 2, maxLength: TEXT_MAX, dir: "auto", placeholder: props, "aria-label": props }), draft);
   const failure = h("p", { class: "failure", role: "alert" });
   const submit = h("button", { class: "main" }, "Send");
   let keyFor = sendKey();
@@ -128,8 +128,8 @@ export function writeComment(post, replyTo, { show, made }) {
     } catch (error) {
       shown.remove();
       count(post, -1);
-      heed(error);
-      failure.textContent = `Not sent. ${explained(error)}`;
+      noteRefusal(error);
+      failure.textContent = `Not sent. ${errorText(error)}`;
       text.value = [said, text.value].filter(Boolean).join("\n");
       text.dispatchEvent(new Event("input")); // saves the draft
     } finally {

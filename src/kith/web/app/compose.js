@@ -2,9 +2,9 @@
 
 import { button, dialog, h, icon } from "./dom.js";
 import { dropDraft, keepDraft, sendKey } from "./drafts.js";
-import { heed, session } from "./session.js";
+import { noteRefusal, session } from "./session.js";
 import { keep, postOf } from "./posts.js";
-import { explained, say } from "./telling.js";
+import { errorText, toast } from "./messages.js";
 import { Uploads } from "./upload.js";
 
 const TEXT_MAX = 10_000;
@@ -21,7 +21,7 @@ export function compose() {
       const { id } = await session.kith.createPost(content, { ...rest, key });
       const post = keep(await session.kith.post(id));
       composeEvents.dispatchEvent(new CustomEvent("posted", { detail: post }));
-      say("Posted.");
+      toast("Posted.");
     },
   });
 }
@@ -34,7 +34,7 @@ export function tellStory() {
     send: async ({ content, ...rest }, key) => {
       await session.kith.createStory(content, { ...rest, key });
       composeEvents.dispatchEvent(new Event("told"));
-      say("Your story is there for a day.");
+      toast("Your story is there for a day.");
     },
   });
 }
@@ -62,8 +62,8 @@ function form(title, { draft, post, without, send }) {
       dropDraft(draft);
       close();
     } catch (error) {
-      heed(error);
-      failure.textContent = error instanceof Missing ? error.message : `Not sent. ${explained(error)}`;
+      noteRefusal(error);
+      failure.textContent = error instanceof Missing ? error.message : `Not sent. ${errorText(error)}`;
     } finally {
       submit.disabled = false;
     }

@@ -6,9 +6,9 @@
  * Names of properties are set as properties; `class`, `data-*`, `aria-*`, `role` and other names become attributes.
  * Children that are null, undefined or false are left out.
  */
-export function h(tag, says = {}, ...children) {
+export function h(tag, props = {}, ...children) {
   const element = document.createElement(tag);
-  for (const [name, value] of Object.entries(says)) {
+  for (const [name, value] of Object.entries(props)) {
     if (value === undefined || value === null) continue;
     if (name in element && !name.includes("-")) element[name] = value;
     else element.setAttribute(name, value);
@@ -18,13 +18,13 @@ export function h(tag, says = {}, ...children) {
 }
 
 /** A button. */
-export function button(label, onclick, says = {}) {
-  return h("button", { type: "button", onclick, ...says }, label);
+export function button(label, onclick, props = {}) {
+  return h("button", { type: "button", onclick, ...props }, label);
 }
 
 /** A user's text, in its own writing direction; `@names` and external links stay plain text. */
-export function words(text, says = {}) {
-  return h("p", { dir: "auto", class: "words", ...says }, text);
+export function words(text, props = {}) {
+  return h("p", { dir: "auto", class: "words", ...props }, text);
 }
 
 /** "1 post", "2 posts" */
@@ -60,12 +60,12 @@ export function icon(name) {
 }
 
 /** Open a modal dialog; closing removes it. `fill(close)` makes its content. */
-export function dialog(title, fill, says = {}) {
+export function dialog(title, fill, props = {}) {
   const close = () => box.close();
   const heading = h("h2", {}, title);
   const box = h(
     "dialog",
-    { "aria-label": title, onclose: () => box.remove(), ...says },
+    { "aria-label": title, onclose: () => box.remove(), ...props },
     h("header", {}, heading, button(icon("close"), close, { class: "plain", "aria-label": "Close" })),
   );
   box.append(...[fill(close)].flat());

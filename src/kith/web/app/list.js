@@ -6,8 +6,8 @@
  * needed.
  */
 
-import { heed, sessionEvents } from "./session.js";
-import { explained } from "./telling.js";
+import { noteRefusal, sessionEvents } from "./session.js";
+import { errorText } from "./messages.js";
 import { button, counted, h } from "./dom.js";
 
 const NODES_MAX = 200;
@@ -18,7 +18,7 @@ const KEEP_PX = 1_500;
 const GUESS_PX = 200;
 /** Consecutive empty pages, which the server may send, before the user must ask for more. */
 const EMPTY_MAX = 10;
-/** After this many ms of loading, a note says that more is on its way. */
+/** After this many ms of loading, a note props that more is on its way. */
 const SLOW_MS = 1_500;
 
 export class EndlessList extends HTMLElement {
@@ -138,12 +138,12 @@ export class EndlessList extends HTMLElement {
 
   /** Show why a page could not be loaded. Loaded items stay, and the user can retry from there. */
   #sayFailure(error) {
-    heed(error);
+    noteRefusal(error);
     if (error.code === "CURSOR_INVALID") this.#cursor = undefined; // from before a restore of the server: start again, skipping known ids
     this.#more = true;
     const again = button("Try again", () => (this.#end.replaceChildren(), this.#fetch()));
     const waits = error.code === "RATE_LIMITED" && error.retryAfter;
-    const said = waits ? `That was a lot in a short time. More comes by itself in ${counted(Math.ceil(waits), "second")}.` : explained(error);
+    const said = waits ? `That was a lot in a short time. More comes by itself in ${counted(Math.ceil(waits), "second")}.` : errorText(error);
     const note = h("div", { class: "quiet", role: "alert" }, h("p", {}, said), again);
     this.#end.replaceChildren(note);
     const goOn = () => note.parentNode && again.click();

@@ -7,7 +7,7 @@
  * stream.
  */
 
-import { heed, session, sessionEvents } from "./session.js";
+import { noteRefusal, session, sessionEvents } from "./session.js";
 
 const PAUSE_MS = 10_000;
 /** Ms between two messages to the other tabs with the position of the stream, if it advanced. */
@@ -60,7 +60,7 @@ function hear(event) {
 /** Until the stream may be asked for again. */
 async function untilItHelps(error) {
   const token = session.kith.token;
-  heed(error);
+  noteRefusal(error);
   if (error.code === "UNAUTHORIZED") await new Promise((done) => sessionEvents.addEventListener("renewed", done, { once: true }));
   else if (session.kith.token === token) await new Promise((done) => setTimeout(done, PAUSE_MS)); // else it was restored: at once
 }

@@ -11,7 +11,7 @@ import { goLive, live } from "./live.js";
 import { change, drop, keep, postOf } from "./posts.js";
 import { start } from "./router.js";
 import { begin, session, sessionEvents, signOut } from "./session.js";
-import { notice } from "./telling.js";
+import { setNotice } from "./messages.js";
 import { board, boards } from "./views/boards.js";
 import { editProfile } from "./views/edit-profile.js";
 import { home } from "./views/home.js";
@@ -63,7 +63,7 @@ live.addEventListener("connection", ({ detail }) => ((connected = detail.is), sa
 addEventListener("online", sayConnection);
 addEventListener("offline", sayConnection);
 function sayConnection() {
-  notice(navigator.onLine && connected ? null : OFFLINE);
+  setNotice(navigator.onLine && connected ? null : OFFLINE);
 }
 
 let asking = null;

@@ -3,8 +3,8 @@
 import { button, h, icon } from "./dom.js";
 
 /** A button with a menu. `choices()`: [label, function] rows, made when it opens. */
-export function menu(label, choices, says = {}) {
-  const opener = button(icon("more"), open, { class: "plain", "aria-label": label, "aria-haspopup": "true", ...says });
+export function menu(label, choices, props = {}) {
+  const opener = button(icon("more"), open, { class: "plain", "aria-label": label, "aria-haspopup": "true", ...props });
   opener.ariaExpanded = "false";
 
   function open() {

@@ -3,8 +3,8 @@
 import { attempt } from "./acting.js";
 import { button, dialog, h } from "./dom.js";
 import { EndlessList } from "./list.js";
-import { heed, session } from "./session.js";
-import { explained, say } from "./telling.js";
+import { noteRefusal, session } from "./session.js";
+import { errorText, toast } from "./messages.js";
 
 /** A form for a new board; `made(board)` is called once it is created. */
 export function newBoard(made) {
@@ -20,8 +20,8 @@ export function newBoard(made) {
         made(await session.kith.createBoard(name.value.trim(), { secret: secret.checked }));
         close();
       } catch (error) {
-        heed(error);
-        failure.textContent = explained(error);
+        noteRefusal(error);
+        failure.textContent = errorText(error);
       } finally {
         submit.disabled = false;
       }
@@ -35,7 +35,7 @@ export function pin(post) {
   dialog("Pin to a board", (close) => {
     const put = (to) => {
       close();
-      attempt({ key: `pin ${to.id} ${post.id}`, apply: () => {}, send: () => session.kith.pinPost(to.id, post.id), undo: () => {}, what: "It is not pinned." }).then((held) => held && say(`Pinned to ${to.name}.`));
+      attempt({ key: `pin ${to.id} ${post.id}`, apply: () => {}, send: () => session.kith.pinPost(to.id, post.id), undo: () => {}, what: "It is not pinned." }).then((held) => held && toast(`Pinned to ${to.name}.`));
     };
     const choices = new EndlessList({
       load: page,

@@ -7,7 +7,7 @@ import { nameOf } from "./people.js";
 import { pin } from "./pinning.js";
 import { drop, idsOf } from "./posts.js";
 import { session } from "./session.js";
-import { say } from "./telling.js";
+import { toast } from "./messages.js";
 import { showWhy } from "./why.js";
 
 /** The rows of the menu: [label, function]. */
@@ -47,13 +47,13 @@ async function hide(post) {
     undo: () => back(),
     what: "The post is not hidden.",
   });
-  if (held) say("Hidden: you will not see this post again.", ["Undo", () => attempt({ key: `hide ${post.id}`, apply: back, send: () => session.kith.unhidePost(post.id), undo: () => drop(post.id), what: "It stays hidden." })]);
+  if (held) toast("Hidden: you will not see this post again.", ["Undo", () => attempt({ key: `hide ${post.id}`, apply: back, send: () => session.kith.unhidePost(post.id), undo: () => drop(post.id), what: "It stays hidden." })]);
 }
 
 async function fewer(author, name) {
   const held = await attempt({
     key: `fewer ${author.id}`,
-    apply: () => say(`You will see fewer posts of ${name}.`, ["Undo", () => session.kith.seeAsBefore(author.id).then(() => say("As before."), () => say("That did not work; try again."))]),
+    apply: () => toast(`You will see fewer posts of ${name}.`, ["Undo", () => session.kith.seeAsBefore(author.id).then(() => toast("As before."), () => toast("That did not work; try again."))]),
     send: () => session.kith.seeFewer(author.id),
     undo: () => {},
     what: "Nothing was changed.",
@@ -81,6 +81,6 @@ async function away(author, send, done, what) {
     undo: () => back.forEach((one) => one()),
     what,
   });
-  if (held) say(done);
+  if (held) toast(done);
   return held;
 }

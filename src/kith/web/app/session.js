@@ -74,7 +74,7 @@ export function use(token) {
  * Update the session after a refused request. If the token is no longer accepted, the user must sign in again; the page
  * stays as it is. If the server was restored, drop the token of a lost write, so that the next request is answered.
  */
-export function heed({ code }) {
+export function noteRefusal({ code }) {
   if (code === "UNAUTHORIZED") sessionEvents.dispatchEvent(new Event("ended"));
   if (BEFORE_RESTORE.has(code)) session.kith.token = null;
 }

@@ -7,7 +7,7 @@ import { EndlessList } from "./list.js";
 import { gallery } from "./media.js";
 import { avatar, nameLink, nameOf, personRow } from "./people.js";
 import { session } from "./session.js";
-import { explained, say, sayError } from "./telling.js";
+import { errorText, toast, toastError } from "./messages.js";
 import { ago } from "./time.js";
 
 /** The strip. `until`: { signal } that removes its listeners. */
@@ -19,7 +19,7 @@ export function storyStrip(until) {
       const { items } = await session.kith.storyStripPage({ limit: 30 });
       strip.replaceChildren(mine, ...items.map((entry) => teller(entry)));
     } catch (error) {
-      strip.replaceChildren(mine, h("p", { class: "quiet" }, explained(error)));
+      strip.replaceChildren(mine, h("p", { class: "quiet" }, errorText(error)));
     }
   };
   strip.append(mine);
@@ -40,7 +40,7 @@ function teller({ author, unseenCount, storyCount }) {
       const { items } = await session.kith.userStoriesPage(author.id, { limit: 50 });
       if (items.length > 0) showStories(items, () => mark(items.filter(({ seen }) => !seen).length));
     } catch (error) {
-      sayError(error);
+      toastError(error);
     }
   }
   return one;
@@ -89,7 +89,7 @@ function ownButtons(story, gone) {
     try {
       await session.kith.deleteStory(story.id);
       gone();
-      say("The story is deleted.");
+      toast("The story is deleted.");
     } catch (error) {
       failed(error, "The story is still there.");
     }

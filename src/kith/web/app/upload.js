@@ -2,7 +2,7 @@
 
 import { button, h, icon } from "./dom.js";
 import { session } from "./session.js";
-import { explained } from "./telling.js";
+import { errorText } from "./messages.js";
 
 export const FILES_MAX = 20;
 
@@ -58,7 +58,7 @@ export class Uploads extends HTMLElement {
     row.sending = session.kith.uploadMedia(row.file, { onProgress, signal: row.abort.signal });
     row.sending.then(
       (stored) => ((row.stored = stored), row.said.replaceChildren("Stored")),
-      (error) => row.said.replaceChildren(explained(error), button("Try again", () => this.#send(row))),
+      (error) => row.said.replaceChildren(errorText(error), button("Try again", () => this.#send(row))),
     );
   }
 

@@ -9,8 +9,8 @@ import { newBoard } from "../pinning.js";
 import { PostCard } from "../post-card.js";
 import { keep } from "../posts.js";
 import { go } from "../router.js";
-import { heed, session } from "../session.js";
-import { explained } from "../telling.js";
+import { noteRefusal, session } from "../session.js";
+import { errorText } from "../messages.js";
 
 /** The boards of a user. */
 export function boards(user) {
@@ -37,8 +37,8 @@ export function board(id) {
   Promise.all([session.kith.board(id), session.kith.checkBoards({ boards: [id] }), mayPin(id)]).then(
     ([found, checked, pins]) => draw(found, checked.boards[0].following, pins),
     (error) => {
-      heed(error);
-      head.replaceChildren(h("p", { class: "quiet", role: "alert" }, explained(error)));
+      noteRefusal(error);
+      head.replaceChildren(h("p", { class: "quiet", role: "alert" }, errorText(error)));
     },
   );
 

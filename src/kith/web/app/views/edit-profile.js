@@ -2,8 +2,8 @@
 
 import { h } from "../dom.js";
 import { dropDraft, keepDraft } from "../drafts.js";
-import { heed, session } from "../session.js";
-import { explained, say } from "../telling.js";
+import { noteRefusal, session } from "../session.js";
+import { errorText, toast } from "../messages.js";
 
 export function editProfile() {
   const failure = h("p", { class: "failure", role: "alert" });
@@ -12,8 +12,8 @@ export function editProfile() {
   session.kith.user(session.user).then((me) => view.append(form(me, failure)), (error) => failed(error));
 
   function failed(error) {
-    heed(error);
-    failure.textContent = explained(error);
+    noteRefusal(error);
+    failure.textContent = errorText(error);
   }
 
   function form(me) {
@@ -39,7 +39,7 @@ export function editProfile() {
         }
         await session.kith.patchUser(session.user, change);
         ["profile name", "profile bio"].forEach(dropDraft);
-        say("Saved.");
+        toast("Saved.");
         location.hash = `#/user/${session.user}`;
       } catch (error) {
         failed(error);

@@ -54,7 +54,7 @@ export function requests() {
   const load = (options) => session.kith.followRequestsPage(options);
   return peopleView("Requests to follow you", load, "Nobody asks just now.", (item, row) => {
     const name = nameOf(item.person);
-    const answer = (label, method, says) => button(label, () => leave(row, `request ${item.id}`, () => session.kith[method](item.id)), { "aria-label": `${label}: ${name}`, ...says });
+    const answer = (label, method, props) => button(label, () => leave(row, `request ${item.id}`, () => session.kith[method](item.id)), { "aria-label": `${label}: ${name}`, ...props });
     return [answer("Accept", "acceptFollowRequest", { class: "main" }), answer("Decline", "declineFollowRequest")];
   });
 }

@@ -5,8 +5,8 @@ import { h } from "../dom.js";
 import { EndlessList } from "../list.js";
 import { PostCard } from "../post-card.js";
 import { keep, postOf } from "../posts.js";
-import { heed, session } from "../session.js";
-import { explained } from "../telling.js";
+import { noteRefusal, session } from "../session.js";
+import { errorText } from "../messages.js";
 
 const SORTS = { top: "Best first", newest: "Newest first", oldest: "Oldest first" };
 
@@ -17,8 +17,8 @@ export function post(id) {
   session.kith.post(id).then(
     (found) => (keep({ ...postOf(id), ...found }), view.childElementCount === 1 && fill(), session.kith.viewPost(id).catch(() => {})),
     (error) => {
-      heed(error);
-      if (view.childElementCount === 1) view.append(h("p", { class: "quiet", role: "alert" }, explained(error)));
+      noteRefusal(error);
+      if (view.childElementCount === 1) view.append(h("p", { class: "quiet", role: "alert" }, errorText(error)));
     },
   );
 

@@ -9,8 +9,8 @@ import { avatar, followButton, handle, nameOf } from "../people.js";
 import { block, mute } from "../post-actions.js";
 import { PostCard } from "../post-card.js";
 import { keep } from "../posts.js";
-import { heed, session } from "../session.js";
-import { explained, say } from "../telling.js";
+import { noteRefusal, session } from "../session.js";
+import { errorText, toast } from "../messages.js";
 
 export function profile(id) {
   const head = h("section", { class: "profile", "aria-label": "Profile" }, h("div", { class: "placeholder", "aria-hidden": "true" }));
@@ -35,8 +35,8 @@ export function profile(id) {
       if (view.isConnected) document.title = `${view.title} · Kith`;
       draw(person, how);
     } catch (error) {
-      heed(error);
-      head.replaceChildren(h("p", { class: "quiet", role: "alert" }, explained(error)), button("Try again", load));
+      noteRefusal(error);
+      head.replaceChildren(h("p", { class: "quiet", role: "alert" }, errorText(error)), button("Try again", load));
     }
   }
 
@@ -72,7 +72,7 @@ export function profile(id) {
   async function undo(method, done) {
     const held = await attempt({ key: `${method} ${id}`, apply: () => {}, send: () => session.kith[method](id), undo: () => {}, what: "Nothing was changed." }).catch(failed);
     if (!held) return;
-    say(done);
+    toast(done);
     load();
   }
   return view;

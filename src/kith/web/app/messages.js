@@ -1,4 +1,4 @@
-/** Messages to the user: short notes, error texts, and the line that says that we are offline. */
+/** Messages to the user: short notes, error texts, and the line that props that we are offline. */
 
 import { h } from "./dom.js";
 
@@ -7,7 +7,7 @@ const SHOWN_MS = 7_000;
 const ACT_MS = 20_000;
 
 /** Show a note for some seconds; screen readers announce it. `act`: [label, function] of a button beside it. */
-export function say(text, act) {
+export function toast(text, act) {
   const toasts = document.getElementById("toasts");
   const note = h("p", { class: "toast" }, text);
   if (act) note.append(h("button", { type: "button", onclick: () => (note.remove(), act[1]()) }, act[0]));
@@ -17,7 +17,7 @@ export function say(text, act) {
 }
 
 /** Set the line below the bar; null removes it. */
-export function notice(text) {
+export function setNotice(text) {
   const line = document.getElementById("notice");
   line.hidden = text === null;
   line.textContent = text ?? "";
@@ -26,7 +26,7 @@ export function notice(text) {
 const PICTURE_GONE = "A picture is no longer there: take it out, or add it again.";
 
 /** A failure in words for the user, with what to do. */
-export function explained(error) {
+export function errorText(error) {
   switch (error.code) {
     case "UNREACHABLE":
     case "TIMEOUT":
@@ -59,8 +59,8 @@ function sentence(words) {
 }
 
 /** Show an error that has no better place on the page. */
-export function sayError(error, what) {
+export function toastError(error, what) {
   if (error.name === "AbortError") return;
   if (typeof error.code !== "string") console.error(error);
-  say(what ? `${what}: ${explained(error)}` : explained(error));
+  toast(what ? `${what}: ${errorText(error)}` : errorText(error));
 }
