@@ -106,7 +106,7 @@ class Session:
         """Write many statements, in any order: several per request, and up to IN_FLIGHT_MAX requests at once."""
         for statement in {statement for statement, _ in statements}:
             await self._prepare(statement)
-        await together(False, *(self._request(some) for some in _requests(statements)))
+        await together(False, *(self._request(request) for request in _requests(statements)))
 
     async def whole(self, statements: Sequence[tuple[str, Sequence[Any]]]) -> None:
         """Write these statements of one partition atomically: all of them, or none."""
@@ -249,17 +249,17 @@ def _hosts(nodes: str) -> tuple[list[str], int]:
 
 def _requests(statements: Sequence[tuple[str, Sequence[Any]]]) -> Iterator[list[tuple[str, Sequence[Any]]]]:
     """Group statements into requests of at most TOGETHER_MAX statements and about _TOGETHER_BYTES_MAX bytes."""
-    some: list[tuple[str, Sequence[Any]]] = []
+    request: list[tuple[str, Sequence[Any]]] = []
     size = 0
     for statement, values in statements:
         bytes_ = sum(len(value) if isinstance(value, bytes | str) else 8 for value in values)
-        if some and (len(some) == TOGETHER_MAX or size + bytes_ > _TOGETHER_BYTES_MAX):
-            yield some
-            some, size = [], 0
-        some.append((statement, values))
+        if request and (len(request) == TOGETHER_MAX or size + bytes_ > _TOGETHER_BYTES_MAX):
+            yield request
+            request, size = [], 0
+        request.append((statement, values))
         size += bytes_
-    if some:
-        yield some
+    if request:
+        yield request
 
 
 @contextlib.contextmanager
@@ -274,5 +274,5 @@ def _translated(action: str) -> Iterator[None]:
 
 
 def _unavailable(action: str, error: Exception) -> StoreUnavailable:
-    said = f"could not {action}: {type(error).__name__} {error}"
-    return StoreUnavailable(said, for_clients="a store does not answer; try again")
+    message = f"could not {action}: {type(error).__name__} {error}"
+    return StoreUnavailable(message, for_clients="a store does not answer; try again")

@@ -131,5 +131,5 @@ class Divider:
             owner = self._owners.partitions.of_node(entry.edge[1])
             edges[owner].append(entry.edge)
             strays[owner].append(entry)
-        await self._owners.many([(owner, ListEdges(some)) for owner, some in edges.items()], type(None))
-        await self._owners.many([(owner, UnlistStrays(some, moved=True)) for owner, some in strays.items()], int)
+        await self._owners.many([(owner, ListEdges(chunk)) for owner, chunk in edges.items()], type(None))
+        await self._owners.many([(owner, UnlistStrays(chunk, moved=True)) for owner, chunk in strays.items()], int)

@@ -283,8 +283,8 @@ def _apply(batch: RowBatch, write: EdgeWrite) -> EdgeChange:
             return True
         if write.while_edge is None:
             return False
-        *other, there = write.while_edge
-        return (state_of((other[0], other[1], other[2])) == State.NORMAL) != there
+        *other, must_exist = write.while_edge
+        return (state_of((other[0], other[1], other[2])) == State.NORMAL) != must_exist
 
     outcome = decide(
         stored,

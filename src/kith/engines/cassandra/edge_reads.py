@@ -156,9 +156,9 @@ class EdgeReads:
         within = parts.within(span)[:: -1 if oldest_first else 1]
         found: list[Mark] = []
         for at in range(0, len(within), _PARTS_AT_ONCE):
-            some = within[at : at + _PARTS_AT_ONCE]
+            places = within[at : at + _PARTS_AT_ONCE]
             for marks in await together(
-                False, *(self._marks_in_parts(listing, *one, limit, oldest_first) for one in some)
+                False, *(self._marks_in_parts(listing, *place, limit, oldest_first) for place in places)
             ):
                 found += sorted(marks, reverse=not oldest_first)[:limit]
             if len(found) >= limit:
@@ -196,12 +196,12 @@ class EdgeReads:
     async def count_many(self, listings: Sequence[Listing]) -> list[int]:
         cells = await self._rows.cells(listings)
         expiring = dict.fromkeys(
-            listing for listing, some in zip(listings, cells, strict=True) if any(ends for *_, ends in some)
+            listing for listing, counts in zip(listings, cells, strict=True) if any(ends for *_, ends in counts)
         )
         over = dict(zip(expiring, await together(False, *map(self._count_expired, expiring)), strict=True))
         return [
-            max(0, sum(length for _, length, _ in some) - over.get(listing, 0))
-            for listing, some in zip(listings, cells, strict=True)
+            max(0, sum(length for _, length, _ in counts) - over.get(listing, 0))
+            for listing, counts in zip(listings, cells, strict=True)
         ]
 
     async def _count_expired(self, listing: Listing) -> int:

@@ -95,8 +95,8 @@ class EdgeScans:
 
     async def ends(self, graph: int, pairs: Sequence[Pair]) -> list[Ends | None]:
         rows = await self._rows.get([edge_row(graph, *pair) for pair in pairs])
-        there = [read_edge(graph, *pair, row) for pair, row in zip(pairs, rows, strict=True) if row is not None]
-        shown = iter(await self._shown(there))
+        stored = [read_edge(graph, *pair, row) for pair, row in zip(pairs, rows, strict=True) if row is not None]
+        shown = iter(await self._shown(stored))
         return [None if row is None else next(shown) for row in rows]
 
     async def _shown(self, edges: Sequence[Edge]) -> list[Ends]:
@@ -107,9 +107,9 @@ class EdgeScans:
             [entry_row(listing, part, position, other) for part in divided[listing].places(position)]
             for listing, position, other in ends
         ]
-        keys = [key for some in places for key in some]
-        there = {key for key, entry in zip(keys, await self._rows.get(keys), strict=True) if entry is not None}
-        found = [not there.isdisjoint(some) for some in places]
+        keys = [key for keys_of_edge in places for key in keys_of_edge]
+        existing = {key for key, entry in zip(keys, await self._rows.get(keys), strict=True) if entry is not None}
+        found = [not existing.isdisjoint(keys_of_edge) for keys_of_edge in places]
         return [Ends(edge, *found[2 * at : 2 * at + 2]) for at, edge in enumerate(edges)]
 
     async def _divided(self, listings: Iterable[Listing]) -> dict[Listing, ListParts]:
@@ -123,9 +123,9 @@ class EdgeScans:
         found: list[Degrees] = []
         async for rows in self._session.pages(_NODES_AFTER, last, size=_SCAN_ROWS):
             for at in range(0, len(rows), _AT_ONCE):
-                some = rows[at : at + _AT_ONCE]
-                counted = await together(False, *(self._degrees(graph, node) for node, _ in some))
-                for degrees, (_, token) in zip(counted, some, strict=True):
+                batch = rows[at : at + _AT_ONCE]
+                counted = await together(False, *(self._degrees(graph, node) for node, _ in batch))
+                for degrees, (_, token) in zip(counted, batch, strict=True):
                     if degrees is not None:
                         found.append(degrees)
                         if len(found) == limit:
@@ -148,8 +148,8 @@ class EdgeScans:
 
     async def check_counts(self, graph: int, repair: bool) -> list[tuple[Listing, int, int]]:
         wrong: list[tuple[Listing, int, int]] = []
-        async for some in self._listings(graph):
-            compared = await together(False, *(self._compare(*one) for one in some))
+        async for batch in self._listings(graph):
+            compared = await together(False, *(self._compare(*counted) for counted in batch))
             wrong += [found for found in compared if found is not None]
         if repair:
             for at in range(0, len(wrong), _RECOUNTED_AT_ONCE):
@@ -225,7 +225,7 @@ class EdgeScans:
             found = (Listing(graph, row[1], Direction(row[2]), State(row[3])) for row in rows if row[0] == graph)
             lists = list(dict.fromkeys(found))
             cells = await self._rows.cells(lists)
-            yield [(listing, 0) for listing, some in zip(lists, cells, strict=True) if not some]
+            yield [(listing, 0) for listing, counts in zip(lists, cells, strict=True) if not counts]
 
     async def strays(self, graph: int, repair: bool) -> int:
         found = 0
@@ -250,11 +250,11 @@ class EdgeScans:
         asked: dict[int, list[ListEntry]] = defaultdict(list)
         for entry in strays:
             asked[self._owners.partitions.of_node(entry.edge[1])].append(entry)
-        await self._owners.many([(partition, UnlistStrays(some)) for partition, some in asked.items()], int)
+        await self._owners.many([(partition, UnlistStrays(entries)) for partition, entries in asked.items()], int)
 
     async def repair(self, edges: Sequence[Edge]) -> None:
         for at in range(0, len(edges), _SCAN_ROWS):
             asked: dict[int, list[EdgeKey]] = defaultdict(list)
             for edge in edges[at : at + _SCAN_ROWS]:
                 asked[self._owners.partitions.of_node(edge.source)].append((edge.graph, edge.source, edge.destination))
-            await self._owners.many([(partition, ListEdges(some)) for partition, some in asked.items()], type(None))
+            await self._owners.many([(partition, ListEdges(keys)) for partition, keys in asked.items()], type(None))

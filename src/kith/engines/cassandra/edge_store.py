@@ -61,22 +61,22 @@ class CassandraEdges(EdgeReads, EdgeScans):
                 changes.append(_SKIPPED)
                 continue
             stage = [msgspec.structs.replace(writes[at], chained=False), *self._rest(writes, at)]
-            some = await self._write(stage)
-            for change, reached in some:
+            results = await self._write(stage)
+            for change, reached in results:
                 position = self._owners.joined(position, reached)
-                told = _SKIPPED if change is None else change
-                if told.outcome is Outcome.APPLIED:
-                    told = msgspec.structs.replace(told, log_position=position)
-                changes.append(told)
-            last = some[-1][0]
+                result = _SKIPPED if change is None else change
+                if result.outcome is Outcome.APPLIED:
+                    result = msgspec.structs.replace(result, log_position=position)
+                changes.append(result)
+            last = results[-1][0]
             refused = last is None or last.outcome in REFUSED
         return changes
 
     async def barrier(self) -> None:
         await self._owners.pass_batches()
 
-    def joined(self, one: LogPosition, other: LogPosition) -> LogPosition:
-        return self._owners.joined(one, other)
+    def joined(self, position: LogPosition, other: LogPosition) -> LogPosition:
+        return self._owners.joined(position, other)
 
     def _rest(self, writes: Sequence[EdgeWrite], at: int) -> Iterable[EdgeWrite]:
         """The writes after `at` that can be sent together with it.
@@ -103,19 +103,21 @@ class CassandraEdges(EdgeReads, EdgeScans):
             if not part or (len(part[-1]) >= WRITES_A_COMMAND and not write.chained):
                 part.append([])
             part[-1].append(at)
-        asked = [(owner, some) for owner, part in parts.items() for some in part]
-        commands = [(owner, WriteEdges([writes[at] for at in some])) for owner, some in asked]
+        asked = [(owner, indexes) for owner, part in parts.items() for indexes in part]
+        commands = [(owner, WriteEdges([writes[at] for at in indexes])) for owner, indexes in asked]
         answers = await self._owners.many(commands, list[EdgeChange | None])
-        told: dict[int, tuple[EdgeChange | None, LogPosition]] = {}
-        for (_, some), (changes, position) in zip(asked, answers, strict=True):
-            told |= {at: (change, position) for at, change in zip(some, changes, strict=True)}
-        return [told[at] for at in range(len(writes))]
+        results: dict[int, tuple[EdgeChange | None, LogPosition]] = {}
+        for (_, indexes), (changes, position) in zip(asked, answers, strict=True):
+            results |= {at: (change, position) for at, change in zip(indexes, changes, strict=True)}
+        return [results[at] for at in range(len(writes))]
 
     async def forget(self, graph: int, pairs: Sequence[Pair]) -> None:
         asked: dict[int, list[Pair]] = defaultdict(list)
         for pair in dict.fromkeys(pairs):
             asked[self._owners.partitions.of_node(pair[0])].append(pair)
-        await self._owners.many([(owner, ForgetEdges(graph, some)) for owner, some in asked.items()], type(None))
+        await self._owners.many(
+            [(owner, ForgetEdges(graph, pairs_of_owner)) for owner, pairs_of_owner in asked.items()], type(None)
+        )
 
     async def end_expired(self) -> int:
         """Have each owner remove up to ENDED_AT_ONCE expired edges; returns how many were removed.

@@ -114,9 +114,9 @@ class CassandraInboxes:
             by_period[period_of(row.notice)].append(row)
         weeks, at_us = await self._start_weeks(by_period), await self._node_time.now_us()
         written: list[tuple[str, Sequence[int]]] = []
-        for period, some in by_period.items():
-            places = weeks[period].places(np.array([row.user for row in some], np.int64))
-            written += [(_ADD, (*place, *row, at_us)) for place, row in zip(places, some, strict=True)]
+        for period, rows_of_period in by_period.items():
+            places = weeks[period].places(np.array([row.user for row in rows_of_period], np.int64))
+            written += [(_ADD, (*place, *row, at_us)) for place, row in zip(places, rows_of_period, strict=True)]
         await self._session.together(written)
 
     async def add_for_all(self, notice: int, users: Users) -> int:
@@ -148,8 +148,8 @@ class CassandraInboxes:
         by_place: defaultdict[_Place, list[int]] = defaultdict(list)
         for place, user in zip(week.places(users), users.tolist(), strict=True):
             by_place[place].append(user)
-        asked = [(place, some) for place, all_ in by_place.items() for some in _parts(all_)]
-        answers = await together(False, *(self._session.rows(_HOLDING, *place, some, notice) for place, some in asked))
+        asked = [(place, part) for place, all_ in by_place.items() for part in _parts(all_)]
+        answers = await together(False, *(self._session.rows(_HOLDING, *place, part, notice) for place, part in asked))
         return np.isin(users, np.array([user for rows in answers for (user,) in rows], np.int64))
 
     async def remove(self, user: int, notices: Sequence[int]) -> None:
@@ -165,7 +165,9 @@ class CassandraInboxes:
     async def expire(self, before_ms: int) -> int:
         weeks = await self._read_weeks()
         over = [period for period in weeks if period < before_ms // PERIOD_MS]
-        return sum([await self._session.conditional(_FORGET, _SHELF, one, weeks[one].generation) for one in over])
+        return sum(
+            [await self._session.conditional(_FORGET, _SHELF, period, weeks[period].generation) for period in over]
+        )
 
     # --- weeks -----------------------------------------------------------------------------------------
 
@@ -193,14 +195,14 @@ class CassandraInboxes:
         for place, row in rows:
             by_place[place].append(row)
         at_us = await self._node_time.now_us()
-        parts = [(place, some) for place, all_ in by_place.items() for some in _parts(all_)]
-        added = await together(False, *(self._add_some(place, some, at_us) for place, some in parts))
-        return {row for some in added for row in some}
+        parts = [(place, part) for place, all_ in by_place.items() for part in _parts(all_)]
+        added = await together(False, *(self._add_some(place, part, at_us) for place, part in parts))
+        return {row for part in added for row in part}
 
     async def _add_some(self, place: _Place, rows: Sequence[InboxRow], at_us: int) -> Sequence[InboxRow]:
         """Add rows of one partition; returns those that are new."""
-        there = {InboxRow(*row) for row in await self._session.rows(_THERE, *place, [tuple(row) for row in rows])}
-        new = [row for row in rows if row not in there]
+        existing = {InboxRow(*row) for row in await self._session.rows(_THERE, *place, [tuple(row) for row in rows])}
+        new = [row for row in rows if row not in existing]
         if new:
             await self._session.whole([(_ADD, (*place, *row, at_us)) for row in new])
         return new
@@ -214,10 +216,11 @@ class CassandraInboxes:
             (period for period in weeks if period_of(least) <= period <= period_of(most)), reverse=not nearest
         )
         found: list[int] = []
-        for some in (periods[:FIRST_PERIODS], periods[FIRST_PERIODS:]):
+        for group in (periods[:FIRST_PERIODS], periods[FIRST_PERIODS:]):
             if len(found) < limit:
                 asked = (
-                    self._session.rows(statement, *weeks[one].place(user), user, least, most, limit) for one in some
+                    self._session.rows(statement, *weeks[period].place(user), user, least, most, limit)
+                    for period in group
                 )
                 found += [notice for rows in await together(False, *asked) for (notice,) in rows]
         return sorted(found[:limit], reverse=True)

@@ -79,12 +79,14 @@ class NewestReader:
 
     async def _read(self, bounds: _Bounds, graphs: Sequence[int], nodes: Sequence[int], asked: _Asked) -> None:
         direction, state, part, above, top, size = bounds
-        some, ends = padded(graphs), padded(nodes)
-        statement = _newest(len(some), len(ends))
+        padded_graphs, padded_nodes = padded(graphs), padded(nodes)
+        statement = _newest(len(padded_graphs), len(padded_nodes))
         try:
-            rows = await self._session.rows(statement, *some, *ends, direction, state, part, *above, *top, size)
+            rows = await self._session.rows(
+                statement, *padded_graphs, *padded_nodes, direction, state, part, *above, *top, size
+            )
         except Exception as error:
-            for _, answer in (one for graph in graphs for node in nodes for one in asked[graph, node]):
+            for _, answer in (waiter for graph in graphs for node in nodes for waiter in asked[graph, node]):
                 if not answer.done():
                     answer.set_exception(error)
             return
@@ -107,10 +109,10 @@ def _together(places: Sequence[_Place], places_max: int) -> Iterator[tuple[Seque
     for node, graphs in graphs_of.items():
         for at in range(0, len(graphs), places_max):
             alike[tuple(sorted(graphs)[at : at + places_max])].append(node)
-    for some, nodes in alike.items():
-        width = max(1, places_max // len(some))
+    for graphs_of_nodes, nodes in alike.items():
+        width = max(1, places_max // len(graphs_of_nodes))
         for at in range(0, len(nodes), width):
-            yield some, nodes[at : at + width]
+            yield graphs_of_nodes, nodes[at : at + width]
 
 
 @cache

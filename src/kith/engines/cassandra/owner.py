@@ -95,7 +95,7 @@ class CassandraOwner:
         decided: Sequence[Decided] = []
         if journal.batch:
             written = msgspec.msgpack.decode(journal.batch, type=JournaledBatch)
-            decided = [one for one in written.decided if one.offset >= next_write]
+            decided = [command for command in written.decided if command.offset >= next_write]
             if decided:
                 _check_known(partition, written.changes)
                 await self._rows.write(written.changes)
@@ -135,7 +135,7 @@ class CassandraOwner:
         partition for good.
         """
         asked: list[OwnerCommand | None] = [read_command(command.data) for command in commands]
-        read = await self._read(partition, [one for one in asked if one is not None], commands[-1].at_ms)
+        read = await self._read(partition, [command for command in asked if command is not None], commands[-1].at_ms)
         while True:
             recounts = self._recounts[partition]
             batch = RowBatch(partition, self._partitions, read.rows, read.lengths, recounts, self.user_ends)
@@ -158,14 +158,14 @@ class CassandraOwner:
 
     async def _read(self, partition: int, asked: Sequence[OwnerCommand], now_ms: int) -> _BatchInput:
         """Read what the commands need, as far as they know it beforehand."""
-        lists = list(dict.fromkeys(listing for one in asked for listing in one.lengths()))
-        keys = (key for one in asked for key in one.reads(partition))
+        lists = list(dict.fromkeys(listing for command in asked for listing in command.lengths()))
+        keys = (key for command in asked for key in command.reads(partition))
         cells_of_lists = (cell_row(listing, partition) for listing in lists)
         read = await self._held_or_read(partition, chain((closed_row(partition),), keys, cells_of_lists))
         into = [listing for listing in lists if listing.direction is Direction.IN]  # one owner writes a whole OUT list
         cells = dict(zip(into, await self._rows.cells(into) if into else [], strict=True))
-        others = {listing: [cell for cell in some if cell[0] != partition] for listing, some in cells.items()}
-        lengths = {listing: sum(length for _, length, _ in some) for listing, some in others.items()}
+        others = {listing: [cell for cell in counts if cell[0] != partition] for listing, counts in cells.items()}
+        lengths = {listing: sum(length for _, length, _ in counts) for listing, counts in others.items()}
         expiring = [
             listing
             for listing in lists
@@ -249,16 +249,16 @@ def _decide(
         batch.current_edge(edge)
     removed = batch.events
     decided = []
-    for at, (command, one) in enumerate(zip(commands, asked, strict=True)):
+    for at, (command, decoded) in enumerate(zip(commands, asked, strict=True)):
         batch.begin(command.offset, command.at_ms)
         closed = closed_by(batch)
-        if one is None:
+        if decoded is None:
             outcome = b""
-        elif closed is not None and closed.permit != one.permit:
+        elif closed is not None and closed.permit != decoded.permit:
             outcome = refusal_to(closed)
         else:
             try:
-                outcome = msgspec.msgpack.encode(one.run(batch))
+                outcome = msgspec.msgpack.encode(decoded.run(batch))
             except Exception as error:
                 raise _CommandFailed(at) from error
         decided.append(Decided(command.offset, outcome, [*removed, *batch.events]))

@@ -125,8 +125,8 @@ def _statements(keys: Iterable[Key]) -> Iterator[_Wanted]:
         wanted[key.table, key.key[: chooses - 1]][key.key[chooses - 1]].append(key)
     for (name, place), by_last in wanted.items():
         table = TABLES_BY_NAME[name]
-        for lasts, orders, some in _together(by_last, len(table.place)):
-            yield _Wanted(table, place, lasts, orders, some)
+        for lasts, orders, keys_of_statement in _together(by_last, len(table.place)):
+            yield _Wanted(table, place, lasts, orders, keys_of_statement)
 
 
 _Some = tuple[list[Any], list[Values], list[Key]]
@@ -140,13 +140,13 @@ def _together(by_last: dict[Any, list[Key]], chooses: int) -> Iterator[_Some]:
     alike: dict[tuple[Values, ...], list[tuple[Any, list[Key]]]] = defaultdict(list)
     for last, wanted in by_last.items():
         for at in range(0, len(wanted), _ORDERS_MAX):
-            some = wanted[at : at + _ORDERS_MAX]
-            alike[tuple([key.key[chooses:] for key in some])].append((last, some))
+            chunk = wanted[at : at + _ORDERS_MAX]
+            alike[tuple([key.key[chooses:] for key in chunk])].append((last, chunk))
     lasts: list[Any] = []
     orders: dict[Values, None] = {}
     keys: list[Key] = []
     for ends, of in alike.items():
-        for last, some in of:
+        for last, chunk in of:
             all_orders = orders | dict.fromkeys(ends)
             fits = len(all_orders) == len(orders) == len(ends) or (len(lasts) + 1) * len(all_orders) <= _PRODUCT_MAX
             if lasts and (not fits or len(lasts) == PLACES_MAX or last in lasts):
@@ -155,7 +155,7 @@ def _together(by_last: dict[Any, list[Key]], chooses: int) -> Iterator[_Some]:
                 all_orders = dict.fromkeys(ends)
             lasts.append(last)
             orders = all_orders
-            keys += some
+            keys += chunk
     if lasts:
         yield lasts, list(orders), keys
 

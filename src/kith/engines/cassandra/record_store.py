@@ -62,26 +62,26 @@ class CassandraRecords:
 
     async def put_many(self, writes: Sequence[Write]) -> list[Put]:
         """Send each owner all its claims, then all its records, in few commands: one costs as much as several rows."""
-        claims = {at: one.claim for at, one in enumerate(writes) if one.claim is not None}
+        claims = {at: write.claim for at, write in enumerate(writes) if write.claim is not None}
         of_claim, of_record = self._owners.partitions.of_claim, self._owners.partitions.of_record
         taken = await self._at_owners(
             [(of_claim(claim.key), (at, claim), len(claim.value)) for at, claim in claims.items()],
-            lambda some: TakeClaims([claim for _, claim in some]),
+            lambda items: TakeClaims([claim for _, claim in items]),
             list[bytes | None],
         )
-        held = {at: value for some, values, _ in taken for (at, _), value in zip(some, values, strict=True)}
-        records = [(at, one) for at, write in enumerate(writes) if held.get(at) is None for one in write.records]
+        held = {at: value for items, values, _ in taken for (at, _), value in zip(items, values, strict=True)}
+        records = [(at, record) for at, write in enumerate(writes) if held.get(at) is None for record in write.records]
         written = await self._at_owners(
-            [(of_record(one.kind, one.id), (at, one), len(one.data)) for at, one in records],
-            lambda some: WriteRecords([Conditional(one, None) for _, one in some]),
+            [(of_record(record.kind, record.id), (at, record), len(record.data)) for at, record in records],
+            lambda items: WriteRecords([Conditional(record, None) for _, record in items]),
             int,
         )
         positions = dict.fromkeys(range(len(writes)), NOWHERE)
-        reached = [(at, position) for some, _, position in taken for at, _ in some]
-        reached += [(at, position) for some, _, position in written for at, _ in some]
+        reached = [(at, position) for items, _, position in taken for at, _ in items]
+        reached += [(at, position) for items, _, position in written for at, _ in items]
         for at, position in reached:
             positions[at] = self._owners.joined(positions[at], position)
-        newest = [max((record.updated_at for record in one.records), default=0) for one in writes]
+        newest = [max((record.updated_at for record in write.records), default=0) for write in writes]
         return [
             Put(held.get(at) is None, [], WriteMark(positions[at], newest[at]), held.get(at))
             for at in range(len(writes))
@@ -102,9 +102,9 @@ class CassandraRecords:
                 room[owner] = _TOGETHER_BYTES
             parts[owner][-1].append(item)
             room[owner] -= size
-        asked = [(owner, some) for owner, all_ in parts.items() for some in all_]
-        answers = await self._owners.many([(owner, command(some)) for owner, some in asked], kind)
-        return [(some, answer, position) for (_, some), (answer, position) in zip(asked, answers, strict=True)]
+        asked = [(owner, chunk) for owner, all_ in parts.items() for chunk in all_]
+        answers = await self._owners.many([(owner, command(chunk)) for owner, chunk in asked], kind)
+        return [(chunk, answer, position) for (_, chunk), (answer, position) in zip(asked, answers, strict=True)]
 
     async def get_many(self, kind: RecordKind, ids: Sequence[int]) -> list[Record | None]:
         rows = await self._rows.get([record_row(kind, id_) for id_ in ids])
@@ -123,9 +123,9 @@ class CassandraRecords:
 
     async def hold(self, conditions: Sequence[AtVersion]) -> bool:
         """Whether all stored records have these versions."""
-        rows = await self._rows.get([record_row(one.kind, one.id) for one in conditions])
+        rows = await self._rows.get([record_row(condition.kind, condition.id) for condition in conditions])
         versions = (0 if row is None else row[0] for row in rows)
-        return all(version == one.version for version, one in zip(versions, conditions, strict=True))
+        return all(version == condition.version for version, condition in zip(versions, conditions, strict=True))
 
     async def forget(self, kind: RecordKind, ids: Sequence[int], versions: Sequence[int] | None = None) -> None:
         await self._forget(kind, ids, None, None if versions is None else dict(zip(ids, versions, strict=True)))
@@ -159,9 +159,9 @@ class CassandraRecords:
         for id_ in dict.fromkeys(ids):
             asked[self._owners.partitions.of_record(kind, id_)].append(id_)
         parts = [
-            (owner, some[at : at + FORGOTTEN_A_COMMAND])
-            for owner, some in asked.items()
-            for at in range(0, len(some), FORGOTTEN_A_COMMAND)
+            (owner, ids_of_owner[at : at + FORGOTTEN_A_COMMAND])
+            for owner, ids_of_owner in asked.items()
+            for at in range(0, len(ids_of_owner), FORGOTTEN_A_COMMAND)
         ]
         commands = [
             (owner, ForgetRecords(kind, part, below, None if versions is None else [versions[id_] for id_ in part]))
@@ -184,8 +184,10 @@ class _Putting:
     ) -> None:
         self._store, self._owners, self._edges = store, owners, edges
         self._records, self._claim = records, claim
-        self._versions = {one[:2]: one.version for one in only_if}
-        self._others = [one for one in only_if if one[:2] not in {(record.kind, record.id) for record in records}]
+        self._versions = {condition[:2]: condition.version for condition in only_if}
+        self._others = [
+            condition for condition in only_if if condition[:2] not in {(record.kind, record.id) for record in records}
+        ]
         self._newest = max((record.updated_at for record in records), default=0)
         self._reached = NOWHERE
 
@@ -213,18 +215,18 @@ class _Putting:
 
     async def _see(self, conditions: Sequence[AtVersion]) -> None:
         """Reach a log position that covers the changes by which these conditions do not hold."""
-        owners = {self._owners.partitions.of_record(one.kind, one.id) for one in conditions}
+        owners = {self._owners.partitions.of_record(condition.kind, condition.id) for condition in conditions}
         for _, position in await self._owners.many([(owner, WriteRecords([])) for owner in owners], int):
             self._reach(position)
 
     async def _write(self) -> int:
         """Write records in order, with adjacent records of one owner in one command; returns how many were written."""
         done = 0
-        for owner, some in self._by_owner():
-            written, position = await self._owners.one(owner, WriteRecords(some), int)
+        for owner, chunk in self._by_owner():
+            written, position = await self._owners.one(owner, WriteRecords(chunk), int)
             self._reach(position)
             done += written
-            if written < len(some):
+            if written < len(chunk):
                 break
         return done
 

@@ -70,11 +70,11 @@ class Recounter:
         """All entries in a span, even if many were added meanwhile."""
         found: list[tuple[Mark, int]] = []
         while span.top > span.above:
-            some = await self._newest(listing, span, self._stretch)
-            found += some
-            if len(some) < self._stretch:
+            entries = await self._newest(listing, span, self._stretch)
+            found += entries
+            if len(entries) < self._stretch:
                 break
-            position, other = some[-1][0]
+            position, other = entries[-1][0]
             span = span._replace(top=Mark(position, other - 1))
         return found
 

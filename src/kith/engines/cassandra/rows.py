@@ -138,10 +138,10 @@ def _whole(parts: Mapping[int, bytes]) -> bytes:
     if 0 not in parts:
         return b""
     name, count = parts[0][:_NAME_BYTES], _COUNT.unpack_from(parts[0], _NAME_BYTES)[0]
-    some = [parts.get(number, b"") for number in range(count)]
-    if any(part[:_NAME_BYTES] != name for part in some):
+    in_order = [parts.get(number, b"") for number in range(count)]
+    if any(part[:_NAME_BYTES] != name for part in in_order):
         return b""
-    return b"".join(part[_NAME_BYTES + _COUNT.size :] for part in some)
+    return b"".join(part[_NAME_BYTES + _COUNT.size :] for part in in_order)
 
 
 _LISTED = "graph = ? AND node = ? AND direction = ? AND state = ?"

@@ -124,8 +124,10 @@ def _names(columns: Iterable[str]) -> tuple[str, ...]:
 
 async def create(session: Session, keyspace: str, tables: Iterable[Table]) -> None:
     """Create the tables that are missing, and wait until all nodes know them."""
-    there = await session.rows("SELECT table_name FROM system_schema.tables WHERE keyspace_name = ?", keyspace.lower())
-    missing = [table for table in tables if (table.name,) not in there]
+    existing = await session.rows(
+        "SELECT table_name FROM system_schema.tables WHERE keyspace_name = ?", keyspace.lower()
+    )
+    missing = [table for table in tables if (table.name,) not in existing]
     for table in missing:
         await session.define(table.created)
     if missing:
