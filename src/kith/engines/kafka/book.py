@@ -115,8 +115,8 @@ class OpenBook:
     async def save(self, save: Save) -> BookVerdict:
         """Append a checkpoint and failures. Large ones take several records, with the checkpoint in the last."""
         *before, last = in_parts(save.failures, _size_of)
-        for some in before:
-            verdict = await self.write(msgspec.structs.replace(save, places=None, failures=some))
+        for chunk in before:
+            verdict = await self.write(msgspec.structs.replace(save, places=None, failures=chunk))
             if not verdict:
                 return verdict
         return await self.write(msgspec.structs.replace(save, failures=last))
@@ -186,9 +186,9 @@ class OpenBook:
             kept: list[KeptFailure] = [
                 (partition, mark, failure) for mark, (partition, failure) in group.failures.items()
             ]
-            for some in in_parts(kept, _size_of):
-                there = self.now.groups[name].failures if name in self.now.groups else {}
-                if left := [one for one in some if one[1] in there]:
+            for chunk in in_parts(kept, _size_of):
+                unsettled = self.now.groups[name].failures if name in self.now.groups else {}
+                if left := [kept_failure for kept_failure in chunk if kept_failure[1] in unsettled]:
                     await self.write(Save(name, "", None, None, left))
 
     async def _until(self, end: int) -> None:

@@ -95,9 +95,9 @@ class Broker(Protocol):
 async def fetch_all(broker: Broker, topic: Topic, partition: int, first: int, end: int) -> list[BrokerRecord]:
     """All stored records from `first` on and before `end`; StoreUnavailable if the last ones cannot be read."""
     found: list[BrokerRecord] = []
-    while first < end and (some := await broker.fetch(topic, partition, first, end)):
-        found += some
-        first = some[-1].offset + 1
+    while first < end and (records := await broker.fetch(topic, partition, first, end)):
+        found += records
+        first = records[-1].offset + 1
     if first < end:
         raise StoreUnavailable("Kafka does not give all that it has; try again")
     return found

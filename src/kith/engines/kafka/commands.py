@@ -106,11 +106,11 @@ class KafkaCommands:
         starts = map(max, self._recent.next_writes, kept_from)  # without commands that Kafka has deleted
         late = [(at, start) for at, (start, end) in enumerate(zip(starts, ends, strict=True)) if start < end]
         first = [await self._broker.fetch("writes", at, start, start + 1) for at, start in late]
-        oldest_ms = min((record.at_ms for some in first for record in some), default=None)
+        oldest_ms = min((record.at_ms for records in first for record in records), default=None)
         return Waiting(sum(ends[at] - start for at, start in late), oldest_ms)
 
-    def _hear(self, partition: int, told: ToldRecord) -> None:
-        for number, outcome, upto in told.answered(self._name):
+    def _hear(self, partition: int, commit: ToldRecord) -> None:
+        for number, outcome, upto in commit.answered(self._name):
             answer = self._waiting.get(number)
             if answer is not None and not answer.done():
-                answer.set_result(Reply(outcome, self._positions.packed({partition: told.after(upto)})))
+                answer.set_result(Reply(outcome, self._positions.packed({partition: commit.after(upto)})))

@@ -127,7 +127,7 @@ class ToldRecord(NamedTuple):
 
     def answered(self, name: bytes) -> list[CommandAnswer]:
         """The answers to the process with this name."""
-        return [answer for of, some in self.answers if of == name for answer in _answers(some)]
+        return [answer for of, packed in self.answers if of == name for answer in _answers(packed)]
 
     def events(self, positions: Positions, partition: int) -> list[Event]:
         """Its events, each with its log position; that of the last is the place after this record."""
@@ -172,9 +172,9 @@ def tells(record: BrokerRecord, count: int) -> ToldRecord | None:
 
 async def state_before(broker: Broker, partition: int, start: Place, end: int) -> PartitionState:
     """The state of a partition at offset `end`, from the last commit before it. `start`: the oldest place kept."""
-    low, looked = end, _FIRST_READ
+    low, step = end, _FIRST_READ
     while True:
-        low, looked = max(start.offset, low - looked), looked * 8
+        low, step = max(start.offset, low - step), step * 8
         next_write, count = None, start.events
         for record in await fetch_all(broker, "events", partition, low, end):
             kind = _kind(record.value)
@@ -212,7 +212,7 @@ class PartitionEnd:
 
         Announced events in between void the commit, which is then appended again.
         """
-        encoded = msgspec.Raw(pack(rows)), [(name, msgspec.Raw(pack(some))) for name, some in answers.items()]
+        encoded = msgspec.Raw(pack(rows)), [(name, msgspec.Raw(pack(answered))) for name, answered in answers.items()]
         while True:
             first, expects = self.end
             record = Commit(expects, next_write, first, len(rows), *encoded)

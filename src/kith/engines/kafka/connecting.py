@@ -55,8 +55,8 @@ async def translated(doing: str, within_s: float = ANSWERED_S) -> AsyncIterator[
         async with asyncio.timeout(within_s):
             yield
     except (KafkaException, TimeoutError) as error:
-        said = f"Kafka could not {doing} ({_said(error)}); try again"
-        raise StoreUnavailable(said, for_clients="the log does not answer; try again") from error
+        message = f"Kafka could not {doing} ({_said(error)}); try again"
+        raise StoreUnavailable(message, for_clients="the log does not answer; try again") from error
 
 
 def _said(error: Exception) -> str:
@@ -161,7 +161,7 @@ class Kafka:
             if name in found and (int(found[name]) < int(value) if name in _AT_LEAST else found[name] != value)
         }
         if wrong:
-            is_, must_be = ([f"{name}={some[name]}" for name in wrong] for some in (found, wrong))
+            is_, must_be = ([f"{name}={settings[name]}" for name in wrong] for settings in (found, wrong))
             raise StoreMismatch(
                 f"the topic {self.named(topic)} has {', '.join(is_)}, and would refuse or lose records; set it: "
                 f"kafka-configs.sh --bootstrap-server {self._where['bootstrap.servers']} --alter --entity-type topics "
@@ -173,8 +173,8 @@ class Kafka:
         asked = ConfigResource(ResourceType.TOPIC, self.named(topic))
         while True:
             try:
-                (told,) = admin.describe_configs([asked], request_timeout=ANSWERED_S).values()
-                return {name: entry.value for name, entry in (await asyncio.wrap_future(told)).items()}
+                (reported,) = admin.describe_configs([asked], request_timeout=ANSWERED_S).values()
+                return {name: entry.value for name, entry in (await asyncio.wrap_future(reported)).items()}
             except KafkaException as error:  # the queried broker may not know the topic yet
                 if not _is_transient(error):
                     raise
@@ -184,9 +184,9 @@ class Kafka:
         """The partitions of a topic, once the queried broker knows it; 0 after _CREATE_TIMEOUT_S. Runs in a thread."""
         until_s = time.monotonic() + _CREATE_TIMEOUT_S
         while time.monotonic() < until_s:
-            told = admin.list_topics(self.named(topic), timeout=ANSWERED_S).topics[self.named(topic)]
-            if not told.error and told.partitions:
-                return len(told.partitions)
+            reported = admin.list_topics(self.named(topic), timeout=ANSWERED_S).topics[self.named(topic)]
+            if not reported.error and reported.partitions:
+                return len(reported.partitions)
             time.sleep(_POLL_S)
         return 0
 
@@ -238,9 +238,9 @@ class Kafka:
                 except BufferError as error:
                     if not sent:
                         raise Overloaded("too much waits for Kafka; try again later") from error
-                    said = "too much waits for Kafka, and some of this is on its way; try again"
-                    raise StoreUnavailable(said, for_clients="the log does not answer; try again") from error
-            return [await one for one in sent]
+                    message = "too much waits for Kafka, and some of this is on its way; try again"
+                    raise StoreUnavailable(message, for_clients="the log does not answer; try again") from error
+            return [await offset for offset in sent]
 
     async def starts(self, topic: Topic) -> list[int]:
         return await self._offsets(topic, OffsetSpec.earliest())
@@ -253,10 +253,10 @@ class Kafka:
         parts = [TopicPartition(self.named(topic), at) for at in range(self.width(topic))]
         async with translated("tell its offsets"):
             while True:
-                told = admin.list_offsets(dict.fromkeys(parts, which), request_timeout=ANSWERED_S)
-                found = await asyncio.gather(*map(asyncio.wrap_future, told.values()), return_exceptions=True)
-                if not (failed := [one for one in found if isinstance(one, BaseException)]):
-                    offsets = dict(zip(told, found, strict=True))
+                reported = admin.list_offsets(dict.fromkeys(parts, which), request_timeout=ANSWERED_S)
+                found = await asyncio.gather(*map(asyncio.wrap_future, reported.values()), return_exceptions=True)
+                if not (failed := [result for result in found if isinstance(result, BaseException)]):
+                    offsets = dict(zip(reported, found, strict=True))
                     return [offsets[part].offset for part in parts]
                 if not _is_transient(failed[0]):
                     raise failed[0]

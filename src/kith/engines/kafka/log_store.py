@@ -115,10 +115,10 @@ class KafkaLog:
         places = self._book.positions.places(position)
         if places is None or max(places, default=0) >= self._broker.partitions:
             return False
-        until_s, looked = time.monotonic() + ANSWERED_S, False
+        until_s, is_refreshed = time.monotonic() + ANSWERED_S, False
         while any(place.events > self._recent.ends[at].events for at, place in places.items()):
-            if not looked:
-                ends, looked = await self._broker.ends("events"), True
+            if not is_refreshed:
+                ends, is_refreshed = await self._broker.ends("events"), True
                 if any(place.offset > ends[at] for at, place in places.items()):
                     return False
             if time.monotonic() > until_s:

@@ -315,11 +315,11 @@ class _Partition:
         for part in in_parts(decided, _size_of) if decided else ():
             rows: list[LoggedRow] = []
             answers: dict[bytes, list[CommandAnswer]] = {}
-            for one in part:
-                rows += map(row_of, one.events)
-                if one.offset in asked:  # otherwise Kafka has deleted the command, and nobody waits for it
-                    name, number = asked[one.offset]
-                    answers.setdefault(name, []).append((number, one.outcome, len(rows)))
+            for command in part:
+                rows += map(row_of, command.events)
+                if command.offset in asked:  # otherwise Kafka has deleted the command, and nobody waits for it
+                    name, number = asked[command.offset]
+                    answers.setdefault(name, []).append((number, command.outcome, len(rows)))
             await end.commit(part[-1].offset + 1, rows, answers)
         try:
             await self._retention.forget(end.end)
@@ -327,6 +327,6 @@ class _Partition:
             _log.warning("old events are kept longer", partition=self._partition, error=error.message)
 
 
-def _size_of(one: Decided) -> tuple[int, int]:
+def _size_of(decided: Decided) -> tuple[int, int]:
     """The rows and approximate bytes that a decided command takes in a commit."""
-    return len(one.events), len(one.outcome) + sum(_EVENT_BYTES + len(event.data) for event in one.events)
+    return len(decided.events), len(decided.outcome) + sum(_EVENT_BYTES + len(event.data) for event in decided.events)

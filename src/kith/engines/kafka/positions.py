@@ -65,9 +65,9 @@ class Positions:
             return False
         return all(place.events <= reached.get(at, START).events for at, place in asked.items())
 
-    def joined(self, one: LogPosition, other: LogPosition) -> LogPosition:
+    def joined(self, position: LogPosition, other: LogPosition) -> LogPosition:
         """See `log.store.LogStore.joined`. A position of another log is ignored."""
-        places = self.places(one) or {}
+        places = self.places(position) or {}
         for at, place in (self.places(other) or {}).items():
             places[at] = max(place, places.get(at, START))
         return self.packed(places)

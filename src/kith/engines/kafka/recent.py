@@ -53,10 +53,10 @@ class _Part:
         self.chunk: list[ToldRecord] = []  # the last chunk of older records
         self._decoded: tuple[int, list[Event]] = (-1, [])  # the record decoded last: its offset and events
 
-    def events(self, one: ToldRecord, positions: Positions, partition: int) -> list[Event]:
+    def events(self, record: ToldRecord, positions: Positions, partition: int) -> list[Event]:
         """The events of a record."""
-        if self._decoded[0] != one.offset:
-            self._decoded = one.offset, one.events(positions, partition)
+        if self._decoded[0] != record.offset:
+            self._decoded = record.offset, record.events(positions, partition)
         return self._decoded[1]
 
 
@@ -134,11 +134,11 @@ class Recent:
         part, positions = self._parts[partition], self._book.positions
         found: list[Event] = []
         while len(found) < limit and after.events < part.end.events:
-            for one in await self._told(partition, after):
-                read = max(0, after.events - one.first)
-                events = part.events(one, positions, partition)[read:][: limit - len(found)]
+            for record in await self._told(partition, after):
+                read = max(0, after.events - record.first)
+                events = part.events(record, positions, partition)[read:][: limit - len(found)]
                 found += events
-                after = one.after(read + len(events))
+                after = record.after(read + len(events))
                 if len(found) == limit:
                     break
         return found, (part.end if after.events == part.end.events else after)
@@ -166,9 +166,9 @@ class Recent:
             end = self._parts[partition].end.offset
             records = await self._broker.fetch("events", partition, first, min(end, first + CHUNK_RECORDS))
             for record in records:
-                if one := tells(record, count):
-                    count = one.first + one.length
-                    found += [one] if one.length else []
+                if event_record := tells(record, count):
+                    count = event_record.first + event_record.length
+                    found += [event_record] if event_record.length else []
             if count > after.events or not records:
                 return found
             first = records[-1].offset + 1
@@ -176,16 +176,18 @@ class Recent:
     async def _handle(self, partition: int, records: Sequence[BrokerRecord]) -> None:
         part, before = self._parts[partition], self._parts[partition].end.events
         for record in records:
-            one = tells(record, part.end.events)
-            part.end = Place(one.first + one.length if one else part.end.events, record.offset + 1)
-            if one and one.next_write is not None:
-                part.next_write = one.next_write
-            if one and one.length:
-                part.held.append(one.alone())
-                self._bytes += one.size
-            if one and one.answers:
+            event_record = tells(record, part.end.events)
+            part.end = Place(
+                event_record.first + event_record.length if event_record else part.end.events, record.offset + 1
+            )
+            if event_record and event_record.next_write is not None:
+                part.next_write = event_record.next_write
+            if event_record and event_record.length:
+                part.held.append(event_record.alone())
+                self._bytes += event_record.size
+            if event_record and event_record.answers:
                 for hear in self._hearing:
-                    hear(partition, one)
+                    hear(partition, event_record)
         while self._bytes > RECENT_BYTES:
             self._let_go()
         if part.end.events > before:
@@ -200,9 +202,9 @@ class Recent:
         half = part.held[: len(part.held) // 2 + 1]
         del part.held[: len(half)]
         part.oldest = half[-1].first + half[-1].length
-        self._bytes -= sum(one.size for one in half)
+        self._bytes -= sum(record.size for record in half)
 
 
 def _behind(records: list[ToldRecord], after: Place) -> list[ToldRecord]:
     """The records that hold events after a place."""
-    return records[bisect_right(records, after.events, key=lambda one: one.first + one.length) :]
+    return records[bisect_right(records, after.events, key=lambda record: record.first + record.length) :]

@@ -72,15 +72,15 @@ class PartitionRetention:
             else:
                 low = found
         for record in await self._broker.fetch("events", self._partition, low.offset, end.offset):
-            if one := tells(record, low.events):
-                if one.first + one.length > count:
-                    return Place(count, one.offset)
-                low = Place(one.first + one.length, one.offset + 1)
+            if event_record := tells(record, low.events):
+                if event_record.first + event_record.length > count:
+                    return Place(count, event_record.offset)
+                low = Place(event_record.first + event_record.length, event_record.offset + 1)
         return low
 
     async def _commit_from(self, offset: int, end: int) -> Place | None:
         """The place before the first commit among the _CHUNK_RECORDS records from `offset` on; None: there is none."""
         for record in await self._broker.fetch("events", self._partition, offset, min(end, offset + _CHUNK_RECORDS)):
-            if (one := tells(record, -1)) and one.first >= 0:
-                return Place(one.first, one.offset)
+            if (event_record := tells(record, -1)) and event_record.first >= 0:
+                return Place(event_record.first, event_record.offset)
         return None

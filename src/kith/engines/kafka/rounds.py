@@ -43,11 +43,11 @@ class BatchRounds:
             self._leave(number)
 
     def _open(self) -> None:
-        waiting = [one for one in self._waiting if not one.done()]
+        waiting = [waiter for waiter in self._waiting if not waiter.done()]
         self._opening, self._waiting = None, []
         self._round, self._running = self._round + 1, len(waiting)
-        for one in waiting:
-            one.set_result(self._round)
+        for waiter in waiting:
+            waiter.set_result(self._round)
 
     def _leave(self, number: int) -> None:
         self._running -= number == self._round
