@@ -43,8 +43,8 @@ class RedisActivity:
         await ask_all(
             self._cluster,
             [
-                ("ZADD", self._key(bucket), "GT", *(part for user in some.tolist() for part in (minute, packed(user))))
-                for bucket, some in shares
+                ("ZADD", self._key(bucket), "GT", *(part for user in share.tolist() for part in (minute, packed(user))))
+                for bucket, share in shares
             ]
             + [
                 ("ZREMRANGEBYSCORE", self._key(bucket), "-inf", minute - SEEN_KEPT_MINUTES)
@@ -57,8 +57,8 @@ class RedisActivity:
         answers = await ask_all(
             self._cluster,
             [
-                ("ZMSCORE", self._key(bucket), *map(packed, some.tolist()))
-                for bucket, some in self._buckets.shares(users)
+                ("ZMSCORE", self._key(bucket), *map(packed, share.tolist()))
+                for bucket, share in self._buckets.shares(users)
             ],
         )
         minutes = [0 if minute is None else int(minute) for answer in answers for minute in answer]

@@ -83,7 +83,7 @@ class RedisQuotas:
                 part, last_s, *counts = _COUNTS.unpack(value)
                 used = sliding_window.used(Counts(int(part), tuple(counts), last_s), quota, now_s)
                 found.append(Used(int(key.rpartition(b":")[2]), used))
-        return sorted((one for one in found if one.used >= used_min), key=lambda one: (-one.used, one.user))[:limit]
+        return sorted((row for row in found if row.used >= used_min), key=lambda row: (-row.used, row.user))[:limit]
 
     async def _do(self, kind: int, user: int, *arguments: int | float | str) -> tuple[int, bytes] | None:
         """The answer of the script; None if Redis does not answer, or failed less than PAUSE_S ago."""
@@ -95,6 +95,6 @@ class RedisQuotas:
                 return answer
         except (Unavailable, TimeoutError) as error:
             self._paused_until_s = self._clock_s() + PAUSE_S
-            said = str(error) or f"Redis does not answer within {self._patience_s:g} s"
-            _log.warning("requests are not counted; all are let in", error=said)
+            reason = str(error) or f"Redis does not answer within {self._patience_s:g} s"
+            _log.warning("requests are not counted; all are let in", error=reason)
             return None

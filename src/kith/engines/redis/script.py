@@ -122,10 +122,10 @@ class Script:
     async def _answers(self, calls: Sequence[ScriptCall]) -> list[Any]:
         """The answer to each call, which may be an error of the server."""
         answers = await send(self._cluster, [self._command(*call) for call in calls])
-        untold = [at for at, answer in enumerate(answers) if isinstance(answer, NoScriptError)]
-        if untold:  # send the text of the script, which the node then caches
-            whole = [self._command(*calls[at], whole=True) for at in untold]
-            for at, answer in zip(untold, await send(self._cluster, whole), strict=True):
+        unknown = [at for at, answer in enumerate(answers) if isinstance(answer, NoScriptError)]
+        if unknown:  # send the text of the script, which the node then caches
+            whole = [self._command(*calls[at], whole=True) for at in unknown]
+            for at, answer in zip(unknown, await send(self._cluster, whole), strict=True):
                 answers[at] = answer
         return answers
 
@@ -210,5 +210,5 @@ async def ask_all(cluster: RedisCluster, commands: Iterable[Sequence[Any]]) -> l
 def _ours(error: BaseException) -> Exception:
     if isinstance(error, OutOfMemoryError):
         return StoreFull("a Redis node has no memory left; raise its maxmemory, or lower `timelines_max`")
-    said = f"Redis Cluster does not answer ({type(error).__name__}: {error}); it is tried again"
-    return StoreUnavailable(said, for_clients="a store does not answer; try again")
+    message = f"Redis Cluster does not answer ({type(error).__name__}: {error}); it is tried again"
+    return StoreUnavailable(message, for_clients="a store does not answer; try again")

@@ -93,11 +93,11 @@ def _read_progress(value: bytes | None) -> SetsProgress | None:
 
 
 def _looked(answer: tuple[bytes, int | bytes], lease: bytes) -> Looked:
-    kind, said = answer
+    kind, value = answer
     if kind == b"S":
-        assert isinstance(said, bytes)  # noqa: S101 - what the script answers
-        return Members([there == ord("1") for there in said])
-    return FillLease(lease) if kind == b"L" else Wait(int(said))
+        assert isinstance(value, bytes)  # noqa: S101 - what the script answers
+        return Members([flag == ord("1") for flag in value])
+    return FillLease(lease) if kind == b"L" else Wait(int(value))
 
 
 def _set_key(end: bytes) -> SetKey:

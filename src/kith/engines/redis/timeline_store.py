@@ -65,12 +65,12 @@ class RedisTimelines:
 
     async def users(self) -> AsyncIterator[list[int]]:
         for bucket in range(self._buckets.count):
-            cursor, told = -1, set[int]()  # a scan may return a user twice
+            cursor, returned = -1, set[int]()  # a scan may return a user twice
             while cursor:
                 command = ("ZSCAN", self._key(bucket), max(cursor, 0), "COUNT", _PAGE)
                 cursor, found = await ask(self._cluster, *command)
-                users = {int.from_bytes(member, "little") for member, _ in found} - told
-                told |= users
+                users = {int.from_bytes(member, "little") for member, _ in found} - returned
+                returned |= users
                 yield sorted(users)
 
     async def name(self) -> int:
@@ -85,16 +85,16 @@ class RedisTimelines:
         """Does nothing: the caller that opened the connections closes them."""
 
     async def push(self, post: int, users: Ids) -> int:
-        told = packed(post)
-        return sum(await self._do((bucket, ("push", told, some)) for bucket, some in self._shares(users)))
+        packed_post = packed(post)
+        return sum(await self._do((bucket, ("push", packed_post, members)) for bucket, members in self._shares(users)))
 
     async def withhold(self, rate: int, users: Ids) -> None:
-        told = packed(rate)
-        await self._do((bucket, ("withhold", told, some)) for bucket, some in self._shares(users))
+        packed_rate = packed(rate)
+        await self._do((bucket, ("withhold", packed_rate, members)) for bucket, members in self._shares(users))
 
     async def habits(self, users: Ids) -> Habits:
         order, shares = self._buckets.order(users), [*self._shares(users)]
-        answers = await self._do((bucket, ("habits", some)) for bucket, some in shares)
+        answers = await self._do((bucket, ("habits", members)) for bucket, members in shares)
         found = np.empty(len(users), _HEADER)
         found[order] = np.frombuffer(b"".join(answers), _HEADER)
         reads = found["lately"] * np.exp((found["read_ms"] - self._now_ms()) / RATE_WINDOW_MS)
@@ -113,7 +113,7 @@ class RedisTimelines:
         return bool(done)
 
     async def drop(self, users: Ids) -> int:
-        return sum(await self._do((bucket, ("drop", some)) for bucket, some in self._shares(users)))
+        return sum(await self._do((bucket, ("drop", members)) for bucket, members in self._shares(users)))
 
     async def clear(self) -> None:
         await self._page_on("clear")
@@ -125,7 +125,7 @@ class RedisTimelines:
 
     def _shares(self, users: Ids) -> Iterator[tuple[int, bytes]]:
         """Users by bucket, encoded for the script."""
-        return ((bucket, some.tobytes()) for bucket, some in self._buckets.shares(users))
+        return ((bucket, share.tobytes()) for bucket, share in self._buckets.shares(users))
 
     def _key(self, bucket: int) -> str:
         return f"{self._prefix}:{{{bucket}}}:reads"
