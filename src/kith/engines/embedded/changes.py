@@ -215,8 +215,8 @@ def record_keys(
 def newest_records(txn: lmdb.Transaction[bytes], db: lmdb._Database, kind: int, below: int, limit: int) -> list[int]:
     """The ids less than `below` of the records of a kind, descending; the first `limit` of them."""
     cursor, first = txn.cursor(db), record_key(kind, 0)
-    there = cursor.prev() if cursor.set_range(record_key(kind, below)) else cursor.last()
-    keys = takewhile(first.__le__, cursor.iterprev(values=False)) if there else ()
+    is_placed = cursor.prev() if cursor.set_range(record_key(kind, below)) else cursor.last()
+    keys = takewhile(first.__le__, cursor.iterprev(values=False)) if is_placed else ()
     return [int.from_bytes(key[1:], "big") for key in islice(keys, limit)]
 
 

@@ -125,18 +125,18 @@ def start(commit: Callable[[AskedJobs], None]) -> Committer:
 
     `commit`: what the child runs; it returns when the jobs end.
     """
-    here, there = socket.socketpair()
+    parents_end, childs_end = socket.socketpair()
     sys.stdout.flush()
     sys.stderr.flush()
     parent, pid = os.getpid(), os.fork()
     if pid:
-        there.close()
-        return Committer(here, pid)
-    here.close()
+        childs_end.close()
+        return Committer(parents_end, pid)
+    parents_end.close()
     status = 1
     try:
         _die_with(parent)
-        commit(AskedJobs(there))
+        commit(AskedJobs(childs_end))
         status = 0
     except KithError as error:
         print(f"kith: a committer ended: {error.message}", file=sys.stderr)
@@ -339,12 +339,12 @@ class AskedJobs:
             self._failures.append(_pickled(error))
 
     def answer(self, outcomes: list[JobOutcome]) -> None:
-        told = [_Outcome(asked.ticket, *_outcome(answer, error)) for asked, answer, error in outcomes]
+        encoded = [_Outcome(asked.ticket, *_outcome(answer, error)) for asked, answer, error in outcomes]
         with self._answering:
             commits, self._commits = self._commits, []
             failures, self._failures = self._failures, []
             with contextlib.suppress(OSError):  # the parent is gone
-                self._connection.sendall(_message(_Response(told, commits, failures)))
+                self._connection.sendall(_message(_Response(encoded, commits, failures)))
 
     def _receive(self) -> None:
         try:
@@ -356,7 +356,9 @@ class AskedJobs:
             self._is_over = True
         for message in self._messages.of(data):
             sent = _read_requests(message)
-            self._waiting += [WaitingJob(_job_of(one.job), one.writes, self, one.number) for one in sent]
+            self._waiting += [
+                WaitingJob(_job_of(request.job), request.writes, self, request.number) for request in sent
+            ]
             if not sent:
                 self._is_open, self._is_over = True, self._is_open
 

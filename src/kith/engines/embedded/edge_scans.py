@@ -66,7 +66,7 @@ class EmbeddedScans:
     async def check_counts(self, graph: int, repair: bool) -> list[tuple[Listing, int, int]]:
         def check() -> list[runs.Length]:
             with self._begin() as txn:
-                return [one for one in runs.lengths(txn.cursor(self._graph_db(graph))) if one.stored != one.real]
+                return [run for run in runs.lengths(txn.cursor(self._graph_db(graph))) if run.stored != run.real]
 
         def correct(batch: Transaction) -> None:
             cursor = batch.cursor(graph)

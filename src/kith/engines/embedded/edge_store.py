@@ -91,8 +91,8 @@ class EmbeddedEdges(EmbeddedScans):
     async def barrier(self) -> None:
         """Do nothing: each write is one transaction, and visible when it is answered."""
 
-    def joined(self, one: LogPosition, other: LogPosition) -> LogPosition:
-        return self._environment.positions.joined(one, other)
+    def joined(self, position: LogPosition, other: LogPosition) -> LogPosition:
+        return self._environment.positions.joined(position, other)
 
     async def forget(self, graph: int, pairs: Sequence[Pair]) -> None:
         await self._commits.run(partial(_forget, graph=graph, pairs=pairs), len(pairs))
@@ -175,10 +175,13 @@ class EmbeddedEdges(EmbeddedScans):
 
     def _lengths(self, txn: Txn, listings: Sequence[Listing], over: expiries.Over | None) -> list[int]:
         length, graph_db = runs.length, self._graph_db
-        used = {one.graph for one in listings}
+        used = {listing.graph for listing in listings}
         if len(listings) > _FEW:
             used = {graph for graph in used if txn.stat(graph_db(graph))["entries"]}
-        lengths = [length(txn, graph_db(one.graph), list_prefix(one)) if one.graph in used else 0 for one in listings]
+        lengths = [
+            length(txn, graph_db(listing.graph), list_prefix(listing)) if listing.graph in used else 0
+            for listing in listings
+        ]
         if over is None:
             return lengths
         return [length - over.count(listing) for length, listing in zip(lengths, listings, strict=True)]
@@ -204,7 +207,7 @@ class EmbeddedEdges(EmbeddedScans):
                     None if is_empty(txn, db) else [get(key, None, db) for key in keys[direction]]
                     for db, direction in dbs
                 ]
-            lengths = [nobodys if some is None else _lengths_of(some) for some in tails]
+            lengths = [nobodys if tails_of_side is None else _lengths_of(tails_of_side) for tails_of_side in tails]
             return np.array(lengths, np.int64).reshape(len(sides), len(nodes))
 
         def is_empty(txn: Txn, db: lmdb._Database) -> bool:
@@ -269,8 +272,8 @@ class EmbeddedEdges(EmbeddedScans):
                 return np.zeros(len(ids), np.bool_)
             if len(ids) >= _MANY:
                 return _are_among(ids, ids_of(rows))
-            there = set(ids_of(rows).tolist())
-            return np.fromiter((id_ in there for id_ in ids.tolist()), np.bool_, len(ids))
+            listed = set(ids_of(rows).tolist())
+            return np.fromiter((id_ in listed for id_ in ids.tolist()), np.bool_, len(ids))
         if (
             over is None
             and len(ids) >= _MANY
@@ -280,7 +283,7 @@ class EmbeddedEdges(EmbeddedScans):
         state, node, others = listing.state, repeat(listing.node), ids.tolist()
         keys = map(pair_key, node, others) if listing.direction is Direction.OUT else map(pair_key, others, node)
         found = _states(list(map(txn.get, keys, repeat(None), repeat(db))), over)
-        return np.array([one is state for one in found], np.bool_)
+        return np.array([found_state is state for found_state in found], np.bool_)
 
     async def nodes(self, nodes: Sequence[int]) -> list[Node]:
         with self._begin() as txn:

@@ -125,8 +125,8 @@ class StorePositions:
         asked, reached = self.sequence(other), self.sequence(position)
         return asked is not None and reached is not None and asked <= reached
 
-    def joined(self, one: LogPosition, other: LogPosition) -> LogPosition:
+    def joined(self, position: LogPosition, other: LogPosition) -> LogPosition:
         """See `log.store.LogStore.joined`."""
-        if len(one) == len(other) == _NUMBER.size:
-            return one if one >= other else other
-        return one if self.covers(one, other) else other
+        if len(position) == len(other) == _NUMBER.size:
+            return position if position >= other else other
+        return position if self.covers(position, other) else other

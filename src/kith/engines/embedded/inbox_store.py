@@ -242,8 +242,10 @@ class EmbeddedInboxes:
                 self._commit(jobs)
             except Exception:
                 _log.exception("a commit of inboxes failed, and it is unknown whether it was stored")
-                for one in jobs:
-                    _answer(one, None, StoreUnavailable("it is not known whether these rows were written; repeat it"))
+                for failed_job in jobs:
+                    _answer(
+                        failed_job, None, StoreUnavailable("it is not known whether these rows were written; repeat it")
+                    )
             with self._lock:
                 self._waiting -= rows
             job = self._jobs.get()
@@ -300,10 +302,10 @@ def _check_size(size: int, size_max: int) -> None:
 
 def _add(writing: _Writing, rows: Sequence[InboxRow]) -> list[bool]:
     added = list[bool]()
-    for period, some in groupby(rows, lambda row: period_of(row.notice)):
+    for period, rows_of_period in groupby(rows, lambda row: period_of(row.notice)):
         week = writing.made(period)
         put, oldest = writing.begin(week).put, bits_of(0, period)
-        for user, notice in some:
+        for user, notice in rows_of_period:
             place = place_of(user)
             added.append(put(place.key, place.value(oldest - notice), dupdata=False, db=week.db(place)))
     return added

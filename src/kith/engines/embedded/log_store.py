@@ -129,12 +129,12 @@ class EmbeddedLog:
     def _make_room(self, batch: Transaction, first: int) -> None:
         """If there are LEASES_MAX leases, remove the lost ones; Overloaded if none is lost."""
         found = list(leased(batch.txn, self._environment.notes_db))
-        lost = [one for one in found if self._lost(one, first, batch.now_ms)]
+        lost = [lease for lease in found if self._lost(lease, first, batch.now_ms)]
         if len(found) >= LEASES_MAX:
             if not lost:
                 raise Overloaded(f"{LEASES_MAX} leases of the log are held; release some (`kith log release`)")
-            for one in lost:
-                batch.put_note(LEASE + one.name, None)
+            for lease in lost:
+                batch.put_note(LEASE + lease.name, None)
 
     def _lost(self, lease: Leased, first: int, now_ms: int) -> bool:
         return lease.sequence + 1 < first or not self._commits.retention.counts(lease, now_ms)
@@ -148,12 +148,12 @@ class EmbeddedLog:
             first, _ = event_log.bounds(txn, self._environment.log)
             return [
                 LogLease(
-                    one.name,
-                    self._positions.of(one.sequence),
-                    one.renewed_ms + keep.lease_ms,
-                    self._lost(one, first, now_ms),
+                    lease.name,
+                    self._positions.of(lease.sequence),
+                    lease.renewed_ms + keep.lease_ms,
+                    self._lost(lease, first, now_ms),
                 )
-                for one in leased(txn, self._environment.notes_db)
+                for lease in leased(txn, self._environment.notes_db)
             ]
 
     def size(self) -> int:

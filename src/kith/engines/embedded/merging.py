@@ -177,8 +177,8 @@ def _apply(batch: Transaction, write: EdgeWrite) -> EdgeChange:
             return True
         if write.while_edge is None:
             return False
-        *other, there = write.while_edge
-        return (state_of(*other) == State.NORMAL) != there
+        *other, must_exist = write.while_edge
+        return (state_of(*other) == State.NORMAL) != must_exist
 
     def barred() -> bool:
         return any(state_of(*other) in BARRING for other in write.unless)

@@ -28,18 +28,18 @@ def places(store: Environment) -> dict[str, bytes]:
     return found
 
 
-def changed(store: Environment, told: Mapping[str, bytes], but: Collection[str]) -> dict[str, bytes | None]:
-    """The notes to write, or to remove (None), so that the places of all groups except `but` are as in `told`.
+def changed(store: Environment, shipped: Mapping[str, bytes], but: Collection[str]) -> dict[str, bytes | None]:
+    """The notes to write, or to remove (None), so that the places of all groups except `but` are as in `shipped`.
 
-    `told`: the places that came with a part of the log. Write them in the same commit as that part, or later.
+    `shipped`: the places that came with a part of the log. Write them in the same commit as that part, or later.
     """
     found: dict[str, bytes | None] = {}
-    for group in {key.removeprefix(GROUP) for key in told if key.startswith(GROUP)}.difference(but):
+    for group in {key.removeprefix(GROUP) for key in shipped if key.startswith(GROUP)}.difference(but):
         prefix = f"{FAILURE}{group}/"
         had = {prefix + sequence: row for sequence, row in store.notes(prefix).items()}
-        new = {key: row for key, row in told.items() if key.startswith(prefix)}
+        new = {key: row for key, row in shipped.items() if key.startswith(prefix)}
         if (place := store.get_note(GROUP + group)) is not None:
             had[GROUP + group] = place
-        new[GROUP + group] = told[GROUP + group]
+        new[GROUP + group] = shipped[GROUP + group]
         found |= {key: new.get(key) for key in had.keys() | new.keys() if had.get(key) != new.get(key)}
     return found

@@ -66,7 +66,7 @@ class FileQuotas:
             Used(owner - 1, sliding_window.used(Counts(part, tuple(counts), last_s), quota, now_s))
             for owner, part, last_s, counts in zip(*columns, strict=True)
         ]
-        return sorted((one for one in found if one.used >= used_min), key=lambda one: (-one.used, one.user))[:limit]
+        return sorted((row for row in found if row.used >= used_min), key=lambda row: (-row.used, row.user))[:limit]
 
     def _update(self, kind: int, user: int, change: Callable[[Counts], tuple[Counts, _Answer]]) -> _Answer:
         """Replace a user's counts by what `change` makes of them, under the lock, and return its answer."""

@@ -88,7 +88,7 @@ class EmbeddedRecords:
         return await self._commits.run(PutRecords(records, edges, only_if, claim), len(records) + len(edges))
 
     async def put_many(self, writes: Sequence[Write]) -> list[Put]:
-        return await self._commits.run(PutMany(writes), sum(len(one.records) for one in writes))
+        return await self._commits.run(PutMany(writes), sum(len(write.records) for write in writes))
 
     async def get_many(self, kind: RecordKind, ids: Sequence[int]) -> list[Record | None]:
         rows = self._rows(kind, ids)
@@ -170,7 +170,7 @@ def _put(
 def _put_many(batch: Transaction, writes: Sequence[Write]) -> list[Put]:
     """One call of `put_many`, inside a transaction."""
     txn, db, known = batch.txn, batch.environment.records, list[bytes | None]()
-    claims = [one.claim for one in writes if one.claim is not None]
+    claims = [write.claim for write in writes if write.claim is not None]
     if claims:
         _forget_expired(batch, max(claim.now_ms for claim in claims), _FORGOTTEN_A_CLAIM * len(claims))
     for records, claim in writes:
@@ -180,7 +180,7 @@ def _put_many(batch: Transaction, writes: Sequence[Write]) -> list[Put]:
             if claim is not None:
                 _take(batch, claim)
             _store(batch, records)
-    newest = max((record.updated_at for one in writes for record in one.records), default=0)
+    newest = max((record.updated_at for write in writes for record in write.records), default=0)
     mark = WriteMark(batch.log_position(), newest)
     return [Put(claimed is None, [], mark, claimed) for claimed in known]
 
@@ -234,16 +234,16 @@ def every_record(environment: Environment, kind: RecordKind) -> Iterator[Record]
     """All records of a kind, ascending by id, read 1,000 at a time. Those written meanwhile may be included or not."""
     after = record_key(kind, 0)
     while True:
-        some: list[tuple[bytes, bytes]] = []
+        rows: list[tuple[bytes, bytes]] = []
         with translated("read", environment.folder), environment.lmdb.begin(environment.records) as txn:
             cursor = txn.cursor()
             more = cursor.set_range(after)
-            while more and cursor.key()[0] == kind and len(some) < _READ_AT_ONCE:
-                some.append((cursor.key(), cursor.value()))
+            while more and cursor.key()[0] == kind and len(rows) < _READ_AT_ONCE:
+                rows.append((cursor.key(), cursor.value()))
                 more = cursor.next()
-        for key, row in some:
+        for key, row in rows:
             id_ = int.from_bytes(key[1:], "big")
             yield Record(kind, id_, Hlc(*_VERSION.unpack_from(row)), row[_VERSION.size :])
-        if len(some) < _READ_AT_ONCE:
+        if len(rows) < _READ_AT_ONCE:
             return
-        after = some[-1][0] + b"\0"
+        after = rows[-1][0] + b"\0"

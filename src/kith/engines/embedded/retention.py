@@ -80,7 +80,9 @@ class Retention:
             if last - end < self.keep.events_max and size <= self.keep.bytes_max and not self._too_old(row, now_ms):
                 break
             if held is None:
-                held = min((one.sequence for one in leased(txn, self._meta) if self.counts(one, now_ms)), default=last)
+                held = min(
+                    (lease.sequence for lease in leased(txn, self._meta) if self.counts(lease, now_ms)), default=last
+                )
             if end >= held and size <= self.keep.leased_bytes_max:
                 self._young_until_ms = max(self._young_until_ms, now_ms + _AGE_CHECK_MS)
                 break

@@ -279,9 +279,9 @@ def extend(
     keys = [heads[at : at + PREFIX] + _TAIL for at in range(0, len(heads), PREFIX)]
     put = 0
     for at in range(0, len(keys), _RUNS_AT_ONCE):
-        some, following = keys[at : at + _RUNS_AT_ONCE], at + _RUNS_AT_ONCE
-        changed = _extended(cursor, some, rows, borders[at : following + 1])
-        end = bisect(beside, (some[-1],)) if following < len(keys) else len(beside)
+        chunk, following = keys[at : at + _RUNS_AT_ONCE], at + _RUNS_AT_ONCE
+        changed = _extended(cursor, chunk, rows, borders[at : following + 1])
+        end = bisect(beside, (chunk[-1],)) if following < len(keys) else len(beside)
         cursor.putmulti(sorted([*beside[put:end], *changed]))
         put = end
 
@@ -292,13 +292,13 @@ def _extended(
     """The blocks to put for runs whose new rows come after all their old rows. Other runs are extended right here."""
     tail_of = dict(cursor.getmulti(keys)).get
     appended: list[tuple[bytes, bytes]] = []
-    append, room, number_of, one = appended.append, BLOCK_ROWS * ROW, int.from_bytes, (1).to_bytes(_LENGTH, "big")
+    append, room, number_of, single = appended.append, BLOCK_ROWS * ROW, int.from_bytes, (1).to_bytes(_LENGTH, "big")
     offsets = [ROW * border for border in borders]
     for key, start, end in zip(keys, offsets, offsets[1:], strict=False):
         block, tail = rows[start:end], tail_of(key)
         if tail is None:
             if end - start == ROW:
-                append((key, one + block))
+                append((key, single + block))
                 continue
             count = (end - start) // ROW
         elif len(tail) < _LENGTH + ROW or not tail[-ROW:] < block[:ROW]:

@@ -66,9 +66,9 @@ class Shipping:
             if not await self._has_more(after, wait_s):
                 return None
         try:
-            told = places.places(self._environment) if with_places else {}
+            group_notes = places.places(self._environment) if with_places else {}
             segment = segments.take(self._environment, after, SEGMENT_BYTES)
-            return segments.pack(msgspec.structs.replace(segment, notes=segment.notes | told))
+            return segments.pack(msgspec.structs.replace(segment, notes=segment.notes | group_notes))
         except Conflict as error:
             raise TokenTooOld(error.message) from None
 

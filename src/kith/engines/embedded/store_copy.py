@@ -41,9 +41,9 @@ def copy_of(store: Environment) -> Iterator[int]:
                 copying.kill()
                 raise
             pipe.close()
-            _, said = copying.communicate()
+            _, stderr = copying.communicate()
     if copying.returncode:
-        raise StoreUnavailable(f"the store could not be copied: {said.decode(errors='replace')}")
+        raise StoreUnavailable(f"the store could not be copied: {stderr.decode(errors='replace')}")
 
 
 _COPY = """

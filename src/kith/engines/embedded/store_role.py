@@ -95,15 +95,15 @@ def fence(store: Environment, newer: Epoch, primary: str) -> int:
         return event_log.bounds(txn, store.log)[1]
 
 
-def is_newer(one: Epoch, other: Epoch) -> bool:
-    """Whether epoch `one` begins with `other` and continues it."""
-    names, older = _names(one), _names(other)
+def is_newer(epoch: Epoch, other: Epoch) -> bool:
+    """Whether `epoch` begins with `other` and continues it."""
+    names, older = _names(epoch), _names(other)
     return len(names) > len(older) and names[: len(older)] == older
 
 
-def is_forked(one: Epoch, other: Epoch) -> bool:
+def is_forked(epoch: Epoch, other: Epoch) -> bool:
     """Whether each of two epochs has a promotion that the other lacks: two machines were promoted independently."""
-    names, others = _names(one), _names(other)
+    names, others = _names(epoch), _names(other)
     shared = min(len(names), len(others))
     return names[:shared] != others[:shared]
 
