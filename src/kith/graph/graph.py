@@ -39,11 +39,11 @@ class Graph:
         changes = await self.store.apply(writes)
         return changes, write_mark_of(changes)
 
-    def later_mark(self, one: WriteMark, other: WriteMark) -> WriteMark:
+    def later_mark(self, mark: WriteMark, other: WriteMark) -> WriteMark:
         """A mark that covers two writes. Either may have changed nothing."""
-        if one is NO_MARK or other is NO_MARK:
-            return one if other is NO_MARK else other
-        return WriteMark(self.store.joined(one.at, other.at), max(one.updated_at, other.updated_at))
+        if mark is NO_MARK or other is NO_MARK:
+            return mark if other is NO_MARK else other
+        return WriteMark(self.store.joined(mark.at, other.at), max(mark.updated_at, other.updated_at))
 
     def edge_now(self, graph: int, source: NodeId, destination: NodeId, state: State) -> Edge:
         """An edge whose version and position are the current time."""

@@ -110,7 +110,9 @@ class Graphs:
             self._look()
             number = self._numbers.get(name)
         if number is None:
-            meant = "".join(f"did you mean {one!r}? " for one in difflib.get_close_matches(name, self._numbers, 1))
+            meant = "".join(
+                f"did you mean {similar!r}? " for similar in difflib.get_close_matches(name, self._numbers, 1)
+            )
             raise UnknownGraph(
                 f"no graph is called {name!r}; {meant}one of your own is declared in the setting `graphs`",
                 graphs=sorted(self._numbers),

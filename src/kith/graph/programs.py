@@ -159,12 +159,12 @@ class Evaluator:
     async def page(self, program: Program, beyond: int | None, need: int, *, down: bool = True) -> MembersPage:
         """Up to `need` members that come after `beyond` (None: the first). `down`: greatest first; else least first."""
         await self._count_leaves(program)
-        found, count, looked, chunk = list[Ids](), 0, 0, max(need, _FIRST_CHUNK)
+        found, count, checked, chunk = list[Ids](), 0, 0, max(need, _FIRST_CHUNK)
         while True:
             part = await self._part(program, beyond, chunk, down)
             found.append(part.ids)
-            count, looked, beyond = count + len(part.ids), looked + chunk, part.reached
-            if count >= need or beyond is None or looked >= LOOKED_MAX:
+            count, checked, beyond = count + len(part.ids), checked + chunk, part.reached
+            if count >= need or beyond is None or checked >= LOOKED_MAX:
                 break
             await asyncio.sleep(0)  # let other requests run
             chunk = min(4 * chunk, _CHUNK_MAX)

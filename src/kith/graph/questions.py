@@ -83,7 +83,7 @@ class Questions:
     def totals(self, sides: Sequence[Side], nodes: Sequence[int]) -> Callable[[Answers], list[list[int]]]:
         """The lengths of these lists for each of a few nodes, per side. See `EdgeStore.counts`."""
         slices = [self.counts([Listing(graph, node, direction) for node in nodes]) for graph, direction in sides]
-        return lambda answers: [answers.counts[one] for one in slices]
+        return lambda answers: [answers.counts[part] for part in slices]
 
     def page(self, listing: Listing, window: Window) -> int:
         """A part of a list. See `EdgeStore.page`."""

@@ -73,7 +73,7 @@ class Edges(Protocol):
         """
         ...
 
-    def joined(self, one: LogPosition, other: LogPosition) -> LogPosition:
+    def joined(self, position: LogPosition, other: LogPosition) -> LogPosition:
         """The least log position that covers both. Queries no store."""
         ...
 

@@ -137,7 +137,7 @@ class LogStore(Protocol):
         """
         ...
 
-    def joined(self, one: LogPosition, other: LogPosition) -> LogPosition:
+    def joined(self, position: LogPosition, other: LogPosition) -> LogPosition:
         """The least position that covers both. Queries no store."""
         ...
 

@@ -144,8 +144,8 @@ class BucketArchive:
     def files(self, prefix: str) -> Iterator[Listed]:
         with _translated(self.where):
             for found in obstore.list(self._store, prefix):
-                for one in found:
-                    yield Listed(one["path"], int(one["last_modified"].timestamp() * 1000))
+                for listed in found:
+                    yield Listed(listed["path"], int(listed["last_modified"].timestamp() * 1000))
 
     def delete(self, names: Sequence[str]) -> None:
         with _translated(self.where), contextlib.suppress(FileNotFoundError):
@@ -188,5 +188,5 @@ def _translated(where: str, name: str = "") -> Iterator[None]:
             raise StoreMismatch(f"{name} is missing from {where}: it was removed, or is no backup of Kith") from None
         if getattr(error, "errno", None) in (errno.ENOSPC, errno.EDQUOT):
             raise StoreFull(f"no room in {where}; make some, then try again. What it held is as it was") from None
-        said = error.strerror if isinstance(error, OSError) and error.strerror else type(error).__name__
-        raise StoreUnavailable(f"{where} cannot be used ({said}); try again") from None
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else type(error).__name__
+        raise StoreUnavailable(f"{where} cannot be used ({reason}); try again") from None

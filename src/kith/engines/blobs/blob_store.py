@@ -65,7 +65,7 @@ class FolderBlobs:
     async def list(self) -> AsyncIterator[Sequence[Blob]]:
         with _translated():
             async for found in obstore.list(self._store, chunk_size=_LISTED_AT_ONCE):
-                yield [_blob(one) for one in found]
+                yield [_blob(listed) for listed in found]
             for file in self._folder.glob("*/*#*"):  # obstore does not list files that it has not finished
                 with contextlib.suppress(FileNotFoundError):  # finished, and so renamed, meanwhile
                     about = file.stat()
@@ -94,7 +94,7 @@ class BucketBlobs:
     async def list(self) -> AsyncIterator[Sequence[Blob]]:
         with _translated():
             async for found in obstore.list(self._store, chunk_size=_LISTED_AT_ONCE):
-                yield [_blob(one) for one in found]
+                yield [_blob(listed) for listed in found]
 
 
 def _blob(found: obstore.ObjectMeta) -> Blob:
@@ -104,8 +104,8 @@ def _blob(found: obstore.ObjectMeta) -> Blob:
 def _sync(folder: Path, key: str) -> None:
     """Sync the file, its folder, and the folder above that."""
     path = folder / key
-    for one in (path, path.parent, folder):
-        number = os.open(one, os.O_RDONLY)
+    for target in (path, path.parent, folder):
+        number = os.open(target, os.O_RDONLY)
         try:
             os.fsync(number)
         finally:
