@@ -50,7 +50,7 @@ USERS = range(6)
 
 
 def some_edges() -> list[Edge]:
-    """A small dense graph: every pair in one of the states or none, and lists of very different lengths."""
+    """A small dense graph: each pair has an edge of some state or none, and lists have very different lengths."""
     chance = random.Random(9)
     pairs = [pair for pair in product(USERS, range(40)) if chance.random() < (0.2, 0.5, 0.9, 0.05, 0.3, 0.0)[pair[0]]]
     pairs += [(source, DANA) for source in (0, 2)] + [(3, at) for at in range(100, 400)]
@@ -61,7 +61,7 @@ EDGES = some_edges()
 
 
 def members(program: Program) -> set[int]:
-    """The program by Python's sets."""
+    """The members of a program, by Python's sets."""
     match program:
         case Leaf(listings):
             return {
@@ -96,7 +96,7 @@ programs: st.SearchStrategy[Program] = st.recursive(
 
 @pytest.fixture
 def filled(store: EdgeStore, run: Run) -> EdgeStore:
-    """A store of each engine with EDGES."""
+    """A store of each engine that holds EDGES."""
     run(store.apply(writes_of(*EDGES)))
     return store
 
@@ -128,7 +128,7 @@ async def all_by_pages(
     st.sampled_from([(8, 256), (0, 1), (1, 3), (10**6, 2)]),
     st.sampled_from([(WHOLE_MAX, LOOKED_MAX, WINDOW_IDS), (0, LOOKED_MAX, WINDOW_IDS), (0, 1, 2), (5, 7, 3)]),
 )
-def test_a_program_is_its_sets_whole_paged_and_counted(
+def test_a_program_equals_pythons_sets_whole_paged_and_counted(
     filled: EdgeStore, run: Run, program: Program, limit: int, tuning: tuple[int, int], bounds: tuple[int, int, int]
 ) -> None:
     expected = sorted(members(program), reverse=True)
@@ -171,7 +171,7 @@ def test_the_greatest_id_is_a_member_and_a_place(filled: EdgeStore, run: Run) ->
 
 
 class Counting(ReferenceEdges):
-    """Counts the ids that are read and asked about."""
+    """Counts the ids that are read and looked up."""
 
     read = asked = most_a_call = 0
 
@@ -222,7 +222,7 @@ def test_the_count_of_one_list_reads_no_ids(celebrity: Counting, run: Run) -> No
     assert celebrity.read == 0
 
 
-def test_many_ids_are_sorted_beside_the_loop(celebrity: Counting, run: Run) -> None:
+def test_many_ids_are_sorted_in_a_thread(celebrity: Counting, run: Run) -> None:
     either = Union((leaf(ALICE), leaf(DANA, Direction.IN)))
     with patch.object(set_programs.asyncio, "to_thread", wraps=asyncio.to_thread) as beside:
         assert run(evaluator(celebrity).count(either)) == 1005
@@ -243,10 +243,10 @@ def test_counting_more_ids_than_allowed_is_refused(celebrity: Counting, run: Run
 
 
 @pytest.mark.parametrize("down", [True, False])
-def test_pages_at_any_depth_go_through_a_long_list_once(
+def test_pages_at_any_depth_read_a_long_list_once(
     celebrity: Counting, run: Run, monkeypatch: pytest.MonkeyPatch, down: bool
 ) -> None:
-    """Dana's thousand followers but Alice, who is none: page by page, with no list read again."""
+    """Dana's thousand followers page by page, alone and combined with whom Alice follows: Dana's list is read once."""
     monkeypatch.setattr(set_programs, "WHOLE_MAX", 20)
     monkeypatch.setattr(ordered, "LATE_MAX", 1)
     everyone = leaf(DANA, Direction.IN)
@@ -262,16 +262,16 @@ def test_pages_at_any_depth_go_through_a_long_list_once(
 
     expected = sorted(range(1005, 2005), reverse=down)
     assert run(found(everyone)) == expected
-    assert celebrity.read <= 1000 + 1, "all, and the newest, to tell what comes later"
+    assert celebrity.read <= 1000 + 1, "all, and the newest again, to notice later ones"
     assert run(found(Difference((everyone, leaf(ALICE))))) == [id_ for id_ in expected if id_ > 1009]
     assert run(found(Union((everyone, leaf(ALICE))))) == sorted(range(1000, 2005), reverse=down)
-    assert celebrity.read <= 1001 + 42 * 10, "of Dana's nothing"
+    assert celebrity.read <= 1001 + 42 * 10, "nothing of Dana's list"
 
 
-def test_more_edges_than_are_looked_up_anew_are_in_the_next_page_too(
+def test_more_new_edges_than_are_looked_up_are_in_the_next_page_too(
     celebrity: Counting, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A thousand new followers within the time that a window is kept: the newest were left out first."""
+    """A thousand new followers while a window is cached: the newest must not be left out."""
     monkeypatch.setattr(set_programs, "WHOLE_MAX", 20)
     monkeypatch.setattr(ordered, "ADDED_MAX", 500)
     lists, everyone = OrderedLists(celebrity, FakeClock()), leaf(DANA, Direction.IN)
@@ -292,13 +292,11 @@ def test_a_page_of_few_members_among_many_says_how_far_it_looked(
     run(celebrity.apply(writes_of(*(edge_of(BOB, 1000 + at) for at in range(1_500)))))
     program = Difference((leaf(DANA, Direction.IN), leaf(BOB), leaf(ALICE)))
     page, looked_to = run(evaluator(celebrity).page(program, None, 5))
-    assert (len(page), looked_to) == (0, 1749), "the greatest 256"
+    assert (len(page), looked_to) == (0, 1749), "it looked at the greatest 256"
     assert run(all_by_pages(celebrity, program, 5)) == []
 
 
-def test_what_came_and_went_since_a_list_was_gone_through_is_known(
-    celebrity: Counting, run: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_changes_since_a_list_was_read_are_seen(celebrity: Counting, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(set_programs, "WHOLE_MAX", 20)
     everyone, clock = leaf(DANA, Direction.IN), FakeClock()
     lists = OrderedLists(celebrity, clock)
@@ -312,14 +310,14 @@ def test_what_came_and_went_since_a_list_was_gone_through_is_known(
     assert top() == [7000, 2004, 2002]
     run(celebrity.apply(writes_of(edge_of(6000, DANA, -5))))
     clock.ms += WINDOW_KEPT_MS
-    assert top() == [7000, 6000, 2004], "one put at an older place is there when the list is gone through anew"
+    assert top() == [7000, 6000, 2004], "an edge at an older position shows once the list is read again"
 
 
 @pytest.mark.parametrize("late_ms", [0, 3])
-def test_what_comes_in_the_same_millisecond_or_from_a_slower_process_is_known(
+def test_edges_of_the_same_millisecond_or_from_a_slower_process_are_seen(
     celebrity: Counting, run: Run, monkeypatch: pytest.MonkeyPatch, late_ms: int
 ) -> None:
-    """It stands below the newest edge of the list that was gone through."""
+    """Such an edge stands below the newest edge of the list that was read."""
     monkeypatch.setattr(set_programs, "WHOLE_MAX", 20)
     lists, newest = OrderedLists(celebrity, FakeClock()), edge_of(5000, DANA).position + 10_000
     run(celebrity.apply(writes_of(edge_of(7000, DANA, newest))))
@@ -361,8 +359,8 @@ def test_a_list_that_is_longer_than_its_count_says_is_not_read_beyond_the_bound(
     assert store.read < 100 + 30
 
 
-def test_a_page_of_an_intersection_looks_at_no_more_than_a_walk_may(run: Run) -> None:
-    """Bob follows 1,200 of the 5,000 whom Alice follows, the oldest ones."""
+def test_a_page_of_an_intersection_reads_no_more_than_a_walk_may(run: Run) -> None:
+    """Bob follows the oldest 1,200 of the 5,000 whom Alice follows."""
 
     async def found(store: Counting) -> list[int]:
         await store.apply(writes_of(*(edge_of(ALICE, 10_000 + at, at) for at in range(5_000))))
@@ -372,7 +370,7 @@ def test_a_page_of_an_intersection_looks_at_no_more_than_a_walk_may(run: Run) ->
         async def page(window: Window) -> Page:
             store.read = 0
             got = await graph.intersection(Listing(G, ALICE, Direction.OUT), Listing(G, BOB, Direction.OUT), window)
-            assert store.read <= 3 * 512, "two chunks of a walk, and the beginning of the other list"
+            assert store.read <= 3 * 512, "two chunks of a walk, and the start of the other list"
             return got
 
         return [mark.id for mark in await all_pages(page, 300)]
@@ -380,8 +378,8 @@ def test_a_page_of_an_intersection_looks_at_no_more_than_a_walk_may(run: Run) ->
     assert run(found(Counting())) == [10_000 + at for at in reversed(range(1_200))]
 
 
-def test_an_id_under_way_between_two_lists_is_answered_once() -> None:
-    """Where an engine has no transactions an edge that changes state may be in two lists for a moment."""
+def test_an_id_that_moves_between_two_lists_is_answered_once() -> None:
+    """In an engine without transactions, an edge that changes state may be in two lists for a moment."""
 
     async def answers(seed: int) -> list[list[int]]:
         store = ScrambledEdges(seed)

@@ -1,4 +1,4 @@
-"""Each engine that has all that homes ask of one, empty, for all tests here."""
+"""Each engine with everything that homes need, empty, for all tests here."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Affinity comes from what a reader really did, fades, and is noticed at once when it changes."""
+"""Affinity comes from what a reader really did, fades, and follows a change at once."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_what_a_reader_does_counts_by_its_kind_and_undo_takes_it_back(
     run(home.engagement.add(graph, ALICE, post.id))
     assert to(run, home) == pytest.approx([of_worth(worth)])
     assert to(run, home, CAROL, DANA) == [0, 0]
-    assert to(run, home, reader=CAROL) == [0], "it is Alice's alone"
+    assert to(run, home, reader=CAROL) == [0], "the affinity is Alice's alone"
     run(home.engagement.drop(graph, ALICE, post.id))
     assert to(run, home) == [0]
 
@@ -72,7 +72,7 @@ def test_affinity_fades_with_its_half_life(run: Run, home: HomeScene) -> None:
     home.clock.ms += HALF_LIFE_MS
     assert to(run, home) == pytest.approx([of_worth(0.25)], rel=1e-4)
     home.clock.ms -= 4 * HALF_LIFE_MS
-    assert to(run, home) == pytest.approx([of_worth(1)]), "what was done in the future was done now"
+    assert to(run, home) == pytest.approx([of_worth(1)]), "what was done in the future counts as done now"
 
 
 def test_a_like_in_place_of_another_is_noticed_though_the_count_is_the_same(run: Run, home: HomeScene) -> None:
@@ -85,7 +85,7 @@ def test_a_like_in_place_of_another_is_noticed_though_the_count_is_the_same(run:
     assert to(run, home, BOB, CAROL) == pytest.approx([0, of_worth(1)])
 
 
-def test_affinity_is_kept_until_the_reader_does_another_thing_or_an_hour_passes(
+def test_affinity_is_cached_until_the_reader_does_another_thing_or_an_hour_passes(
     run: Run, home: HomeScene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     reads: list[int] = []
@@ -102,7 +102,7 @@ def test_affinity_is_kept_until_the_reader_does_another_thing_or_an_hour_passes(
     assert len(reads) == 1
     run(home.engagement.add(LIKES, CAROL, post.id))
     to(run, home)
-    assert len(reads) == 1, "what others do is not Alice's"
+    assert len(reads) == 1, "what others do does not change Alice's affinity"
     run(home.engagement.add(LIKES, ALICE, post.id))
     to(run, home)
     assert len(reads) == 2
@@ -114,10 +114,10 @@ def test_affinity_is_kept_until_the_reader_does_another_thing_or_an_hour_passes(
     assert len(reads) == 3
     home.clock.ms -= 10 * AFFINITY_KEPT_MS
     to(run, home)
-    assert len(reads) == 4, "a clock that was put back keeps nothing for longer"
+    assert len(reads) == 4, "a clock that was put back caches nothing for longer"
 
 
-def test_the_newest_of_each_kind_are_looked_at(run: Run, home: HomeScene) -> None:
+def test_only_the_newest_interactions_of_each_kind_count(run: Run, home: HomeScene) -> None:
     old = run(home.post(BOB))
     run(home.engagement.add(LIKES, ALICE, old.id))
     for _ in range(NEWEST_MAX):
@@ -127,7 +127,7 @@ def test_the_newest_of_each_kind_are_looked_at(run: Run, home: HomeScene) -> Non
     assert carol > 0.9
 
 
-def test_a_deleted_post_ties_nobody(run: Run, home: HomeScene) -> None:
+def test_a_deleted_post_gives_no_affinity(run: Run, home: HomeScene) -> None:
     post = run(home.post(BOB))
     run(home.engagement.add(LIKES, ALICE, post.id))
     assert to(run, home)[0] > 0

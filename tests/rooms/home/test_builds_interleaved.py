@@ -1,6 +1,6 @@
-"""While a timeline is built a second worker handles what happens: nothing is lost, between whichever calls it comes.
+"""A second worker handles events while a timeline is built: nothing is lost, between whichever calls an event comes.
 
-Over a store whose lists lag behind rows. An event is handled once both lists show it, as the log promises.
+The lists of the store lag behind its rows. An event is handled once both lists show it, as the log promises.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Step = Callable[[], Awaitable[None]]
 
 
 class Interleaved:
-    """A store; before its n-th call something else is done. Those who share a script count together."""
+    """A store that runs a step of a script before its n-th call. Stores with one script count their calls together."""
 
     def __init__(self, store: object, script: Script) -> None:
         self._store, self._script = store, script
@@ -48,7 +48,7 @@ class Interleaved:
 
 
 class Script:
-    """`steps`: what is done before the call of each number."""
+    """`steps`: what runs before the call of each number."""
 
     def __init__(self, steps: dict[int, list[Step]]) -> None:
         self._steps, self.calls = steps, 0
@@ -60,7 +60,7 @@ class Script:
 
 
 class BuildScene(FanoutScene):
-    """Alice follows Carol and Dana, who have posts; Dana's are withheld from all. Bob has posts too."""
+    """Alice follows Carol and Dana, who have posts; Dana's are withheld from all timelines. Bob has posts too."""
 
     async def populate(self) -> None:
         self.start(Thresholds(push_max=5, pull_min=10))
@@ -87,7 +87,7 @@ class BuildScene(FanoutScene):
         return await self.write(AUTHORED, author, (self.clock.ms - EPOCH_MS) << TIME_SHIFT)
 
     async def handle(self, change: EdgeChange) -> None:
-        """The worker handles an event, which it can read once both lists show it."""
+        """Let the worker handle an event, which it can read once both lists show it."""
         self.settle()
         before, edge = change.before, change.after
         assert edge is not None
@@ -98,7 +98,7 @@ class BuildScene(FanoutScene):
         await self.worker.handle([event])
 
     async def built(self, steps: dict[int, list[Step]]) -> int:
-        """Another worker builds Alice's timeline; before its n-th call of a store steps are made. How many it made."""
+        """Let another worker build Alice's timeline, with steps before its n-th store call; return how many it made."""
         script = Script(steps)
         sources = Sources(self.graph)
         sources._store = Interleaved(self.graph.store, script)  # type: ignore[assignment]
@@ -120,7 +120,7 @@ HAPPENINGS: dict[str, Callable[[BuildScene], Awaitable[EdgeChange]]] = {
 
 @pytest.mark.parametrize("had", [True, False], ids=["had one", "had none"])
 @pytest.mark.parametrize("happens", HAPPENINGS.values(), ids=HAPPENINGS)
-def test_what_happens_while_a_timeline_is_built_is_in_it(
+def test_a_timeline_has_what_happens_while_it_is_built(
     run: Run, happens: Callable[[BuildScene], Awaitable[EdgeChange]], had: bool
 ) -> None:
     there: list[bool] = []
@@ -143,7 +143,7 @@ def test_what_happens_while_a_timeline_is_built_is_in_it(
         steps: dict[int, list[Step]] = {written: [write]}
         steps.setdefault(handled, []).append(handle)
         calls = await scene.built(steps)
-        for step in itertools.chain.from_iterable(steps.values()):  # what is left
+        for step in itertools.chain.from_iterable(steps.values()):  # those that were not reached
             await step()
         timeline = scene.timelines.read(ALICE)
         whole = {mark.id for mark in await scene.sources.outboxes(await scene.sources.authors(ALICE), 500)}

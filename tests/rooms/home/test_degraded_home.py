@@ -1,4 +1,4 @@
-"""Home without one of its parts: it is made of what there is, loses nothing, and says what was not available."""
+"""Home without one of its parts: it uses what is left, loses nothing, and reports what was not available."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ EVE = NodeId(77)
 
 @pytest.fixture
 def whole(tmp_path: Path, clock: FakeClock) -> Iterator[Whole]:
-    """The embedded engine only: tests here count its positions."""
+    """The embedded engine only: tests here count its log positions."""
     assert EMBEDDED.whole
     with EMBEDDED.whole(tmp_path, now_ms=clock) as opened:
         yield opened
@@ -41,7 +41,7 @@ def home(run: Run, whole: Whole, clock: FakeClock) -> HomeScene:
     return alices_home(run, whole, clock)
 
 
-def test_a_part_that_fails_again_and_again_is_named_once() -> None:
+def test_a_part_that_fails_repeatedly_is_named_once() -> None:
     degraded = Degraded()
     for part in ("timelines", "ranking", "timelines"):
         degraded.note(part)
@@ -53,7 +53,7 @@ def test_timelines_of_another_store_are_not_read(run: Run, home: HomeScene) -> N
     run(home.graph.people.follow(ALICE, BOB))
     made = [run(home.post(BOB)).id for _ in range(3)]
     run(home.caught_up())
-    home.timelines.put(ALICE, np.array([], np.int64))  # whole, it says, and empty
+    home.timelines.put(ALICE, np.array([], np.int64))  # it claims to be whole, and is empty
     run(home.fanout.begin_anew(home.timelines.name() + 1))
     page = run(home.page())
     assert (sorted(ids_of(page.posts)), page.degraded) == (made, ["timelines"])
@@ -72,7 +72,7 @@ def test_without_ranking_home_is_newest_first_and_says_so(
     assert ids_of(page.posts) == made[:1:-1]
     assert (page.placed, page.degraded, home.served) == ({}, ["ranking"], [])
     monkeypatch.undo()
-    assert run(home.all(3, page.rest)) == made[1::-1], "and goes on when ranking is back"
+    assert run(home.all(3, page.rest)) == made[1::-1], "paging continues when ranking is back"
 
 
 def test_ranking_that_fails_between_pages_loses_nothing(
@@ -103,20 +103,20 @@ def test_without_timelines_home_comes_from_the_outboxes(
     assert (ids_of(latest.posts), latest.degraded) == (made[::-1], ["timelines"])
 
 
-def test_without_what_fan_out_noted_home_comes_from_the_outboxes(
+def test_without_the_state_of_fan_out_home_comes_from_the_outboxes(
     run: Run, home: HomeScene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = [run(home.post(author)).id for author in (BOB, CAROL)]
     run(home.caught_up())
-    home.timelines.put(ALICE, np.array([], np.int64))  # whole, it says, and empty
+    home.timelines.put(ALICE, np.array([], np.int64))  # it claims to be whole, and is empty
     monkeypatch.setattr(home.fanout, "snapshot", failing(StoreUnavailable("away")))
     latest = run(home.feed.latest(ALICE, Window(10), refresh=True))
-    assert (ids_of(latest.posts), latest.degraded) == (made[::-1], []), "outboxes need no notes"
+    assert (ids_of(latest.posts), latest.degraded) == (made[::-1], []), "outboxes need no state of fan-out"
     latest = run(home.feed.latest(ALICE, Window(10)))
     assert (ids_of(latest.posts), latest.degraded) == (made[::-1], ["fanout"])
 
 
-def test_a_full_disk_takes_no_wish_for_a_timeline_and_home_is_answered(
+def test_a_full_disk_takes_no_request_for_a_timeline_and_home_is_answered(
     run: Run, home: HomeScene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = run(home.post(BOB))
@@ -126,26 +126,26 @@ def test_a_full_disk_takes_no_wish_for_a_timeline_and_home_is_answered(
     assert (ids_of(page.posts), page.degraded) == ([made.id], ["timelines"])
 
 
-def test_a_timeline_that_was_there_and_is_dropped_is_asked_for_at_once(run: Run, home: HomeScene) -> None:
-    def wishes() -> int:
+def test_a_timeline_that_was_dropped_is_requested_at_once(run: Run, home: HomeScene) -> None:
+    def requested() -> int:
         run(home.page())
         events = run(home.log.read(NOWHERE, 1_000)).events
         return sum(event.state == TIMELINE_WANTED and event.source == ALICE for event in events)
 
-    assert [wishes(), wishes()] == [1, 1], "one that does not come is not asked for at each visit"
+    assert [requested(), requested()] == [1, 1], "a timeline that does not come is not requested at each visit"
     run(home.caught_up())
     home.timelines.put(ALICE, np.array([], np.int64))
-    assert wishes() == 1
+    assert requested() == 1
     home.timelines.drop(ALICE)
-    assert [wishes(), wishes()] == [2, 2]
+    assert [requested(), requested()] == [2, 2]
 
 
-def test_a_timeline_is_asked_for_also_where_more_waits_than_can_be_looked_at(
+def test_a_timeline_is_requested_even_where_too_many_events_wait(
     run: Run, home: HomeScene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Thousands who come at once ask for one each; whoever comes while all that waits must not be left without."""
+    """Thousands who come at once request one each; readers who come while all those wait must not be left without."""
 
-    def wishes() -> int:
+    def requested() -> int:
         events = run(home.log.read(NOWHERE, 1_000)).events
         return sum(event.state == TIMELINE_WANTED and event.source == ALICE for event in events)
 
@@ -153,12 +153,12 @@ def test_a_timeline_is_asked_for_also_where_more_waits_than_can_be_looked_at(
     run(home.post(BOB))
     monkeypatch.setattr(unhandled, "UNHANDLED_MAX", 0)
     assert run(home.page()).degraded == ["fanout"]
-    assert wishes() == 1
+    assert requested() == 1
     run(home.caught_up())
     home.timelines.put(ALICE, np.array([], np.int64))
     run(home.post(BOB))
     run(home.page())
-    assert wishes() == 1, "it is there"
+    assert requested() == 1, "the timeline is there"
 
 
 def test_without_outboxes_a_timeline_is_answered_and_says_so(
@@ -197,17 +197,17 @@ def pushed(run: Run, home: HomeScene) -> list[int]:
 def test_a_post_is_at_home_at_once_while_no_worker_runs(run: Run, home: HomeScene, pushed: list[int]) -> None:
     for _ in range(3):
         new = run(home.post(BOB)).id
-        run(home.post(EVE))  # whom she does not follow
+        run(home.post(EVE))  # Alice does not follow her
         pushed.insert(0, new)
         latest = run(home.feed.latest(ALICE, Window(5)))
         assert (ids_of(latest.posts), latest.degraded) == (pushed[:5], [])
         assert new in ids_of(run(home.page()).posts)
     home.clock.ms += 3_000
     latest = run(home.feed.latest(ALICE, Window(5)))
-    assert (ids_of(latest.posts), latest.degraded) == (pushed[:5], ["fanout"]), "by now it is sure that it is down"
+    assert (ids_of(latest.posts), latest.degraded) == (pushed[:5], ["fanout"]), "by now the worker counts as down"
 
 
-def test_what_the_worker_has_come_to_is_the_timelines(run: Run, home: HomeScene, pushed: list[int]) -> None:
+def test_posts_that_the_worker_has_handled_come_from_the_timeline(run: Run, home: HomeScene, pushed: list[int]) -> None:
     handled = run(home.post(BOB)).id
     run(home.caught_up())
     new = run(home.post(DANA)).id
@@ -242,7 +242,7 @@ def test_other_changes_of_a_home_are_there_at_once_while_no_worker_runs(
     assert (sorted(ids_of(page.posts)), page.degraded) == (sorted([*pushed, post]), [])
 
 
-def test_where_more_waits_than_can_be_looked_at_homes_come_from_outboxes_and_say_so(
+def test_where_too_many_events_wait_homes_come_from_outboxes_and_say_so(
     run: Run, home: HomeScene, pushed: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     new: list[int] = []
@@ -271,22 +271,22 @@ def test_while_the_log_is_away_homes_come_from_outboxes_and_say_so(
 
 
 def back(home: HomeScene, events: int) -> LogPosition:
-    """The position so many events before the end of the log."""
+    """The position that many events before the end of the log."""
     return home.log._positions.of(home.log.bounds()[1] - events)  # type: ignore[attr-defined, no-any-return]
 
 
 def stranger(home: HomeScene, number: int) -> Event:
-    """A follow of somebody whom Alice does not know."""
+    """A follow by somebody whom Alice does not know."""
     return Event(1, None, 0, 10**6 + number, 1, 0, Hlc(1), log_position=home.log._positions.of(number))  # type: ignore[attr-defined]
 
 
 def failed(home: HomeScene, *events: Event) -> dict[LogPosition, Failure | None]:
-    """Failures of events of the group that keeps timelines."""
+    """Failures of these events in the group that keeps timelines."""
     return {event.log_position: Failure(GROUP, event, 1, "a bug", 0, 0, dead=True) for event in events}
 
 
-def test_what_fan_out_failed_to_deliver_is_at_home_all_the_same(run: Run, home: HomeScene) -> None:
-    """The failure is dead: nobody brings Bob's post any more, until a person has it replayed."""
+def test_posts_that_fan_out_failed_to_deliver_are_at_home_anyway(run: Run, home: HomeScene) -> None:
+    """The failure is dead: nothing delivers Bob's post until a person has it replayed."""
     made = [run(home.post(CAROL)).id for _ in range(60)]
     run(home.caught_up())
     home.timelines.put(ALICE, np.array(made[::-1], np.int64))
@@ -297,11 +297,11 @@ def test_what_fan_out_failed_to_deliver_is_at_home_all_the_same(run: Run, home: 
     assert (ids_of(page.posts), page.degraded) == ([lacked, *made[:-5:-1]], [])
     assert lacked in run(home.all(20))
     run(home.log.save(GROUP, None, {at: None}))
-    assert lacked not in ids_of(run(home.feed.latest(ALICE, Window(5))).posts), "then it is for the timeline to have it"
+    assert lacked not in ids_of(run(home.feed.latest(ALICE, Window(5))).posts), "from then on the timeline must have it"
 
 
 @pytest.mark.parametrize("missed", ["a follow of hers", "101 posts of others"])
-def test_a_timeline_that_missed_a_change_of_its_reader_or_too_much_is_not_relied_on(
+def test_a_timeline_that_missed_a_change_of_its_reader_or_too_much_is_not_used(
     run: Run, home: HomeScene, missed: str
 ) -> None:
     home.timelines.put(ALICE, np.arange(1, 200)[::-1])

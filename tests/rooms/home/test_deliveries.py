@@ -1,4 +1,4 @@
-"""Posts of authors with many followers, pushed chunk by chunk by a worker over timelines at their most obvious."""
+"""Posts of authors with many followers, pushed chunk by chunk by a worker into reference timelines."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class DeliveryScene(FanoutScene):
         await self.graph.people.follow(BOB, CAROL)
 
     def restarted(self, policy: Thresholds | ByRates | None = None, size: int = 4, checkpoint_s: float = 0.0) -> Fanout:
-        """A new worker process."""
+        """Start a new worker process."""
         return self.start(policy or Thresholds(push_max=5), Chunks(size, size, size, checkpoint_s=checkpoint_s))
 
     async def post(self, author: NodeId, post: int) -> None:
@@ -47,7 +47,7 @@ class DeliveryScene(FanoutScene):
         await self.worker.handle([Event(number, None, State.NORMAL, author, post, 0, self.graph.clock.next())])
 
     def having(self, post: int) -> list[int]:
-        """Readers in whose timelines the post is."""
+        """Readers whose timelines have the post."""
         timelines = {reader: self.timelines.read(reader) for reader in READERS}
         return [reader for reader, timeline in timelines.items() if timeline is not None and post in timeline.ids]
 
@@ -70,7 +70,7 @@ def test_chunks_take_about_as_long_as_wanted() -> None:
     assert (chunks.next_size(4, 1.0), chunks.next_size(64, 0.0)) == (4, 64)
 
 
-def test_a_delivery_goes_on_by_a_chunk_and_others_come_in_between(run: Run, scene: DeliveryScene) -> None:
+def test_a_delivery_advances_by_a_chunk_and_others_come_in_between(run: Run, scene: DeliveryScene) -> None:
     run(scene.post(ALICE, POST))
     assert scene.having(POST) == []
     assert run(scene.worker.work_backlog())
@@ -111,7 +111,7 @@ def test_nobody_is_pushed_to_beyond_pull_min_whatever_push_max_says() -> None:
     assert plans == [FanoutPlan.PUSH, FanoutPlan.PULL, FanoutPlan.PULL, FanoutPlan.PULL]
 
 
-def test_where_no_more_authors_may_withhold_others_begin_a_delivery(
+def test_beyond_the_limit_of_withholding_authors_others_begin_a_delivery(
     run: Run, scene: DeliveryScene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(consumer, "WITHHELD_MAX", 1)
@@ -125,7 +125,7 @@ def test_where_no_more_authors_may_withhold_others_begin_a_delivery(
     assert [scene.having(post) for post in (POST, LATER, POST + 1)] == [[CAROL], READERS, [CAROL]]
 
 
-def test_the_next_worker_goes_on_where_the_last_one_noted(run: Run, scene: DeliveryScene) -> None:
+def test_the_next_worker_resumes_at_the_last_checkpoint(run: Run, scene: DeliveryScene) -> None:
     run(scene.post(ALICE, POST))
     for number in (4, 8, 10):
         run(scene.restarted().work_backlog())
@@ -133,7 +133,7 @@ def test_the_next_worker_goes_on_where_the_last_one_noted(run: Run, scene: Deliv
     assert run(scene.deliveries()) == []
 
 
-def test_a_restart_repeats_the_pushes_since_the_last_note(run: Run, scene: DeliveryScene) -> None:
+def test_a_restart_repeats_the_pushes_since_the_last_checkpoint(run: Run, scene: DeliveryScene) -> None:
     scene.restarted(checkpoint_s=60.0)
     run(scene.post(ALICE, POST))
     for number in (4, 8):
@@ -147,7 +147,7 @@ def test_a_restart_repeats_the_pushes_since_the_last_note(run: Run, scene: Deliv
     assert run(scene.deliveries()) == []
 
 
-def test_an_event_that_is_handled_again_begins_its_delivery_again(run: Run, scene: DeliveryScene) -> None:
+def test_an_event_that_is_handled_again_restarts_its_delivery(run: Run, scene: DeliveryScene) -> None:
     run(scene.post(ALICE, POST))
     run(scene.worker.work_backlog())
     run(scene.post(ALICE, POST))
@@ -168,7 +168,9 @@ LEAVING = {
 
 
 @pytest.mark.parametrize("leaving", LEAVING.values(), ids=LEAVING)
-def test_who_stops_following_meanwhile_holds_up_nobody_else(run: Run, scene: DeliveryScene, leaving: slice) -> None:
+def test_unfollows_during_a_delivery_cost_no_other_reader_the_post(
+    run: Run, scene: DeliveryScene, leaving: slice
+) -> None:
     run(scene.post(ALICE, POST))
     run(scene.worker.work_backlog())
     for reader in READERS[leaving]:
@@ -181,7 +183,7 @@ def test_who_stops_following_meanwhile_holds_up_nobody_else(run: Run, scene: Del
 
 
 async def moved(scene: DeliveryScene, reader: NodeId, position: int) -> None:
-    """The reader's follow gets another place in the list, as a write of an edge with a position gives it."""
+    """Move the reader's follow to another position in the list, as a write with a position does."""
     number = scene.graph.graphs.number(FOLLOWS)
     write = EdgeWrite(Edge(number, reader, ALICE, State.NORMAL, position, scene.graph.clock.next()))
     ((change,), _) = await scene.graph.write([write])
@@ -203,7 +205,7 @@ MOVED = {
 
 @pytest.mark.parametrize("position", [1, 2**62], ids=["to the end", "to the top"])
 @pytest.mark.parametrize("reader", MOVED.values(), ids=MOVED)
-def test_places_in_the_list_that_change_meanwhile_lose_nobody(
+def test_moves_in_the_list_of_followers_lose_no_reader(
     run: Run, scene: DeliveryScene, reader: NodeId, position: int
 ) -> None:
     run(scene.post(ALICE, POST))
@@ -211,7 +213,7 @@ def test_places_in_the_list_that_change_meanwhile_lose_nobody(
     run(moved(scene, reader, position))
     while run(scene.restarted().work_backlog()):
         pass
-    assert scene.timelines.read(reader) is None, "it is built again with the post"
+    assert scene.timelines.read(reader) is None, "it is rebuilt with the post"
     assert scene.having(POST) == [one for one in READERS if one != reader]
 
 
@@ -229,23 +231,21 @@ def test_deliveries_come_one_after_the_other(run: Run, scene: DeliveryScene) -> 
     assert run(scene.state.snapshot()).undelivered().tolist() == []
 
 
-def test_where_too_many_are_under_way_one_ends_before_another_begins(
+def test_beyond_the_limit_of_deliveries_one_ends_before_another_begins(
     run: Run, scene: DeliveryScene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(deliveries, "DELIVERIES_MAX", 2)
     for post in (1, 2):
         run(scene.post(ALICE, post))
-    run(scene.post(ALICE, 2))  # again, which takes no place of its own
+    run(scene.post(ALICE, 2))  # a repetition takes no place of its own
     assert [delivery.post for delivery in run(scene.deliveries())] == [1, 2]
     run(scene.post(ALICE, 3))
     assert [delivery.post for delivery in run(scene.deliveries())] == [2, 3]
     assert scene.having(1) == READERS
-    assert run(scene.lacked(BOB, RATE_MAX)) == [], "nobody is looked up for ever"
+    assert run(scene.lacked(BOB, RATE_MAX)) == [], "no outbox is looked up for ever"
 
 
-def test_a_delivery_that_fails_holds_up_no_other(
-    run: Run, scene: DeliveryScene, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_delivery_that_fails_blocks_no_other(run: Run, scene: DeliveryScene, monkeypatch: pytest.MonkeyPatch) -> None:
     for reader in READERS:
         if reader != CAROL:
             run(scene.graph.people.follow(reader, CAROL))
@@ -264,7 +264,7 @@ def test_a_delivery_that_fails_holds_up_no_other(
         with contextlib.suppress(ValueError):
             run(scene.worker.work_backlog())
     assert scene.having(LATER) == READERS
-    assert run(scene.deliveries()) == [Delivery(POST, ALICE)], "its author is looked up meanwhile"
+    assert run(scene.deliveries()) == [Delivery(POST, ALICE)], "its author's outbox is looked up meanwhile"
     broken.clear()
     while run(scene.worker.work_backlog()):
         pass
@@ -272,21 +272,19 @@ def test_a_delivery_that_fails_holds_up_no_other(
 
 
 @pytest.mark.parametrize("ends", ["it is killed", "it stops"])
-def test_what_a_worker_leaves_undelivered_another_that_lives_takes_over(
-    run: Run, scene: DeliveryScene, ends: str
-) -> None:
+def test_deliveries_of_a_worker_that_ends_are_taken_over_by_another(run: Run, scene: DeliveryScene, ends: str) -> None:
     shared = ReferenceLeases(scene.clock)
     one, other = [
         scene.start(Thresholds(push_max=5), Chunks(4, 4, 4), Leases(shared, lambda: scene.clock.ms / 1_000))
         for _ in range(2)
     ]
-    assert not run(other.work_backlog()), "there is nothing yet"
+    assert not run(other.work_backlog()), "there is no delivery yet"
     scene.worker = one
     run(scene.post(ALICE, POST))
     scene.clock.ms += 20_000
     assert run(one.work_backlog())
     scene.clock.ms += int(LOOKED_S * 1_000) - 19_000
-    assert not run(other.work_backlog()), "the first one has it"
+    assert not run(other.work_backlog()), "the first worker has it"
     assert scene.having(POST) == READERS[:4]
     if ends == "it stops":
         run(one.close())
@@ -295,11 +293,11 @@ def test_what_a_worker_leaves_undelivered_another_that_lives_takes_over(
         pass
     assert scene.having(POST) == READERS
     assert run(scene.deliveries()) == []
-    assert not run(one.work_backlog()), "it was only slow, and has lost it"
+    assert not run(one.work_backlog()), "it was only slow, and has lost the delivery"
     assert run(scene.deliveries()) == []
 
 
-def test_when_all_timelines_are_lost_nothing_is_left_to_deliver(run: Run, scene: DeliveryScene) -> None:
+def test_when_all_timelines_are_lost_no_delivery_is_left(run: Run, scene: DeliveryScene) -> None:
     run(scene.post(ALICE, POST))
     number = scene.graph.graphs.number(FOLLOWS)
     run(scene.worker.handle([Event(number, None, BULK_LOADED, 10, 0, 0, scene.graph.clock.next())]))
@@ -307,7 +305,7 @@ def test_when_all_timelines_are_lost_nothing_is_left_to_deliver(run: Run, scene:
     assert scene.timelines.count() == 0
 
 
-def test_by_rates_each_chunk_is_decided_for_itself(run: Run, scene: DeliveryScene) -> None:
+def test_by_rates_each_chunk_is_decided_on_its_own(run: Run, scene: DeliveryScene) -> None:
     scene.restarted(ByRates(pull_cost=1000.0))
     run(scene.post(ALICE, POST))
     while run(scene.worker.work_backlog()):
@@ -323,9 +321,9 @@ def test_by_rates_each_chunk_is_decided_for_itself(run: Run, scene: DeliveryScen
     assert run(scene.lacked(BOB, 1)) == [ALICE]
 
 
-def test_timelines_that_are_not_this_stores_are_dropped_and_its_own_are_kept(run: Run, scene: DeliveryScene) -> None:
+def test_timelines_of_another_store_are_dropped_and_its_own_are_kept(run: Run, scene: DeliveryScene) -> None:
     run(scene.worker.claim())
-    assert scene.timelines.count() == 0, "nobody knows whose they were"
+    assert scene.timelines.count() == 0, "whose they were is unknown"
     scene.timelines.put(BOB, np.array([], np.int64))
     run(scene.restarted().claim())
     assert scene.timelines.count() == 1
@@ -335,8 +333,8 @@ def test_timelines_that_are_not_this_stores_are_dropped_and_its_own_are_kept(run
     assert run(scene.state.snapshot()).name == scene.timelines.name()
 
 
-def test_posts_that_come_back_with_their_author_are_no_new_ones(run: Run, scene: DeliveryScene) -> None:
-    """They are in the outbox, and the follows that come back after them have the followers' timelines built again."""
+def test_restored_posts_of_an_author_are_not_delivered_as_new(run: Run, scene: DeliveryScene) -> None:
+    """They are in the outbox, and the restored follows that come after them have the followers' timelines rebuilt."""
     scene.timelines.put(ALICE, np.array([POST], np.int64))
     number = scene.graph.graphs.number(AUTHORED)
     back = [
@@ -345,14 +343,12 @@ def test_posts_that_come_back_with_their_author_are_no_new_ones(run: Run, scene:
     ]
     run(scene.worker.handle(back))
     assert run(scene.deliveries()) == []
-    assert len(run(scene.state.snapshot()).withheld.authors) == 0, "nobody is looked up for ever"
+    assert len(run(scene.state.snapshot()).withheld.authors) == 0, "no outbox is looked up for ever"
     assert scene.timelines.read(ALICE) is None
     assert scene.having(POST) == []
 
 
-def test_who_follows_an_author_before_the_posts_are_back_gets_a_timeline_that_has_them(
-    run: Run, scene: DeliveryScene
-) -> None:
+def test_a_timeline_made_before_an_authors_posts_are_restored_is_dropped(run: Run, scene: DeliveryScene) -> None:
     """The account is back, its posts are not yet: a timeline made in between lacks them."""
     scene.timelines.put(READERS[0], np.array([1], np.int64))
     number = scene.graph.graphs.number(AUTHORED)
@@ -360,7 +356,7 @@ def test_who_follows_an_author_before_the_posts_are_back_gets_a_timeline_that_ha
     assert scene.timelines.read(READERS[0]) is None
 
 
-def test_who_leaves_keeps_no_timeline_of_posts_that_left_with_them(run: Run, scene: DeliveryScene) -> None:
+def test_an_author_who_is_deactivated_keeps_no_timeline(run: Run, scene: DeliveryScene) -> None:
     run(scene.post(CAROL, POST))
     number = scene.graph.graphs.number(AUTHORED)
     run(scene.worker.handle([Event(number, State.NORMAL, State.REMOVED, CAROL, POST, 0, scene.graph.clock.next())]))

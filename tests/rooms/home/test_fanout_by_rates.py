@@ -1,4 +1,4 @@
-"""Who is pushed to by rates, as tables; who must look up whom; and what the worker then does with few people."""
+"""Fan-out by rates: which readers get a push, as tables; whose outboxes they look up; and what the worker does."""
 
 from __future__ import annotations
 
@@ -40,10 +40,10 @@ DISTANT = pytest.mark.parametrize("distant", [False, True], ids=["at once", "dis
 
 
 class RatesScene(FanoutScene):
-    """Posts that are fanned out at once, and what is read of them."""
+    """Posts that are fanned out at once, and the timelines that show them."""
 
     async def post(self, author: NodeId) -> int:
-        """A post that is fanned out."""
+        """Write a post and fan it out."""
         self.clock.ms += 1
         post, ms = NodeId((self.clock.ms - EPOCH_MS) << TIME_SHIFT), self.clock.ms
         number = self.graph.graphs.number(AUTHORED)
@@ -57,7 +57,7 @@ class RatesScene(FanoutScene):
         return list(dict.fromkeys(self.timeline(reader).ids.tolist()))
 
     def timeline(self, reader: NodeId) -> Timeline:
-        """The reader's timeline, and what is known of it."""
+        """The reader's timeline with its metadata."""
         timeline = self.timelines.read(reader)
         assert timeline is not None
         return timeline
@@ -101,7 +101,7 @@ PUSHED = {  #                          reads a week: 0     0.25   1      9.9    
 
 
 @pytest.mark.parametrize(("rate", "pull_cost", "pushed"), PUSHED.values(), ids=PUSHED)
-def test_it_is_pushed_to_those_who_read_more_often_than_the_author_posts(
+def test_posts_are_pushed_to_readers_who_read_more_often_than_the_author_posts(
     rate: int, pull_cost: float, pushed: list[bool]
 ) -> None:
     reads = np.array([0, 0.25, 1, 9.9, 10, 1000])
@@ -109,12 +109,12 @@ def test_it_is_pushed_to_those_who_read_more_often_than_the_author_posts(
 
 
 @given(st.integers(0, 40), st.lists(st.floats(0, 70_000)), st.floats(0.01, 1e6))
-def test_where_nobody_is_looked_at_everybody_would_get_it(power: int, reads: list[float], pull_cost: float) -> None:
+def test_where_no_reader_is_checked_each_would_get_the_post(power: int, reads: list[float], pull_cost: float) -> None:
     if pushed_to_all(1 << power, ByRates(pull_cost)):
         assert worth_pushing(1 << power, np.array(reads), ByRates(pull_cost)).all()
 
 
-def test_a_timeline_is_rebuilt_for_who_lacks_such_posts_and_reads_four_times_as_often_as_needed() -> None:
+def test_a_timeline_is_rebuilt_for_a_reader_who_lacks_posts_and_reads_four_times_break_even() -> None:
     readers = {  # reads a week, the lowest rate that the timeline lacks, rebuilt?
         "has no timeline": (-1, 0, False),
         "reads seldom": (1, 8, False),
@@ -133,13 +133,13 @@ def test_the_settings_choose_the_policy() -> None:
     assert consumers.fanout_policy(Settings(fanout_policy="rates", fanout_pull_cost=3.0)) == ByRates(3.0)
 
 
-# --- who must look up whom -----------------------------------------------------------------------------
+# --- whose outboxes are looked up ----------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("at_once_max", [0, 16], ids=["follows are looked up first", "all are read at once"])
 @pytest.mark.parametrize("lookups_max", [0, 100], ids=["the whole list is read", "each follow is looked up"])
 @DISTANT
-def test_of_authors_only_the_outboxes_of_those_followed_count(
+def test_only_the_outboxes_of_followed_authors_count(
     run: Run, distant: bool, lookups_max: int, at_once_max: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("kith.home.skeleton.sources._LOOKUPS_MAX", lookups_max)
@@ -155,7 +155,7 @@ def test_of_authors_only_the_outboxes_of_those_followed_count(
             return [mark.id for mark in await scene.sources.outboxes_of_followed(reader, asked, 12)]
 
         assert await read(ALICE, 999, ALICE, BOB, CAROL) == [*posts[CAROL][::-1], *posts[BOB][:-4:-1]]
-        assert await read(ALICE, ALICE, 999) == posts[ALICE][::-1], "one sees one's own"
+        assert await read(ALICE, ALICE, 999) == posts[ALICE][::-1], "a reader sees their own posts"
         assert await read(BOB, ALICE, CAROL, DANA) == []
 
     run(check())
@@ -165,7 +165,7 @@ def test_of_authors_only_the_outboxes_of_those_followed_count(
 
 
 @DISTANT
-def test_who_reads_seldom_lacks_posts_of_a_prolific_author_and_knows_it(run: Run, distant: bool) -> None:
+def test_the_timeline_of_a_rare_reader_lacks_posts_of_a_prolific_author_and_says_so(run: Run, distant: bool) -> None:
     async def check() -> None:
         scene = await RatesScene.begun(ByRates(5.0), distant=distant)
         await scene.follow(ALICE, CAROL, DANA)
@@ -185,7 +185,7 @@ def test_who_reads_seldom_lacks_posts_of_a_prolific_author_and_knows_it(run: Run
 
 
 @DISTANT
-def test_who_comes_to_read_often_gets_a_timeline_that_lacks_nothing(run: Run, distant: bool) -> None:
+def test_a_reader_who_starts_to_read_often_gets_a_timeline_that_lacks_nothing(run: Run, distant: bool) -> None:
     async def check() -> None:
         scene = await RatesScene.begun(ByRates(5.0), distant=distant)
         await scene.follow(ALICE, CAROL)
@@ -196,15 +196,15 @@ def test_who_comes_to_read_often_gets_a_timeline_that_lacks_nothing(run: Run, di
         posts.append(await scene.post(CAROL))
         assert scene.shown(ALICE) == posts[::-1]
         assert scene.timeline(ALICE).lacks_from == RATE_MAX
-        assert scene.timelines.habits(np.array([ALICE])).reads[0] > 20, "it was no further read, and none was forgotten"
+        assert scene.timelines.habits(np.array([ALICE])).reads[0] > 20, (
+            "the rebuild counts as no read, and forgets none"
+        )
 
     run(check())
 
 
 @DISTANT
-def test_of_one_post_only_so_many_timelines_are_rebuilt(
-    run: Run, distant: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_one_post_causes_a_bounded_number_of_rebuilds(run: Run, distant: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(consumer, "_REBUILDS_PER_POST_MAX", 1)
 
     async def check() -> None:
@@ -226,7 +226,7 @@ def test_of_one_post_only_so_many_timelines_are_rebuilt(
 
 
 @DISTANT
-def test_where_no_more_authors_may_withhold_others_push_to_all(
+def test_beyond_the_limit_of_withholding_authors_others_push_to_all(
     run: Run, distant: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(consumer, "WITHHELD_MAX", 1)
@@ -242,8 +242,8 @@ def test_where_no_more_authors_may_withhold_others_push_to_all(
     run(check())
 
 
-def test_a_timeline_that_is_being_built_is_pushed_to_or_knows_what_it_lacks(run: Run) -> None:
-    """Another worker builds it, and has read the outboxes when the post is written."""
+def test_a_timeline_that_is_being_built_is_pushed_to_or_says_what_it_lacks(run: Run) -> None:
+    """Another worker builds it, and has read the outboxes before the post is written."""
 
     async def check() -> None:
         scene = await RatesScene.begun(ByRates(1.0), distant=False)

@@ -1,4 +1,4 @@
-"""A follow whose lists are late: why the log tells of an edge only once both lists show it."""
+"""A follow whose lists are late: why the log delivers an edge only once both lists show it."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class EarlyLog(HostileLog):
 
 
 @pytest.mark.parametrize(("log_kind", "comes_home"), [(HostileLog, True), (EarlyLog, False)], ids=["kept", "broken"])
-def test_posts_of_whom_one_follows_come_home_if_the_log_keeps_its_promise(
+def test_posts_of_a_followed_author_come_home_if_the_log_keeps_its_promise(
     log_kind: type[HostileLog], comes_home: bool
 ) -> None:
     async def live() -> None:
@@ -63,8 +63,8 @@ def test_posts_of_whom_one_follows_come_home_if_the_log_keeps_its_promise(
         assert await timelines.read(ALICE) is not None
         await services.people.follow(ALICE, BOB)
         await work()
-        clock.ms += 60_000  # then a timeline is asked for anew
-        for _ in range(2):  # the first relies on what fan-out had noted a moment ago
+        clock.ms += 60_000  # by then a timeline is requested again
+        for _ in range(2):  # the first page relies on a slightly older snapshot
             home._skeletons._snapshot_at_s -= skeleton._SNAPSHOT_REFRESH_AGE_S
             await home.latest(ALICE, Window(5))
             if home._skeletons._refreshing is not None:

@@ -1,4 +1,4 @@
-"""A ranked order that is kept: used while nothing that it was made from changed, and never to show what must not be."""
+"""Cached ranked orders: used while nothing that they were made from changed, and never to show a forbidden post."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def home(run: Run, whole: Whole, clock: FakeClock) -> HomeScene:
 
 @pytest.fixture
 def rankings(home: HomeScene, monkeypatch: pytest.MonkeyPatch) -> list[NodeId]:
-    """The readers for whom a first page was ranked, each time."""
+    """The reader of each first page that was ranked."""
     ranked: list[NodeId] = []
     seen = home.ranker.seen
 
@@ -48,12 +48,12 @@ def rankings(home: HomeScene, monkeypatch: pytest.MonkeyPatch) -> list[NodeId]:
 
 
 def in_another_process(home: HomeScene) -> Home:
-    """A home over the same store and timelines, which was told nothing and has kept nothing."""
+    """A home over the same store and timelines, which has cached nothing and learned of no change."""
     return feed_over(home.graph, home.posts, home.timelines.store, home.fanout, home.log, now_ms=home.clock)
 
 
 def written(run: Run, home: HomeScene, *, timeline: bool = True) -> list[Post]:
-    """Some posts of those whom Alice follows, which fan-out has brought to her."""
+    """Some posts of authors whom Alice follows, delivered by fan-out."""
     made = [run(home.post(author)) for _ in range(4) for author in (BOB, CAROL, DANA)]
     run(home.caught_up())
     if timeline:
@@ -61,11 +61,11 @@ def written(run: Run, home: HomeScene, *, timeline: bool = True) -> list[Post]:
     return made
 
 
-# --- kept --------------------------------------------------------------------------------------------------
+# --- cached ------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("timeline", [False, True], ids=["from outboxes", "from a timeline"])
-def test_one_who_comes_again_is_not_ranked_again(
+def test_a_reader_who_returns_is_not_ranked_again(
     run: Run, home: HomeScene, rankings: list[NodeId], timeline: bool
 ) -> None:
     written(run, home, timeline=timeline)
@@ -77,12 +77,12 @@ def test_one_who_comes_again_is_not_ranked_again(
     assert first.rest is not None
     assert again.rest is not None
     assert again.rest.ids == first.rest.ids
-    assert again.rest.scroll.begun_ms == home.clock.ms, "what is seen from now on does not come again"
+    assert again.rest.scroll.begun_ms == home.clock.ms, "posts that are seen from now on do not come again"
     everything = run(home.all(7))
     assert len(everything) == len(set(everything)) == 12
 
 
-def test_pages_of_any_size_are_made_of_a_kept_order(run: Run, home: HomeScene, rankings: list[NodeId]) -> None:
+def test_pages_of_any_size_are_made_of_a_cached_order(run: Run, home: HomeScene, rankings: list[NodeId]) -> None:
     made = [run(home.post((BOB, CAROL, DANA)[at % 3], "alike " * 20 if at < 6 else None)).id for at in range(120)]
     run(home.page(1))
     for limit in (50, 20, 3):
@@ -91,7 +91,7 @@ def test_pages_of_any_size_are_made_of_a_kept_order(run: Run, home: HomeScene, r
     assert rankings == [ALICE]
 
 
-def test_an_order_is_kept_for_a_while(run: Run, home: HomeScene, rankings: list[NodeId]) -> None:
+def test_an_order_is_cached_for_a_while(run: Run, home: HomeScene, rankings: list[NodeId]) -> None:
     written(run, home)
     run(home.page(5))
     home.clock.ms += ORDER_KEPT_MS
@@ -102,7 +102,7 @@ def test_an_order_is_kept_for_a_while(run: Run, home: HomeScene, rankings: list[
     assert rankings == [ALICE] * 3
 
 
-def test_orders_are_bounded_and_those_that_are_too_old_are_given_up() -> None:
+def test_cached_orders_are_bounded_and_expire() -> None:
     orders = CachedOrders(lambda *_: True, ToldChanges(Moments()), readers_max=2)
     basis = Basis(b"", ListState([], []))
     choice = PageChoice(Candidates.unranked(np.arange(2)), {2}, 3, {})
@@ -119,14 +119,12 @@ def test_orders_are_bounded_and_those_that_are_too_old_are_given_up() -> None:
 
     for reader in (0, 1, 0, 2):
         keep(reader, 1_000)
-    assert (are_kept(1_000), len(orders)) == ({0, 2}, 2), "the one made first goes"
+    assert (are_kept(1_000), len(orders)) == ({0, 2}, 2), "the order made first goes"
     keep(3, 1_000 + ORDER_KEPT_MS)
     assert (are_kept(1_000 + ORDER_KEPT_MS), len(orders)) == ({3}, 1)
 
 
-def test_a_token_of_what_the_reader_did_since_has_it_ranked_anew(
-    run: Run, home: HomeScene, rankings: list[NodeId]
-) -> None:
+def test_a_token_of_a_later_write_forces_a_new_ranking(run: Run, home: HomeScene, rankings: list[NodeId]) -> None:
     made = written(run, home)
     run(home.page(5))
     run(home.engagement.add(LIKES, ALICE, NodeId(made[0].id)))
@@ -136,12 +134,12 @@ def test_a_token_of_what_the_reader_did_since_has_it_ranked_anew(
     assert rankings == [ALICE], "a like moves posts a little later"
     for _ in range(2):
         run(home.feed.ranked(ALICE, 5, must_reflect=token))
-    assert rankings == [ALICE] * 2, "at once with the token, which the new order reflects"
+    assert rankings == [ALICE] * 2, "at once with the token, and the new order reflects it"
     run(home.feed.ranked(ALICE, 5, refresh=True))
     assert rankings == [ALICE] * 3
 
 
-def test_what_was_ranked_without_a_part_is_not_kept(run: Run, home: HomeScene, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_order_made_without_a_part_is_not_cached(run: Run, home: HomeScene, monkeypatch: pytest.MonkeyPatch) -> None:
     written(run, home)
     monkeypatch.setattr(home.timelines.store, "read", failing(ZeroDivisionError()))
     assert run(home.page()).degraded == ["timelines"]
@@ -152,7 +150,7 @@ def test_what_was_ranked_without_a_part_is_not_kept(run: Run, home: HomeScene, m
     assert run(home.page()).placed
 
 
-# --- given up ----------------------------------------------------------------------------------------------
+# --- invalidated -------------------------------------------------------------------------------------------
 
 FORBIDDING: dict[str, Act] = {
     **homes.FORBIDDING,
@@ -165,7 +163,7 @@ OF_ALL_BOBS = {"muted", "blocking", "blocked", "unfollowed", "author labelled", 
 
 @pytest.mark.parametrize("name", FORBIDDING)
 @pytest.mark.parametrize("timeline", [False, True], ids=["from outboxes", "from a timeline"])
-def test_a_kept_order_shows_nothing_that_may_not_be_seen_by_now(
+def test_a_cached_order_shows_nothing_that_is_forbidden_by_now(
     run: Run, home: HomeScene, name: str, timeline: bool
 ) -> None:
     made = written(run, home, timeline=timeline)
@@ -190,7 +188,7 @@ ALLOWING: dict[str, tuple[Act, Act]] = {
 
 
 @pytest.mark.parametrize(("forbid", "allow"), ALLOWING.values(), ids=ALLOWING)
-def test_what_may_be_seen_again_is_there_at_once(run: Run, home: HomeScene, forbid: Act, allow: Act) -> None:
+def test_posts_that_may_be_seen_again_are_there_at_once(run: Run, home: HomeScene, forbid: Act, allow: Act) -> None:
     made = written(run, home)
     run(forbid(home, made[0]))
     assert made[0].id not in run(home.all())
@@ -206,15 +204,15 @@ def test_a_new_post_is_at_home_at_once(
     made = written(run, home, timeline=timeline)
     run(home.page())
     new = run(home.post(author))
-    assert set(run(home.all())) == {*ids_of(made), new.id}, "before fan-out came to it"
+    assert set(run(home.all())) == {*ids_of(made), new.id}, "before fan-out handled it"
     run(home.caught_up())
     home.timelines.push(new.id, np.array([ALICE]))
     rankings.clear()
     assert new.id in ids_of(run(home.page(5)).posts)
-    assert rankings == [], "it is the same home, wherever it comes from"
+    assert rankings == [], "it is the same home, whichever source its posts come from"
 
 
-def test_posts_of_one_who_is_followed_now_are_at_home_at_once(run: Run, home: HomeScene) -> None:
+def test_posts_of_a_newly_followed_author_are_at_home_at_once(run: Run, home: HomeScene) -> None:
     theirs = run(home.post(EVE))
     made = written(run, home)
     assert theirs.id not in run(home.all())
@@ -222,7 +220,7 @@ def test_posts_of_one_who_is_followed_now_are_at_home_at_once(run: Run, home: Ho
     assert set(run(home.all())) == {*ids_of(made), theirs.id}
 
 
-def test_what_is_seen_goes_behind_what_is_not_at_once(run: Run, home: HomeScene) -> None:
+def test_a_seen_post_goes_behind_unseen_ones_at_once(run: Run, home: HomeScene) -> None:
     written(run, home)
     for count in range(1, 4):
         best = run(home.page(20)).posts[0]
@@ -242,7 +240,7 @@ def test_see_fewer_holds_at_once_and_so_does_taking_it_back(run: Run, home: Home
     assert ids_of(run(home.page()).posts) == ids_of(before.posts)
 
 
-def test_what_one_process_kept_minds_what_another_writes(run: Run, home: HomeScene) -> None:
+def test_a_cached_order_of_one_process_follows_writes_of_another(run: Run, home: HomeScene) -> None:
     made = written(run, home)
     other = in_another_process(home)
     for act in (FORBIDDING["hidden"], FORBIDDING["muted"], FORBIDDING["deleted"], FORBIDDING["unfollowed"]):

@@ -1,4 +1,4 @@
-"""What a page looks at beyond its posts, and what it reads beside the rules."""
+"""Which posts a page checks beyond those that it shows, and what it prefetches while it checks the rules."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def home(run: Run, whole: Whole, clock: FakeClock) -> HomeScene:
 
 
 class Noted:
-    """A Prefetch that keeps what it was asked about."""
+    """A Prefetch that records the posts that it is called with."""
 
     def __init__(self) -> None:
         self.ids: list[int] = []
@@ -34,20 +34,20 @@ class Noted:
         self.ids += [post.id for post in posts]
 
 
-def test_what_is_read_beside_the_rules_is_of_the_posts_of_the_page(run: Run, home: HomeScene) -> None:
+def test_the_prefetch_is_for_the_posts_of_the_page(run: Run, home: HomeScene) -> None:
     made = [run(home.post((BOB, CAROL)[at % 2])).id for at in range(10)][::-1]
     run(home.engagement.add(HIDES, ALICE, NodeId(made[1])))
     latest, ranked = Noted(), Noted()
     page = run(home.feed.latest(ALICE, Window(3), prefetch=latest))
     assert ids_of(page.posts) == [made[0], made[2], made[3]]
-    assert latest.ids == made[:3], "the one in place of what is hidden is read with the page"
+    assert latest.ids == made[:3], "the one in place of the hidden post is read with the page"
     assert len(run(home.feed.ranked(ALICE, 3, prefetch=ranked)).posts) == 3
-    assert len(ranked.ids) <= 4, "neither of copies, nor of what is left for the next page"
+    assert len(ranked.ids) <= 4, "neither copies, nor posts left for the next page"
 
 
 @pytest.mark.parametrize(("limit", "lost"), [(1, 30), (1, 600), (20, 600)])
 @pytest.mark.parametrize("timeline", [False, True], ids=["from outboxes", "from a timeline"])
-def test_a_page_of_the_newest_is_full_however_many_newer_ones_are_kept_out(
+def test_a_page_of_the_newest_is_full_however_many_newer_posts_are_hidden(
     run: Run, home: HomeScene, timeline: bool, limit: int, lost: int
 ) -> None:
     shown = [run(home.post(CAROL)).id for _ in range(limit + 1)]
@@ -65,11 +65,11 @@ def test_a_page_of_the_newest_is_full_however_many_newer_ones_are_kept_out(
 
 
 @pytest.mark.parametrize("kind", ["latest", "ranked"])
-def test_a_page_of_which_nothing_changed_is_not_looked_at_again(run: Run, home: HomeScene, kind: str) -> None:
+def test_an_unchanged_page_is_not_prefetched_again(run: Run, home: HomeScene, kind: str) -> None:
     made = [run(home.post((BOB, CAROL)[at % 2])).id for at in range(10)][::-1]
 
     def page() -> tuple[set[int], int]:
-        """What a page shows, and how many posts are read what they are shown with."""
+        """The posts of a page, and for how many of them details are prefetched."""
         asked = Noted()
         if kind == "latest":
             posts = run(home.feed.latest(ALICE, Window(20), prefetch=asked)).posts
@@ -91,7 +91,7 @@ def test_a_page_of_which_nothing_changed_is_not_looked_at_again(run: Run, home: 
     assert page()[1] == 0
 
 
-def test_of_a_short_rest_it_is_known_with_the_page_whether_any_is_for_the_reader(
+def test_a_page_knows_whether_a_short_rest_has_any_post_for_the_reader(
     run: Run, home: HomeScene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = [run(home.post(BOB)).id for _ in range(6)]
@@ -108,11 +108,11 @@ def test_of_a_short_rest_it_is_known_with_the_page_whether_any_is_for_the_reader
     assert (len(reads), {*reads[0]}) == (1, {*made})
     for id_ in first.rest.ids:
         run(home.engagement.add(HIDES, ALICE, NodeId(id_)))
-    assert run(home.page(2)).rest is None, "nothing that is left is for her"
+    assert run(home.page(2)).rest is None, "no post that is left is for her"
 
 
 @pytest.mark.parametrize("kind", ["latest", "ranked"])
-def test_what_is_forbidden_after_its_record_was_read_is_not_shown(
+def test_a_post_that_is_forbidden_after_its_record_was_read_is_not_shown(
     run: Run, home: HomeScene, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
     kept, hidden = run(home.post(BOB)), run(home.post(CAROL))
@@ -136,7 +136,7 @@ def test_what_is_forbidden_after_its_record_was_read_is_not_shown(
 
 
 @pytest.mark.parametrize("timeline", [False, True], ids=["from outboxes", "from a timeline"])
-def test_the_home_of_who_left_has_none_of_their_posts_until_they_are_back(
+def test_the_home_of_a_deactivated_user_lacks_their_posts_until_they_are_back(
     run: Run, home: HomeScene, timeline: bool
 ) -> None:
     made = [run(home.post(ALICE)).id for _ in range(3)]
@@ -147,4 +147,4 @@ def test_the_home_of_who_left_has_none_of_their_posts_until_they_are_back(
     for state, there in ((State.ARCHIVED, []), (State.NORMAL, made[::-1])):
         edges = [home.graph.edge_now(authored, ALICE, NodeId(post), state) for post in made]
         run(home.graph.write([EdgeWrite(edge) for edge in edges]))
-        assert ids_of(run(home.feed.latest(ALICE, Window(5))).posts) == there, "before fan-out came to it"
+        assert ids_of(run(home.feed.latest(ALICE, Window(5))).posts) == there, "before fan-out handled it"

@@ -1,4 +1,4 @@
-"""Merging outboxes finds the newest posts of any number of authors, reads few of each, and lets others have a turn."""
+"""Merging outboxes finds the newest posts of any number of authors, reads few of each, and yields to other tasks."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from kith.home.skeleton.sources import Sources
 
 
 class Outboxes:
-    """A store of outboxes only, newest first, that counts what is read of them."""
+    """A store of outboxes only, newest first, that counts its reads."""
 
     immediate = True
 
@@ -70,7 +70,7 @@ def even(authors: int, posts: int) -> Outboxes:
 
 
 @pytest.mark.parametrize("limit", [40, 500], ids=["a page", "a timeline"])
-def test_one_who_follows_many_has_few_posts_of_each_read(run: Run, limit: int) -> None:
+def test_for_a_reader_who_follows_many_few_posts_of_each_author_are_read(run: Run, limit: int) -> None:
     store = even(2_000, 30)
     assert run(over(store).outboxes(store.posts, limit)) == naive(store, limit, None)
     assert store.rows <= 4 * 2_000 + 2 * limit
@@ -85,7 +85,7 @@ def test_one_prolific_author_among_many_is_read_further_alone(run: Run) -> None:
     assert store.rows <= 4 * 1_000 + 1_500
 
 
-def test_others_have_their_turn_while_many_outboxes_are_read(run: Run) -> None:
+def test_other_tasks_run_while_many_outboxes_are_read(run: Run) -> None:
     store = even(2_000, 3)
     turns: list[int] = []
 

@@ -27,7 +27,7 @@ HOUR_MS = 3_600_000
 
 
 class Pinning:
-    """Alice's home, where she follows Bob, Carol and Dana, and not Erin, Frank and the heir; and boards."""
+    """Alice's home, and boards. She follows Bob, Carol and Dana, and not Erin, Frank and the heir."""
 
     def __init__(self, home: HomeScene) -> None:
         self.home, self.boards = home, boards_over(home.graph, home.posts)
@@ -56,7 +56,7 @@ class Pinning:
             window = Window(limit, after=page.rest, until=page.until)
 
     async def both(self) -> list[int]:
-        """Alice's home newest first, which is as a set also her ranked home."""
+        """Alice's home, newest first. Checks that her ranked home has the same posts."""
         latest = await self.latest()
         assert sorted(await self.home.all()) == sorted(latest)
         return latest
@@ -135,8 +135,8 @@ def test_a_further_board_comes_home_with_the_next_page_whichever_process_answers
     run(live())
 
 
-def test_who_is_followed_in_place_of_another_brings_their_boards_at_once(run: Run, at: Pinning) -> None:
-    """As many are followed as before, and of the newest page as many."""
+def test_a_user_followed_in_place_of_another_brings_their_boards_at_once(run: Run, at: Pinning) -> None:
+    """As many are followed as before, in all and on the newest page."""
 
     async def live() -> None:
         posts = [(await at.home.post(FRANK)).id for _ in range(2)]
@@ -188,7 +188,10 @@ def test_a_pin_is_gone_from_home_as_soon_as_any_rule_says_so(run: Run, at: Pinni
 def test_a_board_comes_home_by_its_new_owner_as_soon_as_it_is_moved(run: Run, at: Pinning) -> None:
     async def live() -> None:
         posts = [(await at.home.post(FRANK)).id for _ in range(2)]
-        boards = [await at.board(ERIN), await at.board(BOB, followed=False)]  # hers by itself, and through its owner
+        boards = [
+            await at.board(ERIN),
+            await at.board(BOB, followed=False),
+        ]  # followed explicitly, and through its owner
         for board, post, by in zip(boards, posts, (ERIN, BOB), strict=True):
             await at.pin(board, post, by)
         assert await at.both() == posts[::-1]
@@ -239,7 +242,7 @@ def test_a_pin_stays_where_it_is_in_a_scroll_however_many_come_meanwhile(
         newest, ranked = await at.home.feed.latest(ALICE, Window(5)), await at.home.page(5)
         assert ids_of(newest.posts) == made[PINS_EACH - 1 : PINS_EACH - 6 : -1]
         scrolled, found = ids_of(newest.posts), ids_of(ranked.posts)
-        for later in range(PINS_EACH, 2 * PINS_EACH):  # until all that were pinned have given way
+        for later in range(PINS_EACH, 2 * PINS_EACH):  # until newer pins have displaced all earlier ones
             if newest.rest is not None:
                 window = Window(5, after=newest.rest, until=newest.until)
                 newest = await at.home.feed.latest(ALICE, window)
@@ -256,7 +259,7 @@ def test_a_pin_stays_where_it_is_in_a_scroll_however_many_come_meanwhile(
 
 
 @pytest.mark.parametrize("again", [False, True])
-def test_a_pin_taken_off_in_a_scroll_does_not_bring_its_post_again(
+def test_a_pin_removed_during_a_scroll_does_not_repeat_its_post(
     run: Run, at: Pinning, monkeypatch: pytest.MonkeyPatch, again: bool
 ) -> None:
     monkeypatch.setattr(visits, "SLATE_MAX", 10)
@@ -287,9 +290,7 @@ def test_a_pin_taken_off_in_a_scroll_does_not_bring_its_post_again(
     run(live())
 
 
-def test_home_goes_on_without_boards_where_they_are_away(
-    run: Run, at: Pinning, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_home_works_without_boards_where_they_are_away(run: Run, at: Pinning, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(at.home.feed._pins, "_candidates", failing(StoreUnavailable("away")))
 
     async def live() -> None:

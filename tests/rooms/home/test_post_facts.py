@@ -1,4 +1,4 @@
-"""The cache of facts decides nothing: whatever it holds, evicts or is asked, it answers as a dictionary would."""
+"""The cache of facts decides nothing: whatever it holds or evicts, it answers as a dictionary would."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def of(run: Run, facts: PostFacts, ids: list[int]) -> Facts:
 
 
 def small(home: HomeScene, bits: int = 1) -> PostFacts:
-    """A cache of so few places that nearly every read evicts."""
+    """A cache with so few places that nearly every read evicts."""
     return PostFacts(home.posts.store, home.graph, ReadMemory(home.graph.store, home.log), home.clock, bits=bits)
 
 
@@ -62,7 +62,7 @@ def test_a_cache_of_any_size_answers_as_a_dictionary_would(run: Run, home: HomeS
         assert found.copy_keys.tolist() == [copy_key(post) for post in expected]
 
 
-def test_more_posts_of_one_call_than_their_place_holds_are_all_there(run: Run, home: HomeScene) -> None:
+def test_more_posts_of_one_call_than_their_set_holds_are_all_answered(run: Run, home: HomeScene) -> None:
     posts = [run(home.post(BOB)).id for _ in range(10 * WAYS)]
     facts = small(home, 1)  # two sets
     for _ in range(3):
@@ -79,7 +79,7 @@ def test_a_call_that_is_overtaken_by_others_loses_nothing(
 
     async def overtaken(*args: object) -> object:
         monkeypatch.setattr(home.posts.store, "get_many", get_many)
-        await facts.of(np.array(others, np.int64))  # while the first read waits, others take all places
+        await facts.of(np.array(others, np.int64))  # while the first read waits, other reads take all places
         return await get_many(*args)  # type: ignore[arg-type]
 
     monkeypatch.setattr(home.posts.store, "get_many", overtaken)
@@ -96,7 +96,7 @@ def test_engagement_is_at_most_half_a_minute_old(run: Run, home: HomeScene) -> N
     home.clock.ms += FACTS_KEPT_MS + 1
     assert of(run, home.facts, [post.id]).engagement.tolist() == [1 + 3 + 2 + 3]
     run(home.engagement.drop(LIKES, ALICE, post.id))
-    home.clock.ms -= 3 * FACTS_KEPT_MS  # and a clock that was put back keeps nothing for longer
+    home.clock.ms -= 3 * FACTS_KEPT_MS  # a clock that was put back caches nothing for longer
     assert of(run, home.facts, [post.id]).engagement.tolist() == [8]
 
 
@@ -111,7 +111,7 @@ def test_a_deleted_post_vanishes_once_its_facts_are_read_again(run: Run, home: H
     assert (kept.ids.tolist(), authors) == ([second.id], {second.id: BOB})
 
 
-def test_a_changed_post_is_described_anew_and_an_unchanged_one_is_not(
+def test_a_changed_post_is_decoded_again_and_an_unchanged_one_is_not(
     run: Run, home: HomeScene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     edited, labelled, same = (run(home.post(BOB)) for _ in range(3))
@@ -137,7 +137,7 @@ def test_a_changed_post_is_described_anew_and_an_unchanged_one_is_not(
     assert looked_into == [edited.id, labelled.id]
 
 
-def test_what_is_half_as_old_is_read_together_with_what_must_be(
+def test_facts_half_as_old_are_reloaded_together_with_expired_ones(
     run: Run, home: HomeScene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     old, younger, young = ([run(home.post(BOB)).id for _ in range(3)] for _ in range(3))
@@ -159,7 +159,7 @@ def test_what_is_half_as_old_is_read_together_with_what_must_be(
     assert asked == younger + old
 
 
-def test_what_the_log_tells_no_change_of_is_not_read_again(
+def test_facts_without_a_change_in_the_log_are_not_reloaded(
     run: Run, home: HomeScene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     memory, asked = ReadMemory(home.graph.store, home.log), list[int]()
@@ -171,7 +171,7 @@ def test_what_the_log_tells_no_change_of_is_not_read_again(
         return await get_many(kind, ids)
 
     def read_now(later_ms: int) -> list[int]:
-        """The ids that a request reads which comes so much later."""
+        """The ids that a request reads from the store, `later_ms` after the last one."""
         home.clock.ms += later_ms
         asked.clear()
         run(memory.refresh())
@@ -184,27 +184,27 @@ def test_what_the_log_tells_no_change_of_is_not_read_again(
     read_now(0)
     if not memory.moment:
         pytest.skip("this engine's log does not tell all that is so by now")
-    assert read_now(FACTS_KEPT_MS + 1) == ids, "they were read in the millisecond in which the log was first looked at"
+    assert read_now(FACTS_KEPT_MS + 1) == ids, "they were read in the millisecond in which the log was first read"
     assert read_now(FACTS_KEPT_MS + 1) == [], "nothing happened to them"
     run(home.engagement.add(LIKES, ALICE, ids[1]))
     run(home.posts.edit(CAROL, ids[2], PostEdit(text="edited")))
     assert read_now(FACTS_KEPT_MS + 1) == ids[1:]
     assert read_now(FACTS_KEPT_MS + 1) == []
     run(Moderation(home.posts).set("user", BOB, LIMIT))
-    assert read_now(FACTS_KEPT_MS + 1) == ids, "which posts an account made is not known here"
+    assert read_now(FACTS_KEPT_MS + 1) == ids, "which posts belong to an account is not known here"
     assert of(run, facts, ids).limited.tolist() == [True, True, False]
     read_now(FACTS_KEPT_MS + 1)
     run(home.posts.delete(CAROL, ids[2]))
     assert read_now(FACTS_KEPT_MS + 1) == ids[2:]
     assert of(run, facts, ids).ids.tolist() == ids[:2]
     home.clock.ms -= 2 * FACTS_KEPT_MS
-    assert read_now(0) == ids, "a clock that was put back keeps nothing for longer"
+    assert read_now(0) == ids, "a clock that was put back caches nothing for longer"
 
 
-def test_a_change_that_is_told_while_facts_are_read_is_not_lost(
+def test_a_change_that_is_logged_while_facts_are_read_is_not_lost(
     run: Run, home: HomeScene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As an engine across a network may: what was read is older than the look that another request made meanwhile."""
+    """Possible across a network: another request refreshes the memory while this one waits for its older answer."""
     post, other = (run(home.post(BOB)).id for _ in range(2))
     memory = ReadMemory(home.graph.store, home.log)
     facts = PostFacts(home.posts.store, home.graph, memory, home.clock)
@@ -228,9 +228,7 @@ def test_a_change_that_is_told_while_facts_are_read_is_not_lost(
     assert of(run, facts, [post]).limited.tolist() == [True]
 
 
-def test_nothing_is_asked_of_the_store_for_what_is_known(
-    run: Run, home: HomeScene, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_cached_facts_need_no_read_of_the_store(run: Run, home: HomeScene, monkeypatch: pytest.MonkeyPatch) -> None:
     posts = [run(home.post(BOB)).id for _ in range(20)]
     of(run, home.facts, posts)
     monkeypatch.setattr(home.posts.store, "get_many", None)
@@ -239,9 +237,7 @@ def test_nothing_is_asked_of_the_store_for_what_is_known(
     assert of(run, home.facts, []).ids.tolist() == []
 
 
-def test_the_newest_posts_are_read_ahead_some_at_a_time(
-    run: Run, home: HomeScene, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_newest_posts_are_read_ahead_in_batches(run: Run, home: HomeScene, monkeypatch: pytest.MonkeyPatch) -> None:
     posts = [run(home.post(BOB)).id for _ in range(7)]
     if not run(home.posts.store.newest(RecordKind.POST, ID_MAX, 1)):
         pytest.skip("this engine does not know which are the newest")
@@ -268,14 +264,14 @@ def shown(text: str = "", link: str | None = None, media: tuple[int, ...] = (), 
     return copy_key(Post(id_, by, 0, kind, text, link, media, "public", (), (), b"{}"), prints)  # type: ignore[arg-type]
 
 
-def test_the_same_files_or_link_without_own_words_and_long_texts_are_copies_whoever_posts_them() -> None:
+def test_same_files_bare_links_and_long_texts_are_copies_whoever_posts_them() -> None:
     assert shown(link="https://example.com/a/") == shown(link="https://example.com/a", by=CAROL, id_=9)
     assert shown(media=(4, 5)) == shown(media=(14, 5), by=CAROL)
     assert shown(LONG) == shown(LONG.upper().replace(" ", "\n"), by=CAROL)
     assert shown(LONG, "https://example.com/a") == shown(LONG, "https://example.com/a", by=CAROL)
 
 
-def test_short_words_are_copies_of_the_same_authors_alone() -> None:
+def test_short_texts_are_copies_only_by_the_same_author() -> None:
     for content in ({}, {"link": "https://example.com/a"}, {"media": (4,)}):
         assert shown("Well  done", **content) == shown("well done", **content, id_=9)  # type: ignore[arg-type]
         assert shown("well done", **content) != shown("well done", **content, by=CAROL)  # type: ignore[arg-type]
@@ -284,7 +280,7 @@ def test_short_words_are_copies_of_the_same_authors_alone() -> None:
     assert shown(f"{edge}x") == shown(f"{edge}x", by=CAROL)
 
 
-def test_what_differs_is_not_alike() -> None:
+def test_different_posts_have_different_copy_keys() -> None:
     different = [
         shown("hello world"), shown("helloworld"), shown("hello worlds"), shown("!!!"), shown("???"), shown("🦊"),
         shown("+1"), shown("-1"), shown("1"), shown("Ⓐ"), shown(by=CAROL), shown(),
@@ -303,7 +299,7 @@ def test_any_text_has_a_copy_key_of_64_bits_whatever_its_case(text: str) -> None
     assert shown(text) == shown(text.casefold())
 
 
-def test_the_same_picture_is_known_whoever_uploads_it_and_one_that_tells_nothing_is_like_itself_alone() -> None:
+def test_the_same_picture_is_known_whoever_uploads_it_and_one_without_a_fingerprint_equals_only_itself() -> None:
     def media(id_: int, fingerprint: int = 77, size: int = 9_000) -> Media:
         return Media(id_, 1, 0, "png", 120, 80, size, fingerprint, b"")
 
@@ -312,6 +308,6 @@ def test_the_same_picture_is_known_whoever_uploads_it_and_one_that_tells_nothing
         return copy_key(Post(1, ALICE, 0, "image", "", None, ids, "public", (), (), b"{}"), prints)
 
     assert shown(media(10)) == shown(media(11))
-    assert shown(media(10)) != shown(media(11, size=9_001)), "another picture that looks alike, as memes do"
+    assert shown(media(10)) != shown(media(11, size=9_001)), "a different picture that looks alike, as memes do"
     assert shown(media(12, fingerprint=0)) != shown(media(13, fingerprint=0))
     assert shown(media(10), media(12, fingerprint=0)) != shown(media(10))

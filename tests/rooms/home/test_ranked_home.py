@@ -1,4 +1,4 @@
-"""The ranked home: whose posts, in what order, each once, through every cursor; and never what must not be seen."""
+"""The ranked home: whose posts, in which order, each once, through every cursor; and never a forbidden post."""
 
 from __future__ import annotations
 
@@ -53,16 +53,18 @@ def test_a_prolific_author_does_not_hide_the_others_behind_the_best_fifty(run: R
 
 
 @pytest.mark.parametrize("authors", [1, 2, 3])
-def test_no_page_of_one_who_follows_few_is_short_while_there_is_more(run: Run, home: HomeScene, authors: int) -> None:
+def test_no_page_of_a_reader_who_follows_few_is_short_while_there_is_more(
+    run: Run, home: HomeScene, authors: int
+) -> None:
     made = [run(home.post((BOB, CAROL, DANA)[at % authors])).id for at in range(90)]
     pages = run(home.pages(20))
     assert [len(page) for page in pages] == [20, 20, 20, 20, 10]
     assert sorted(id_ for page in pages for id_ in ids_of(page)) == made
     per_author = [Counter(post.author for post in page).values() for page in pages]
-    assert all(max(counts) - min(counts) <= 1 for counts in per_author), "nobody crowds out the others"
+    assert all(max(counts) - min(counts) <= 1 for counts in per_author), "no author crowds out the others"
 
 
-def test_a_slate_that_is_used_up_goes_on_with_older_posts(run: Run, home: HomeScene) -> None:
+def test_a_slate_that_is_used_up_continues_with_older_posts(run: Run, home: HomeScene) -> None:
     authors = [BOB, CAROL, DANA]
     made = [run(home.post(authors[at % 3])).id for at in range(SLATE_MAX + 130)]
     found = run(home.all(50))
@@ -78,12 +80,12 @@ def test_paging_is_the_same_with_and_without_a_timeline(run: Run, home: HomeScen
     home.timelines.put(ALICE, np.array(made[::-1], np.int64))
     assert run(home.all(7)) == without
     assert set(without) == set(made)
-    for _ in range(480):  # so often that the oldest are gone
+    for _ in range(480):  # enough to push out the oldest
         home.timelines.push(made[-1], np.array([ALICE]))
     assert set(run(home.all(7))) == set(made)
 
 
-def test_a_timeline_that_holds_all_there_is_ends_home_without_a_look_at_the_outboxes(
+def test_a_timeline_that_holds_all_posts_ends_home_without_reading_outboxes(
     run: Run, home: HomeScene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = [run(home.post(author)).id for _ in range(20) for author in (BOB, CAROL, DANA)]
@@ -93,14 +95,14 @@ def test_a_timeline_that_holds_all_there_is_ends_home_without_a_look_at_the_outb
     assert set(run(home.all(7))) == set(made)
 
 
-def test_one_who_is_followed_just_now_is_at_home_at_once_where_the_timeline_is_short(run: Run, home: HomeScene) -> None:
+def test_a_newly_followed_author_is_at_home_at_once_where_the_timeline_is_short(run: Run, home: HomeScene) -> None:
     made = [run(home.post(author)).id for author in (BOB, CAROL)]
     run(home.caught_up())
-    home.timelines.put(ALICE, np.array([], np.int64))  # of before, when nobody was followed
+    home.timelines.put(ALICE, np.array([], np.int64))  # made before anybody was followed
     assert set(run(home.all(7))) == set(made)
 
 
-def test_posts_of_one_who_follows_many_are_the_newest_of_all(run: Run, home: HomeScene) -> None:
+def test_a_reader_who_follows_many_gets_the_newest_posts_of_all(run: Run, home: HomeScene) -> None:
     crowd = [NodeId(1000 + at) for at in range(250)]
     for author in crowd:
         run(home.graph.people.follow(ALICE, author))
@@ -118,7 +120,7 @@ def test_posts_of_one_who_follows_many_are_the_newest_of_all(run: Run, home: Hom
 
 
 @pytest.mark.parametrize("limit", [1, 20])
-def test_a_page_is_full_however_many_of_the_best_are_kept_out(run: Run, home: HomeScene, limit: int) -> None:
+def test_a_page_is_full_however_many_of_the_best_are_hidden(run: Run, home: HomeScene, limit: int) -> None:
     shown = [run(home.post(BOB)).id for _ in range(20)]
     home.clock.ms += 3 * DAY_MS
     for _ in range(300):
@@ -127,7 +129,7 @@ def test_a_page_is_full_however_many_of_the_best_are_kept_out(run: Run, home: Ho
     assert sorted(run(home.all(limit))) == shown
 
 
-def test_a_page_is_full_however_many_copies_of_one_post_are_kept_out(run: Run, home: HomeScene) -> None:
+def test_a_page_is_full_however_many_copies_of_one_post_are_hidden(run: Run, home: HomeScene) -> None:
     other = run(home.post(BOB)).id
     alike = [run(home.post(CAROL, "the same", visibility="friends" if at else "public")).id for at in range(30)]
     assert sorted(ids_of(run(home.page(2)).posts)) == sorted([other, alike[0]])
@@ -138,7 +140,7 @@ def test_a_page_is_full_however_many_copies_of_one_post_are_kept_out(run: Run, h
 
 @pytest.mark.parametrize("act", FORBIDDING.values(), ids=FORBIDDING)
 @pytest.mark.parametrize("timeline", [False, True], ids=["from outboxes", "from a timeline"])
-def test_what_is_forbidden_does_not_come_out_of_a_cursor_either(
+def test_a_forbidden_post_does_not_come_out_of_a_cursor_either(
     run: Run, home: HomeScene, act: Act, timeline: bool
 ) -> None:
     made = [run(home.post(author)) for _ in range(3) for author in (BOB, CAROL)]
@@ -147,7 +149,7 @@ def test_what_is_forbidden_does_not_come_out_of_a_cursor_either(
     if timeline:
         home.timelines.put(ALICE, np.array(ids_of(made[::-1]), np.int64))
     first = run(home.page(1))
-    while bobs in first.posts or first.posts[0].author == BOB:  # begin with one of Carol's
+    while bobs in first.posts or first.posts[0].author == BOB:  # start with one of Carol's
         run(home.engagement.add(LIKES, ALICE, made[1].id))
         home.clock.ms += 40_000
         first = run(home.page(1))
@@ -170,7 +172,7 @@ def test_posts_for_others_stay_out(run: Run, home: HomeScene, visibility: str) -
     assert not {post for page in home.served for post in page.ids} - {shown.id}
 
 
-def test_where_nothing_is_left_that_one_may_see_there_is_no_cursor(run: Run, home: HomeScene) -> None:
+def test_where_no_visible_post_is_left_there_is_no_cursor(run: Run, home: HomeScene) -> None:
     for at in range(CANDIDATES_PER_PAGE):
         run(home.post(BOB, visibility="private"))
         if at in (0, 1, 20, CANDIDATES_PER_PAGE - 1):
@@ -186,10 +188,10 @@ def test_where_nothing_is_left_that_one_may_see_there_is_no_cursor(run: Run, hom
 # --- copies ------------------------------------------------------------------------------------------------
 
 LONG = "the same " * 12
-"""So long that two do not say it by themselves."""
+"""So long that no two authors write it independently."""
 
 
-def test_what_friends_say_by_themselves_is_no_copy(run: Run, home: HomeScene) -> None:
+def test_posts_that_friends_write_independently_are_no_copies(run: Run, home: HomeScene) -> None:
     made = [run(home.post(author, text)).id for text in ("Happy new year!", "🎉") for author in (BOB, CAROL, DANA)]
     link = "https://example.com/a"
     made += [run(home.post(author, f"what {author} thinks", link=link)).id for author in (BOB, CAROL, DANA)]
@@ -222,7 +224,7 @@ def test_an_author_who_says_the_same_again_is_shown_once(run: Run, home: HomeSce
 
 
 @pytest.mark.parametrize("act", FORBIDDING.values(), ids=FORBIDDING)
-def test_of_copies_one_that_may_be_seen_comes(run: Run, home: HomeScene, act: Act) -> None:
+def test_of_copies_a_visible_one_is_shown(run: Run, home: HomeScene, act: Act) -> None:
     carols, others = run(home.post(CAROL, LONG)), [run(home.post(DANA)).id for _ in range(2)]
     bobs = run(home.post(BOB, LONG))
     before = run(home.page(20))
@@ -242,11 +244,11 @@ def test_a_private_copy_neither_hides_nor_betrays_itself(run: Run, home: HomeSce
     page = run(home.page())
     assert (ids_of(page.posts), page.copies) == ([carols.id], {})
     shown = run(home.post(DANA, LONG))
-    assert run(home.page()).copies == {shown.id: [carols.id]}, f"{private.id} is told to nobody"
+    assert run(home.page()).copies == {shown.id: [carols.id]}, f"{private.id} is revealed to nobody"
     assert run(home.feed.why(ALICE, carols)).copy_of == shown.id
 
 
-def test_of_many_copies_that_may_not_be_seen_the_last_is_found(run: Run, home: HomeScene) -> None:
+def test_of_many_copies_the_only_visible_one_is_found(run: Run, home: HomeScene) -> None:
     seen = run(home.post(CAROL, LONG))
     for _ in range(5):
         run(home.post(BOB, LONG, visibility="private"))
@@ -282,13 +284,13 @@ def test_see_fewer_lowers_an_author_fades_and_can_be_taken_back(run: Run, home: 
     assert written.holds
     assert factor() == pytest.approx(0.1)
     assert damping(ALICE, CAROL, DANA) == [1, 1]
-    assert damping(BOB, BOB) == [1], "it is Alice's wish alone"
+    assert damping(BOB, BOB) == [1], "it holds for Alice alone"
     home.clock.ms += FEWER_HALF_LIFE_MS
     assert factor() == pytest.approx(0.55)
     home.clock.ms += FEWER_HALF_LIFE_MS
     assert factor() == pytest.approx(0.775)
     run(home.graph.people.see_fewer(ALICE, BOB))
-    assert factor() == pytest.approx(0.1), "saying it again begins anew"
+    assert factor() == pytest.approx(0.1), "saying it again restarts the fading"
     assert not run(home.graph.people.see_as_before(ALICE, BOB)).holds
     assert factor() == 1
     assert run(answer(home.graph.people.see_fewer(ALICE, ALICE))) is SelfEdge
@@ -336,7 +338,7 @@ def test_why_of_a_post_that_is_deleted_meanwhile_is_not_found(run: Run, home: Ho
     assert run(answer(home.feed.why(ALICE, post))) is PostNotFound
 
 
-def test_what_is_logged_is_what_was_answered(run: Run, home: HomeScene) -> None:
+def test_the_log_of_served_pages_matches_the_answers(run: Run, home: HomeScene) -> None:
     for _ in range(3):
         for author in (BOB, CAROL, DANA):
             run(home.post(author))

@@ -1,4 +1,4 @@
-"""What a process keeps of what it read is given up as the log tells changes, whoever made them."""
+"""What a process cached is invalidated when the log reports a change, whoever made it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ home = pytest.fixture(alices_home)
 
 @pytest.fixture
 def known(run: Run, home: HomeScene) -> ReadMemory:
-    """A memory over the embedded engine; others promise too little for one."""
+    """A memory over the embedded engine; other engines promise too little for one."""
     kept = ReadMemory(home.graph.store, home.log)
     run(kept.refresh())
     if not kept.moment:
@@ -34,7 +34,7 @@ def known(run: Run, home: HomeScene) -> ReadMemory:
 
 
 class Value:
-    """What is kept; one can see whether it is still there."""
+    """A cached value; a weak reference shows whether it is still there."""
 
 
 async def noted(known: ReadMemory, table: Remembered[str], *ids: int) -> None:
@@ -43,7 +43,7 @@ async def noted(known: ReadMemory, table: Remembered[str], *ids: int) -> None:
     assert set(table.now) >= set(ids)
 
 
-def test_edges_records_and_accounts_are_forgotten_by_what_the_log_tells_of_them(
+def test_cached_edges_records_and_accounts_are_invalidated_by_their_events(
     run: Run, home: HomeScene, known: ReadMemory
 ) -> None:
     number = home.graph.graphs.number
@@ -58,7 +58,7 @@ def test_edges_records_and_accounts_are_forgotten_by_what_the_log_tells_of_them(
         await noted(known, accounts, ALICE, BOB)
         await home.graph.people.follow(ALICE, CAROL)
         await known.refresh()
-        assert len(edges.now) == 4, "a graph that the table is not of"
+        assert len(edges.now) == 4, "the table does not cache this graph"
         await home.graph.people.mute(ALICE, CAROL)
         await known.refresh()
         assert set(edges.now) == {BOB, post.id}
@@ -76,12 +76,14 @@ def test_edges_records_and_accounts_are_forgotten_by_what_the_log_tells_of_them(
     run(check())
 
 
-def test_what_was_read_while_the_log_told_something_is_not_kept(run: Run, home: HomeScene, known: ReadMemory) -> None:
+def test_values_read_while_the_log_reported_a_change_are_not_cached(
+    run: Run, home: HomeScene, known: ReadMemory
+) -> None:
     table: Remembered[str] = known.of_edges((home.graph.graphs.number(MUTES),), 100)
 
     async def overtaken() -> str:
         await home.graph.people.mute(ALICE, BOB)
-        await known.refresh()  # of another request, which finds nothing to forget yet
+        await known.refresh()  # by another request, which finds nothing to invalidate yet
         return "as it was before"
 
     assert run(table.get(ALICE, overtaken)) == "as it was before"
@@ -89,7 +91,7 @@ def test_what_was_read_while_the_log_told_something_is_not_kept(run: Run, home: 
 
 
 @pytest.mark.usefixtures("known")
-def test_where_more_does_not_fit_the_oldest_are_given_up(run: Run, home: HomeScene) -> None:
+def test_beyond_the_bound_the_oldest_values_are_evicted(run: Run, home: HomeScene) -> None:
     small = ReadMemory(home.graph.store, home.log, share=0.04)
     table: Remembered[str] = small.of_edges((home.graph.graphs.number(MUTES),), 100)
     made: LastMade[str] = small.last_made(100)
@@ -105,7 +107,7 @@ def test_where_more_does_not_fit_the_oldest_are_given_up(run: Run, home: HomeSce
     run(check())
 
 
-def test_what_is_given_up_is_freed_as_others_come(run: Run, home: HomeScene, known: ReadMemory) -> None:
+def test_invalidated_values_are_freed_as_others_come(run: Run, home: HomeScene, known: ReadMemory) -> None:
     table: Remembered[Value] = known.of_edges((home.graph.graphs.number(MUTES),), 100)
 
     async def check() -> None:
@@ -124,7 +126,7 @@ def test_what_is_given_up_is_freed_as_others_come(run: Run, home: HomeScene, kno
     run(check())
 
 
-def test_far_behind_the_log_all_is_given_up(
+def test_far_behind_the_log_everything_is_invalidated(
     run: Run, home: HomeScene, known: ReadMemory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     table: Remembered[str] = known.of_edges((home.graph.graphs.number(MUTES),), 2)
@@ -139,7 +141,7 @@ def test_far_behind_the_log_all_is_given_up(
     run(check())
 
 
-def test_what_is_kept_is_read_again_after_a_time_though_nothing_was_told(
+def test_cached_values_expire_after_a_time_without_any_change(
     run: Run, home: HomeScene, known: ReadMemory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     mutes, now_s = home.graph.graphs.number(MUTES), [1_000.0]
@@ -153,7 +155,7 @@ def test_what_is_kept_is_read_again_after_a_time_though_nothing_was_told(
         now_s[0] += memory.KEPT_S + 1
         await timed.refresh()
         assert not table.now
-        assert touched.take() == set(), "it is of changes alone"
+        assert touched.take() == set(), "it reports only changes"
         await noted(timed, table, ALICE)
         now_s[0] += memory.KEPT_S + 1
         await home.graph.people.mute(ALICE, BOB)
@@ -164,7 +166,7 @@ def test_what_is_kept_is_read_again_after_a_time_though_nothing_was_told(
     run(check())
 
 
-def test_what_was_made_of_many_things_holds_until_the_log_tells_a_change_of_one(
+def test_a_value_made_of_many_parts_holds_until_one_of_them_changes(
     run: Run, home: HomeScene, known: ReadMemory
 ) -> None:
     mutes = known.changes(graphs=[home.graph.graphs.number(MUTES)])
@@ -182,7 +184,7 @@ def test_what_was_made_of_many_things_holds_until_the_log_tells_a_change_of_one(
         for another in (home.post(CAROL), home.graph.people.mute(CAROL, BOB), home.graph.people.follow(ALICE, CAROL)):
             await another
             await known.refresh()
-            assert basis.holds(), "nothing of it"
+            assert basis.holds(), "none of its parts changed"
         for change in (
             home.graph.people.mute(ALICE, CAROL),
             home.posts.delete(BOB, post.id),
@@ -192,7 +194,7 @@ def test_what_was_made_of_many_things_holds_until_the_log_tells_a_change_of_one(
             await change
             await known.refresh()
             assert not basis.holds()
-            assert not basis.holds(), "it does not come back"
+            assert not basis.holds(), "it does not become valid again"
         basis = await made()
         await home.log.announce(Event(mutes.now, None, BULK_LOADED, 7, 0, 0, home.graph.clock.next()))
         await known.refresh()
@@ -202,13 +204,13 @@ def test_what_was_made_of_many_things_holds_until_the_log_tells_a_change_of_one(
             for _ in range(told):
                 mutes.changed(DANA)
             known.moment += 1
-            assert basis.holds(), "it is looked through from where it was last"
-        assert not old.holds(), "too much was told since"
+            assert basis.holds(), "the check continues where the last one ended"
+        assert not old.holds(), "too many changes since"
 
     run(check())
 
 
-def test_a_damaged_event_costs_what_is_kept_and_no_request(
+def test_a_damaged_event_empties_the_cache_and_fails_no_request(
     run: Run, home: HomeScene, known: ReadMemory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     table: Remembered[str] = known.of_edges((home.graph.graphs.number(MUTES),), 100)
@@ -226,14 +228,12 @@ def test_a_damaged_event_costs_what_is_kept_and_no_request(
         await noted(known, table, ALICE)
         await home.graph.people.follow(ALICE, CAROL)
         await known.refresh()
-        assert set(table.now) == {ALICE}, "it went on behind what is damaged"
+        assert set(table.now) == {ALICE}, "it continued behind the damaged event"
 
     run(check())
 
 
-def test_while_something_has_expired_that_the_log_does_not_tell_nothing_is_relied_on(
-    run: Run, home: HomeScene, known: ReadMemory
-) -> None:
+def test_nothing_cached_is_used_while_the_log_lacks_an_expiry(run: Run, home: HomeScene, known: ReadMemory) -> None:
     table: Remembered[str] = known.of_edges((home.graph.graphs.number(MUTES),), 100)
 
     async def check() -> None:
