@@ -1,4 +1,4 @@
-"""What a process keeps across a network, where rows are written first and told by the log then."""
+"""What a process caches across a network, where a row is written before the log reports it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ home = pytest.fixture(alices_home)
 
 
 class _Log(Distant):
-    """A log that counts how often it is asked for its end, and may be away."""
+    """A log that counts the reads of its end, and may be away."""
 
     def __init__(self, log: Any) -> None:
         super().__init__(log, random.Random(1))
@@ -43,7 +43,7 @@ class _Log(Distant):
 
 
 class Far:
-    """A memory over the home's stores, as if these were far away; and one table of mutes."""
+    """A memory over the home's stores, as if these were far away, with one table of mutes."""
 
     def __init__(self, home: HomeScene) -> None:
         self.log, self.seconds = _Log(home.log), 1_000.0
@@ -64,7 +64,9 @@ def far(home: HomeScene) -> Far:
     return Far(home)
 
 
-def test_a_look_finds_what_was_answered_before_it_whoever_wrote(run: Run, home: HomeScene, far: Far) -> None:
+def test_a_refresh_finds_all_changes_that_were_answered_before_it_whoever_wrote(
+    run: Run, home: HomeScene, far: Far
+) -> None:
     async def check() -> None:
         await far.noted(ALICE, BOB, CAROL)
         await home.graph.people.follow(ALICE, DANA)
@@ -77,9 +79,7 @@ def test_a_look_finds_what_was_answered_before_it_whoever_wrote(run: Run, home: 
     run(check())
 
 
-def test_of_what_was_read_while_the_log_told_changes_that_is_kept_which_they_do_not_touch(
-    run: Run, home: HomeScene, far: Far
-) -> None:
+def test_of_values_read_during_changes_only_untouched_ones_are_cached(run: Run, home: HomeScene, far: Far) -> None:
     async def check() -> None:
         await far.memory.refresh()
         moment = far.memory.moment
@@ -99,7 +99,7 @@ def test_of_what_was_read_while_the_log_told_changes_that_is_kept_which_they_do_
     run(check())
 
 
-def test_looks_that_come_while_one_is_under_way_share_the_next(run: Run, far: Far) -> None:
+def test_refreshes_that_come_during_another_share_the_next(run: Run, far: Far) -> None:
     async def check() -> None:
         await far.memory.refresh()
         far.log.asked = 0
@@ -109,7 +109,7 @@ def test_looks_that_come_while_one_is_under_way_share_the_next(run: Run, far: Fa
     run(check())
 
 
-def test_an_edge_that_ends_is_forgotten_by_from_that_moment_on(run: Run, home: HomeScene, far: Far) -> None:
+def test_an_edge_is_invalidated_from_its_expiry_on(run: Run, home: HomeScene, far: Far) -> None:
     ends = home.clock.ms + 30_000
     number = home.graph.graphs.number(FOLLOWS)
     follows: Remembered[str] = far.memory.of_edges((number,), 100)
@@ -128,15 +128,15 @@ def test_an_edge_that_ends_is_forgotten_by_from_that_moment_on(run: Run, home: H
         assert far.memory.moment
         assert set(follows.now) == {ALICE, BOB, CAROL} - set(gone)
 
-    run(home.graph.people.follow(ALICE, BOB, ends))  # told before the first look
+    run(home.graph.people.follow(ALICE, BOB, ends))  # logged before the first refresh
     run(check(ALICE, BOB))
     ends += 30_000
     run(note())
-    run(home.graph.people.follow(ALICE, CAROL, ends))  # told after it
+    run(home.graph.people.follow(ALICE, CAROL, ends))  # logged after it
     run(check(ALICE, CAROL))
 
 
-def test_of_more_ends_than_are_read_at_once_those_that_follow_are_read_in_time(
+def test_expiries_beyond_those_read_at_once_are_read_in_time(
     run: Run, home: HomeScene, far: Far, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(endings, "_ENDS_MAX", 2)
@@ -150,14 +150,14 @@ def test_of_more_ends_than_are_read_at_once_those_that_follow_are_read_in_time(
             home.clock.ms = began + 1_000 * at
             await far.memory.refresh()
             assert far.memory.moment or not far.mutes.now
-        await home.graph.people.follow(CAROL, DANA)  # a write removes what is over
+        await home.graph.people.follow(CAROL, DANA)  # a write removes expired edges
         await far.noted(BOB)
 
     run(check())
 
 
 @pytest.mark.parametrize("how", ["is_away", "hangs"])
-def test_while_the_log_is_away_nothing_is_kept_and_it_is_not_asked_each_time(
+def test_while_the_log_is_away_nothing_is_cached_and_it_is_not_asked_each_time(
     run: Run, home: HomeScene, far: Far, how: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(memory, "_REFRESH_MAX_S", 0.01)
@@ -173,12 +173,12 @@ def test_while_the_log_is_away_nothing_is_kept_and_it_is_not_asked_each_time(
         setattr(far.log, how, False)
         far.seconds += memory._UNAVAILABLE_S
         await far.memory.refresh()
-        assert set(far.mutes.now) == {CAROL}, "it went on where it was"
+        assert set(far.mutes.now) == {CAROL}, "it continued where it was"
 
     run(check())
 
 
-def test_what_was_made_while_a_look_was_under_way_is_not_kept_with_the_changes_it_has_found(
+def test_a_value_made_during_a_refresh_is_dropped_if_the_refresh_finds_changes_of_it(
     run: Run, home: HomeScene, far: Far, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     mutes = home.graph.graphs.number(MUTES)
@@ -186,7 +186,7 @@ def test_what_was_made_while_a_look_was_under_way_is_not_kept_with_the_changes_i
     changes = far.memory.changes(graphs=(mutes,))
     read_endings, tried = far.memory._endings.read, list[str]()
 
-    async def read_slowly() -> None:  # the log is read, and the moment is not yet another
+    async def read_slowly() -> None:  # the log is read, and the moment has not advanced yet
         made.keep(moment, BOB, "of before", (changes, {BOB}))
         tried.append("of before")
         await read_endings()
@@ -195,7 +195,7 @@ def test_what_was_made_while_a_look_was_under_way_is_not_kept_with_the_changes_i
         made.keep(far.memory.moment, BOB, "of now", (changes, {BOB}))
         assert made.get(BOB) == "of now"
         await home.graph.people.mute(ALICE, BOB)
-        await home.log.announce(Event(0, None, BULK_LOADED, 0, 0, 0, Hlc(0)))  # ends are read anew, which takes a call
+        await home.log.announce(Event(0, None, BULK_LOADED, 0, 0, 0, Hlc(0)))  # reloads expiries, which takes a call
         monkeypatch.setattr(far.memory._endings, "read", read_slowly)
         await far.memory.refresh()
         assert tried
@@ -206,7 +206,7 @@ def test_what_was_made_while_a_look_was_under_way_is_not_kept_with_the_changes_i
     run(check())
 
 
-def test_what_was_made_of_several_things_holds_until_one_of_them_is_told(run: Run, home: HomeScene, far: Far) -> None:
+def test_a_value_made_of_several_parts_holds_until_one_of_them_changes(run: Run, home: HomeScene, far: Far) -> None:
     follows, mutes = (home.graph.graphs.number(name) for name in (FOLLOWS, MUTES))
     made: LastMade[str] = far.memory.last_made(100)
     of_follows, of_mutes = far.memory.changes(graphs=(follows,)), far.memory.changes(graphs=(mutes,))
@@ -221,7 +221,7 @@ def test_what_was_made_of_several_things_holds_until_one_of_them_is_told(run: Ru
         await make()
         await home.graph.people.mute(CAROL, BOB)
         await far.memory.refresh()
-        assert made.get(ALICE), "of others"
+        assert made.get(ALICE), "a change of others"
         await home.graph.people.mute(ALICE, BOB)
         await far.memory.refresh()
         assert not made.get(ALICE)
@@ -236,6 +236,6 @@ def test_what_was_made_of_several_things_holds_until_one_of_them_is_told(run: Ru
         await make()
         home.clock.ms += 30_000
         await far.memory.refresh()
-        assert not made.get(ALICE), "an edge ended"
+        assert not made.get(ALICE), "an edge expired"
 
     run(check())

@@ -1,4 +1,4 @@
-"""What a reader has seen comes after all else in the ranked home, each post once, and says so."""
+"""Posts that a reader has seen come after all others in the ranked home, each once, and are marked as seen."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ def home(run: Run, whole: Whole, clock: FakeClock) -> HomeScene:
     return alices_home(run, whole, clock)
 
 
-def test_what_was_seen_comes_after_all_else_however_much_was_seen_since(run: Run, home: HomeScene) -> None:
+def test_a_seen_post_comes_after_all_others_however_much_was_seen_since(run: Run, home: HomeScene) -> None:
     old = run(home.post(BOB))
     run(home.engagement.add(VIEWS, ALICE, old.id))
-    for at in range(SEEN_MAX):  # of anything, anywhere
+    for at in range(SEEN_MAX):  # views of any posts
         home.clock.ms += 1
         run(home.graph.write([home.graph.add_write(home.graph.graphs.number(VIEWS), ALICE, NodeId(10**12 + at))]))
     new = run(home.post(BOB))
@@ -37,7 +37,7 @@ def test_what_was_seen_comes_after_all_else_however_much_was_seen_since(run: Run
     assert run(home.feed.why(ALICE, new)).excluded_by == []
 
 
-def test_one_who_has_seen_the_newest_gets_what_is_older_at_once(run: Run, home: HomeScene) -> None:
+def test_a_reader_who_has_seen_the_newest_gets_older_posts_at_once(run: Run, home: HomeScene) -> None:
     old = [run(home.post(author)).id for author in (BOB, CAROL)]
     for at in range(SLATE_MAX):
         post = run(home.post((BOB, CAROL, DANA)[at % 3]))
@@ -46,7 +46,7 @@ def test_one_who_has_seen_the_newest_gets_what_is_older_at_once(run: Run, home: 
     assert (len(page.posts), sorted(ids_of(page.posts[:2])), len(page.seen)) == (20, old, 18)
 
 
-def test_a_home_of_which_all_was_seen_goes_on_with_what_was_seen_each_once(run: Run, home: HomeScene) -> None:
+def test_a_home_whose_posts_were_all_seen_shows_each_once(run: Run, home: HomeScene) -> None:
     made = [run(home.post((BOB, CAROL, DANA)[at % 3])).id for at in range(SLATE_MAX + 30)]
     for id_ in made:
         run(home.engagement.add(VIEWS, ALICE, NodeId(id_)))
@@ -56,7 +56,7 @@ def test_a_home_of_which_all_was_seen_goes_on_with_what_was_seen_each_once(run: 
         page = run(home.page(50, slate))
         assert set(page.seen) == set(ids_of(page.posts))
         found += ids_of(page.posts)
-        run(home.post(BOB))  # what is new has the next load
+        run(home.post(BOB))  # a new post comes with the next load
         if page.rest is None:
             break
         slate = unpack(page.rest.pack())
@@ -64,14 +64,14 @@ def test_a_home_of_which_all_was_seen_goes_on_with_what_was_seen_each_once(run: 
     assert set(found) == set(made)
 
 
-def test_what_is_seen_while_one_scrolls_does_not_come_a_second_time(run: Run, home: HomeScene) -> None:
+def test_posts_seen_during_a_scroll_do_not_come_a_second_time(run: Run, home: HomeScene) -> None:
     before, *others = [run(home.post((BOB, CAROL, DANA)[at % 3])).id for at in range(9)]
     run(home.engagement.add(VIEWS, ALICE, NodeId(before)))
     found, seen, slate = [], set(), None
     for _ in range(9):
         page = run(home.page(2, slate))
         home.clock.ms += 5
-        for post in page.posts:  # an app tells what was on the screen
+        for post in page.posts:  # an app reports what was on the screen
             run(home.engagement.add(VIEWS, ALICE, NodeId(post.id)))
         found += ids_of(page.posts)
         seen |= set(page.seen)
@@ -82,7 +82,7 @@ def test_what_is_seen_while_one_scrolls_does_not_come_a_second_time(run: Run, ho
 
 
 @pytest.mark.parametrize("on_top", [0, 3])
-def test_one_who_has_seen_a_great_deal_gets_it_again_before_what_is_older_and_unseen(
+def test_a_reader_who_has_seen_a_great_deal_gets_it_again_before_older_unseen_posts(
     run: Run, home: HomeScene, monkeypatch: pytest.MonkeyPatch, on_top: int
 ) -> None:
     monkeypatch.setattr(visits, "SLATE_MAX", 10)
@@ -106,7 +106,7 @@ def test_one_who_has_seen_a_great_deal_gets_it_again_before_what_is_older_and_un
     assert found.index(made[0]) > 30, "that is further down than anybody waits for"
 
 
-def test_a_copy_of_what_was_seen_is_not_new_either_and_stands_behind_it(run: Run, home: HomeScene) -> None:
+def test_a_copy_of_a_seen_post_is_not_new_either_and_stands_behind_it(run: Run, home: HomeScene) -> None:
     link = "https://example.com/a"
     bobs, carols = run(home.post(BOB, "", link=link)), run(home.post(CAROL, "", link=link))
     other = run(home.post(DANA)).id
@@ -119,16 +119,18 @@ def test_a_copy_of_what_was_seen_is_not_new_either_and_stands_behind_it(run: Run
     assert (why.excluded_by, why.copy_of) == (["copy"], bobs.id)
     run(home.graph.people.mute(ALICE, BOB))
     page = run(home.page())
-    assert (ids_of(page.posts), page.seen) == ([other, carols.id], {carols.id}), "it has the place of what she saw"
+    assert (ids_of(page.posts), page.seen) == ([other, carols.id], {carols.id}), (
+        "it takes the place of the post that she saw"
+    )
     run(home.posts.delete(BOB, bobs.id))
     home.clock.ms += 40_000
     page = run(home.page())
-    assert (set(ids_of(page.posts)), page.seen) == ({other, carols.id}, set()), "then it is like nothing that is there"
+    assert (set(ids_of(page.posts)), page.seen) == ({other, carols.id}, set()), "then it is a copy of no post"
 
 
 @pytest.mark.parametrize("change", ["deleted", "edited"])
 @pytest.mark.parametrize("begun_by", ["one who knew it", "one who did not"])
-def test_processes_agree_on_what_is_like_a_seen_post_that_was_changed_just_now(
+def test_processes_agree_on_copies_of_a_seen_post_that_was_changed_just_now(
     run: Run, home: HomeScene, change: str, begun_by: str
 ) -> None:
     text = "what everybody copies " * 5
@@ -166,14 +168,14 @@ def test_a_post_that_is_no_copy_since_it_was_edited_is_new_at_once(run: Run, hom
 
 
 def give_timeline(run: Run, home: HomeScene, posts: list[int]) -> None:
-    """Alice has these posts, the oldest first, in a timeline."""
+    """Give Alice a timeline with these posts, which come oldest first."""
     run(home.caught_up())
     home.timelines.put(ALICE, np.array(posts[::-1], np.int64))
     home.clock.ms += 1
 
 
 def scrolled(run: Run, home: HomeScene, first: Home, then: Home) -> list[int]:
-    """Alice's ranked home, post by post, of which one process makes the first page and another all others."""
+    """Alice's ranked home, post by post: one process makes the first page, and another all others."""
     page = run(first.ranked(ALICE, 1))
     found = ids_of(page.posts)
     while page.rest is not None:

@@ -1,4 +1,4 @@
-"""What was served is kept as it was, within its bounds, and never at the cost of an answer."""
+"""Served pages are stored as they were, within bounds, and never at the cost of an answer."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def page(number: int, size: int = 3) -> Served:
 
 
 def kept(folder: Path) -> list[Served]:
-    """All that is kept, in the order of files and rows."""
+    """All stored pages, in the order of files and rows."""
     return [page for file in sorted(folder.glob("*.rows")) for page in read_served(file)]
 
 
@@ -50,7 +50,7 @@ def test_nothing_served_leaves_no_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("share", "expected"), [(0.0, 0), (0.25, 25), (0.5, 50), (1.0, 100)], ids=["none", "a quarter", "half", "all"]
 )
-def test_the_share_that_is_asked_for_is_kept_spread_evenly(tmp_path: Path, share: float, expected: int) -> None:
+def test_the_configured_share_of_pages_is_stored_spread_evenly(tmp_path: Path, share: float, expected: int) -> None:
     log = served(tmp_path, share=share)
     for at in range(100):
         log.add(page(at))
@@ -129,7 +129,7 @@ def test_a_full_disk_only_warns_and_later_pages_are_kept(tmp_path: Path, monkeyp
     real = Path.open
 
     class Full:
-        """A file that takes half of what it is given."""
+        """A file that takes half of each write."""
 
         def __init__(self, file: object) -> None:
             self._file = file

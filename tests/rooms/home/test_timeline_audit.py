@@ -26,14 +26,14 @@ def auditor(home: HomeScene, settle_s: float = 0) -> TimelineAuditor:
 
 
 async def posts_of(home: HomeScene) -> tuple[list[int], int]:
-    """Posts of Bob, Carol and Dana, whom Alice follows, and of a stranger; fan-out keeps timelines from now on."""
+    """Posts of Bob, Carol and Dana, whom Alice follows, and of a stranger; fan-out fills timelines from now on."""
     await home.fanout.begin_anew(home.timelines.name())
     found = [(await home.post(author)).id for author in (BOB, CAROL, DANA)]
     return found, (await home.post(STRANGER)).id
 
 
 def give(home: HomeScene, *posts: int) -> None:
-    """Alice's timeline is these posts, and fan-out knows of nothing more."""
+    """Make these posts Alice's timeline; fan-out knows of nothing more."""
     home.timelines.put(ALICE, np.array(sorted(posts, reverse=True), np.int64))
 
 
@@ -41,7 +41,7 @@ def test_a_timeline_that_has_what_the_outboxes_have_is_right(run: Run, whole: Wh
     home = alices_home(run, whole, clock)
 
     async def scene() -> None:
-        assert await auditor(home).audit() is None, "fan-out keeps none yet"
+        assert await auditor(home).audit() is None, "fan-out fills no timelines yet"
         posts, _ = await posts_of(home)
         assert await auditor(home).audit() == TimelineAudit()
         give(home, *posts)
@@ -55,7 +55,7 @@ def test_a_timeline_that_has_what_the_outboxes_have_is_right(run: Run, whole: Wh
     run(scene())
 
 
-def test_what_it_lacks_and_has_too_many_is_found_and_with_repair_dropped(
+def test_a_timeline_with_lacking_or_stray_posts_is_found_and_with_repair_dropped(
     run: Run, whole: Whole, clock: FakeClock
 ) -> None:
     home = alices_home(run, whole, clock)
@@ -80,13 +80,13 @@ def test_what_it_lacks_and_has_too_many_is_found_and_with_repair_dropped(
     run(scene())
 
 
-def test_what_homes_look_up_beside_a_timeline_is_not_missing(run: Run, whole: Whole, clock: FakeClock) -> None:
+def test_posts_that_homes_look_up_beside_a_timeline_are_not_missing(run: Run, whole: Whole, clock: FakeClock) -> None:
     home = alices_home(run, whole, clock)
 
     async def scene() -> None:
         (first, middle, last), _ = await posts_of(home)
         give(home, first, middle)
-        assert await auditor(home).audit() == ONE_IS_RIGHT, "fan-out has not come to the last"
+        assert await auditor(home).audit() == ONE_IS_RIGHT, "fan-out has not handled the last post"
         await home.caught_up()
         seen = await auditor(home).audit()
         assert seen is not None
@@ -98,7 +98,9 @@ def test_what_homes_look_up_beside_a_timeline_is_not_missing(run: Run, whole: Wh
         assert await auditor(home).audit() == ONE_IS_RIGHT, "it is withheld from everybody"
         give(home, first, middle, last)
         await home.graph.people.unfollow(ALICE, BOB)
-        assert await auditor(home).audit() == ONE_IS_RIGHT, "homes do without it until fan-out has come to that"
+        assert await auditor(home).audit() == ONE_IS_RIGHT, (
+            "homes do without the timeline until fan-out has handled the unfollow"
+        )
 
     run(scene())
 

@@ -1,4 +1,4 @@
-"""Who waits for events is woken by the commit of one, in whichever process, and costs those who write nothing."""
+"""A process that waits for events is woken by a commit of events in any process, and costs writers nothing."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from kith.log.runner import Pace, Runner
 
 HOURS_S = 7_200.0
 LIMIT_S = 20.0
-"""What rings does so long before."""
+"""Bound of each scene; a bell that works rings long before."""
 _RING = """
 import asyncio, sys
 from pathlib import Path
@@ -34,7 +34,7 @@ with open_embedded(Path(sys.argv[1])) as (_, edges):
 
 
 @pytest.mark.parametrize("folder", ["data", "x" * 200 + "/data"], ids=["short", "longer than a socket's path may be"])
-def test_a_commit_of_events_rings_and_another_does_not(tmp_path: Path, run: Run, folder: str) -> None:
+def test_a_commit_with_events_rings_and_one_without_does_not(tmp_path: Path, run: Run, folder: str) -> None:
     with open_embedded(tmp_path / folder) as (environment, edges):
         log = EmbeddedLog(environment, edges._commits)
 
@@ -72,7 +72,7 @@ def test_a_commit_of_another_process_rings(tmp_path: Path, run: Run) -> None:
         run(asyncio.wait_for(scene(), LIMIT_S))
 
 
-def test_a_bell_that_nobody_hears_holds_up_no_commit(tmp_path: Path, run: Run) -> None:
+def test_a_bell_that_nobody_reads_blocks_no_commit(tmp_path: Path, run: Run) -> None:
     with open_embedded(tmp_path) as (environment, edges):
         log = EmbeddedLog(environment, edges._commits)
         run(edges.declare(["follows"]))
@@ -92,7 +92,7 @@ def test_a_bell_that_nobody_hears_holds_up_no_commit(tmp_path: Path, run: Run) -
         run(asyncio.wait_for(scene(), LIMIT_S))
 
 
-def test_what_a_killed_process_left_is_removed_and_what_others_hear_is_not(tmp_path: Path, run: Run) -> None:
+def test_the_fifo_of_a_killed_process_is_removed_and_those_of_others_stay(tmp_path: Path, run: Run) -> None:
     with open_embedded(tmp_path) as (environment, edges):
         log = EmbeddedLog(environment, edges._commits)
         with log.bell():
@@ -108,9 +108,7 @@ def test_what_a_killed_process_left_is_removed_and_what_others_hear_is_not(tmp_p
         assert not list((tmp_path / "bells").iterdir())
 
 
-def test_where_no_fifo_can_be_made_events_are_looked_for(
-    tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_where_no_fifo_can_be_made_the_log_is_polled(tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object) -> None:
         raise PermissionError("this file system has none")
 
@@ -119,7 +117,7 @@ def test_where_no_fifo_can_be_made_events_are_looked_for(
         run(asyncio.wait_for(bell.rung(HOURS_S), LIMIT_S))
 
 
-def test_all_bells_of_a_process_ring_and_each_by_itself(tmp_path: Path, run: Run) -> None:
+def test_all_bells_of_a_process_ring_each_on_its_own(tmp_path: Path, run: Run) -> None:
     with open_embedded(tmp_path) as (environment, edges):
         log = EmbeddedLog(environment, edges._commits)
         run(edges.declare(["follows"]))
@@ -131,7 +129,7 @@ def test_all_bells_of_a_process_ring_and_each_by_itself(tmp_path: Path, run: Run
                 await asyncio.sleep(0)
                 await edges.apply(writes_of(edge_of(ALICE, 2)))
                 await waiting
-                await second.rung(HOURS_S)  # rang before it was asked
+                await second.rung(HOURS_S)  # it rang before it was asked
                 with pytest.raises(TimeoutError):
                     await asyncio.wait_for(first.rung(HOURS_S), 0.05)
 
@@ -165,7 +163,7 @@ def test_commits_wake_a_process_once_while_nobody_in_it_waits(
 
 
 class Hearing:
-    """A consumer that says when it has seen an event."""
+    """A consumer that signals when it has seen an event."""
 
     name = "hearing"
 

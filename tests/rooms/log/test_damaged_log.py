@@ -1,4 +1,4 @@
-"""A log that ends in the middle of an event, and one of a newer Kith: told clearly, and nothing is made of it."""
+"""A log that ends in the middle of an event, and one of a newer Kith: a clear error, and nothing is built from it."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ Damage = Callable[[bytes], bytes]
 
 
 def damaged(folder: Path, run: Run, damage: Damage, row_number: int) -> None:
-    """A store of some follows, a row of whose log is damaged."""
+    """Make a store of some follows, and damage a row of its log."""
     with open_embedded(folder) as (environment, store):
         run(store.declare(["follows"]))
         for at in range(0, 100, 10):
             run(store.apply(writes_of(*(edge_of(1 + at, 10_000 + number) for number in range(10)))))
     with Environment(folder) as environment, environment.lmdb.begin(write=True) as txn:
-        if row_number < 0:  # the open one, behind its number
+        if row_number < 0:  # the open row, behind its number
             ((key, row),) = txn.cursor(environment.log.open)
             txn.put(key, row[:8] + damage(row[8:]), db=environment.log.open)
         else:
@@ -41,7 +41,7 @@ def cut(row: bytes) -> bytes:
 
 
 def newer(row: bytes) -> bytes:
-    """In a form that is not known yet."""
+    """The row in a form that is not known yet."""
     return row[:8] + b"\x63" + row[9:]
 
 
@@ -51,7 +51,7 @@ def garbled(row: bytes) -> bytes:
 
 @pytest.mark.parametrize("row_number", [0, -1])
 @pytest.mark.parametrize("damage", [cut, newer])
-def test_a_row_that_is_cut_or_of_a_newer_kith_is_an_error_for_all_who_read_it(
+def test_a_row_that_is_cut_or_of_a_newer_kith_is_an_error_for_all_readers(
     tmp_path: Path, run: Run, damage: Damage, row_number: int
 ) -> None:
     damaged(tmp_path / "data", run, damage, row_number)
@@ -71,7 +71,7 @@ def test_a_deflated_row_whose_bytes_changed_is_an_error(tmp_path: Path, run: Run
         run(EmbeddedLog(environment, store._commits).read(environment.positions.of(0), 1_000))
 
 
-def test_who_would_append_to_a_row_that_is_cut_is_refused_and_nothing_is_written(tmp_path: Path, run: Run) -> None:
+def test_an_append_to_a_row_that_is_cut_is_refused_and_writes_nothing(tmp_path: Path, run: Run) -> None:
     damaged(tmp_path / "data", run, cut, -1)
     with open_embedded(tmp_path / "data") as (_, store):
         with pytest.raises(StoreMismatch, match="damaged"):
@@ -79,7 +79,7 @@ def test_who_would_append_to_a_row_that_is_cut_is_refused_and_nothing_is_written
         assert run(store.exists_many(1, [(5, 6)])) == [False]
 
 
-def test_a_log_whose_open_row_is_gone_takes_no_row_in_the_place_of_another(tmp_path: Path, run: Run) -> None:
+def test_a_log_whose_open_row_is_gone_overwrites_no_closed_row(tmp_path: Path, run: Run) -> None:
     damaged(tmp_path / "data", run, cut, 0)
     with Environment(tmp_path / "data") as environment, environment.lmdb.begin(write=True) as txn:
         txn.drop(environment.log.open, delete=False)

@@ -1,4 +1,4 @@
-"""The log holds every change in order, within its bound, and the whole store can be made from it again."""
+"""The log holds every change in order, within its bound, and the whole store can be rebuilt from it."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def opened(embedded: tuple[Environment, EmbeddedEdges], run: Run) -> tuple[Envir
 
 
 def logged_bytes(environment: Environment, commits: list[list[bytes]]) -> int:
-    """What a new log takes for these events, in whole pages; each part is a commit of its own, 13 ms apart."""
+    """Bytes of a new log with these events, in whole pages; each list is a commit of its own, 13 ms apart."""
     for number, events in enumerate(commits):
         with environment.commit() as write:
             writer = LogWriter(write.txn, environment.log, START_MS + 13 * number)
@@ -126,7 +126,7 @@ def test_an_event_tells_the_whole_edge_and_the_state_before(
     assert [(event.graph, event.updated_at) for event in events] == [(G, edge.updated_at) for edge in edges]
 
 
-def test_what_changes_nothing_is_not_logged(opened: tuple[Environment, EmbeddedEdges], run: Run) -> None:
+def test_writes_that_change_nothing_are_not_logged(opened: tuple[Environment, EmbeddedEdges], run: Run) -> None:
     environment, store = opened
     edge = edge_of(ALICE, BOB)
     run(store.apply(writes_of(edge, edge, edge_of(ALICE, BOB, version=-1))))
@@ -214,7 +214,7 @@ def test_a_clock_restored_from_an_empty_log_is_the_machine_clock(opened: tuple[E
     assert clock.next() == edge_of(1, 2).updated_at
 
 
-# Everything else can be made from the log
+# Everything else can be rebuilt from the log
 
 small_edges = st.builds(
     edge_of, st.integers(1, 5), st.integers(1, 5), st.integers(-3, 3), st.sampled_from(State), st.integers(0, 9)
@@ -246,7 +246,7 @@ def test_replaying_the_log_makes_the_same_rows_lists_and_counts(
     with open_embedded(folder / "first") as (environment, store):
         expected = run_all(replay(store, edges))
         logged = [edge_in(event) for event in read(environment)]
-    # A consumer that stopped after any event starts again a little earlier.
+    # A consumer that stopped after any event restarts a little earlier.
     delivered = logged[: again_from + 5] + logged[max(0, again_from - 5) :]
     assert run_all(replay(ReferenceEdges(), delivered)) == expected
     chance.shuffle(delivered)

@@ -1,4 +1,4 @@
-"""The oldest events go by age and by size, too: as others are written, and by age also while nothing is."""
+"""The oldest events are dropped by age and size: as others are written, and by age also while nothing is written."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_events_are_forgotten_by_age_while_nothing_is_written(tmp_path: Path, ru
         clock.ms += HOUR_MS
         eventually(lambda: log_of(store).bounds()[0] > 1_000 - EVENTS_PER_ROW)
         run(write(store, 5_000, 1))
-        assert log_of(store).bounds()[1] == 1_001, "numbers go on"
+        assert log_of(store).bounds()[1] == 1_001, "numbers continue"
     with Environment(tmp_path) as environment:
         assert environment.graph_numbers() == {"follows": 1}
 

@@ -1,6 +1,6 @@
-"""A runner brings every event to its consumer, whatever fails; its checkpoint and failures outlive it.
+"""A runner delivers every event to its consumer, whatever fails; its checkpoint and failures outlive it.
 
-On each kind of log: that of the embedded engine, and the two references.
+Runs on each kind of log: that of the embedded engine, and the two references.
 """
 
 from __future__ import annotations
@@ -251,8 +251,8 @@ def test_dead_events_count_towards_the_bound_of_failures(world: World, run: Run)
     assert set(world.consumer.seen) == set(range(1, 21))
 
 
-def test_a_runner_that_was_fenced_drops_what_it_holds_and_reads_on_from_what_is_saved(world: World, run: Run) -> None:
-    """Two workers take turns, and each believes that the events are its own, until it saves."""
+def test_a_runner_that_was_fenced_drops_what_it_holds_and_resumes_at_the_checkpoint(world: World, run: Run) -> None:
+    """Two workers alternate, and each believes that the events are its own, until it saves."""
     slow = msgspec.structs.replace(PACE, save_s=3600.0, batch_max=3)
     first = Runner(world.consumer, world.log, slow, lambda: world.clock.ms)
     world.drain(first)
@@ -278,7 +278,7 @@ def test_a_batch_that_is_handed_over_while_it_is_handled_is_dropped(world: World
     first, second = (Runner(world.consumer, world.log, PACE, lambda: world.clock.ms) for _ in range(2))
     world.drain(first)
     world.write(9)
-    world.consumer.broken, world.consumer.meanwhile = {5}, second.step  # a failure is saved at once: it finds out
+    world.consumer.broken, world.consumer.meanwhile = {5}, second.step  # a failure is saved at once, so it notices
     run(first.step())
     world.consumer.broken = set()
     world.clock.ms += 60_000
@@ -291,7 +291,7 @@ def test_a_batch_that_is_handed_over_while_it_is_handled_is_dropped(world: World
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_partitions_that_wander_between_two_workers_lose_no_event(run: Run, seed: int) -> None:
+def test_partitions_that_move_between_two_workers_lose_no_event(run: Run, seed: int) -> None:
     chosen = random.Random(seed)
     edges = ScrambledEdges(seed, events=Partitions(4, chosen))
     log, clock = HostileLog(edges, chosen), FakeClock()
@@ -329,7 +329,7 @@ def test_partitions_that_wander_between_two_workers_lose_no_event(run: Run, seed
     ("worked_s", "events", "rests_s"),
     [(0.001, 1, 0.01), (0.03, 1, 0.03), (0.001, 20, 0.02), (0.03, 20, 0.03), (9.0, 1, 0.05), (0.001, 1_000, 0.05)],
 )
-def test_it_rests_as_long_as_it_worked_and_longer_where_many_events_come(
+def test_a_runner_rests_as_long_as_it_worked_and_longer_where_many_events_come(
     worked_s: float, events: int, rests_s: float
 ) -> None:
     assert rest_s(Pace(), worked_s, events) == pytest.approx(rests_s)

@@ -1,4 +1,4 @@
-"""Uploads: what is stored, that a failure leaves nothing, who may do what, and the sweep."""
+"""Uploads: what is stored, that a failure leaves nothing, permissions, and the sweep."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ async def upload(scene: UploadScene, owner: NodeId, data: bytes, text: str = "")
     return (await scene.media.upload(owner, io.BytesIO(data), len(data), text)).media
 
 
-def test_an_image_is_kept_with_a_thumbnail_and_a_record(run: Run, scene: UploadScene) -> None:
+def test_an_image_is_stored_with_a_thumbnail_and_a_record(run: Run, scene: UploadScene) -> None:
     media = run(upload(scene, ALICE, photo(), "a fox"))
     assert run(scene.media.get(ALICE, media.id)) == media
     assert (media.owner, media.type, media.format, media.width, media.height) == (ALICE, "image", "jpg", 120, 80)
@@ -94,7 +94,7 @@ def test_an_image_is_kept_with_a_thumbnail_and_a_record(run: Run, scene: UploadS
 
 
 @pytest.mark.parametrize(("data", "form"), [(mp4(), "mp4"), (webm(), "webm")], ids=["mp4", "webm"])
-def test_a_video_is_kept_as_it_is_without_a_thumbnail(run: Run, scene: UploadScene, data: bytes, form: str) -> None:
+def test_a_video_is_stored_as_it_is_without_a_thumbnail(run: Run, scene: UploadScene, data: bytes, form: str) -> None:
     media = run(upload(scene, ALICE, data))
     assert (media.type, media.format, media.width, media.height) == ("video", form, 320, 180)
     assert thumbnail_key_of(media) is None
@@ -135,7 +135,7 @@ def test_a_record_reads_as_it_was_stored() -> None:
         pytest.param(mp4() + bytes(200_000), BodyTooLarge, id="too large a video"),
     ],
 )
-def test_what_cannot_be_shown_is_refused_and_leaves_nothing(
+def test_a_file_that_cannot_be_shown_is_refused_and_leaves_nothing(
     run: Run, scene: UploadScene, data: bytes, error: type[Exception]
 ) -> None:
     assert run(answer(upload(scene, ALICE, data))) is error
@@ -160,7 +160,7 @@ def test_a_deactivated_user_uploads_and_describes_nothing_and_a_text_has_a_bound
     assert scene.files() == set()
 
 
-def test_where_a_file_cannot_be_written_the_others_of_it_go_too(
+def test_where_one_file_of_an_upload_cannot_be_written_its_others_are_removed(
     run: Run, scene: UploadScene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     put, calls = scene.media.blobs.put, []
@@ -177,7 +177,7 @@ def test_where_a_file_cannot_be_written_the_others_of_it_go_too(
     assert (scene.files(), scene.records.records) == (set(), {})
 
 
-def test_where_it_is_not_known_whether_the_record_was_written_the_files_stay(
+def test_where_the_record_may_or_may_not_be_written_the_files_stay(
     run: Run, scene: UploadScene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     put = scene.records.put
@@ -195,7 +195,7 @@ def test_where_it_is_not_known_whether_the_record_was_written_the_files_stay(
 # --- bounds --------------------------------------------------------------------------------------------------
 
 
-def test_an_id_that_a_clock_gave_twice_does_not_put_one_upload_in_place_of_another(
+def test_an_id_that_a_clock_gave_twice_does_not_overwrite_an_upload(
     run: Run, scene: UploadScene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first = run(upload(scene, ALICE, photo()))
@@ -206,7 +206,7 @@ def test_an_id_that_a_clock_gave_twice_does_not_put_one_upload_in_place_of_anoth
     assert scene.files() == files
 
 
-def test_decoding_lets_the_event_loop_go_on_and_waits_for_a_free_thread(
+def test_decoding_does_not_block_the_event_loop_and_waits_for_a_free_thread(
     run: Run, make_scene: Callable[..., UploadScene], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     scene, check = make_scene(threads=1), library.check_upload
@@ -215,7 +215,7 @@ def test_decoding_lets_the_event_loop_go_on_and_waits_for_a_free_thread(
     def slow(*args: Any) -> Any:
         started.append(args)
         begun.set()
-        assert go_on.wait(20), "the loop did not go on"
+        assert go_on.wait(20), "the loop was blocked"
         return check(*args)
 
     monkeypatch.setattr(library, "check_upload", slow)
@@ -232,10 +232,10 @@ def test_decoding_lets_the_event_loop_go_on_and_waits_for_a_free_thread(
     assert len(run(both())) == 2
 
 
-def test_more_uploads_than_there_are_places_are_refused_at_once(make_scene: Callable[..., UploadScene]) -> None:
+def test_uploads_beyond_the_limit_are_refused_at_once(make_scene: Callable[..., UploadScene]) -> None:
     media = make_scene(uploads_max=2).media
     with media.under_way(ALICE), pytest.raises(Overloaded), media.under_way(ALICE):
-        pass  # half of the places are for others
+        pass  # half of the places are for other users
     with media.under_way(ALICE), media.under_way(BOB), pytest.raises(Overloaded), media.under_way(CAROL):
         pass
     with media.under_way(ALICE):
@@ -263,7 +263,7 @@ def test_only_the_owner_and_the_app_see_change_and_delete(run: Run, scene: Uploa
     assert run(answer(scene.media.describe(ALICE, media.id, "x" * 2_000))) is InvalidContent
 
 
-def test_what_a_newer_kith_stored_of_media_stays_until_it_is_deleted(run: Run, scene: UploadScene) -> None:
+def test_fields_that_a_newer_kith_added_to_media_stay_until_it_is_deleted(run: Run, scene: UploadScene) -> None:
     media, newer = run(upload(scene, ALICE, photo())), ["of a newer Kith", 7]
     stored = scene.records.records[RecordKind.MEDIA, media.id]
     data = msgspec.msgpack.encode([*msgspec.msgpack.decode(stored.data), *newer])
@@ -296,7 +296,7 @@ def test_a_delete_that_failed_half_way_is_finished_by_repeating_it(
     with monkeypatch.context() as patched:
         patched.setattr(scene.media.blobs, "delete", fails)
         assert run(answer(scene.media.delete(ALICE, media.id))) is StoreUnavailable
-    assert run(scene.media.get_many([media.id])) == {}, "the record goes first: it never points to nothing"
+    assert run(scene.media.get_many([media.id])) == {}, "the record goes first: it never points to a missing file"
     assert len(scene.files()) == 2
     run(scene.media.delete(ALICE, media.id))
     assert scene.files() == set()
@@ -351,10 +351,10 @@ def test_an_avatar_is_an_image_of_the_user(run: Run, scene: UploadScene) -> None
     run(scene.profiles.change(ALICE, lambda _: Profile(avatar=mine.id)))
     run(scene.media.delete(ALICE, mine.id))
     kept = run(scene.profiles.change(ALICE, lambda old: Profile("Alice", avatar=old.avatar)))[0]
-    assert kept.avatar == mine.id, "changing something else does not trip over an image that is gone"
+    assert kept.avatar == mine.id, "a change of something else does not fail on an image that is gone"
 
 
-def test_files_are_found_while_their_record_and_their_owner_are_there(run: Run, scene: UploadScene) -> None:
+def test_files_are_found_only_while_their_record_and_owner_exist(run: Run, scene: UploadScene) -> None:
     kept, gone = run(upload(scene, ALICE, photo())), run(upload(scene, CAROL, photo()))
     stray = f"3f/{kept.id}-3f{'0' * 30}.jpg"
     (scene.folder / "3f").mkdir(exist_ok=True)
@@ -375,7 +375,7 @@ def test_files_are_found_while_their_record_and_their_owner_are_there(run: Run, 
 # --- the sweep -----------------------------------------------------------------------------------------------
 
 
-def test_a_sweep_removes_what_no_record_names_once_it_is_old(run: Run, scene: UploadScene) -> None:
+def test_a_sweep_removes_old_files_that_no_record_names(run: Run, scene: UploadScene) -> None:
     kept = [run(upload(scene, owner, photo())) for owner in (ALICE, BOB)] + [run(upload(scene, ALICE, mp4()))]
     removed = run(upload(scene, CAROL, photo(), "me at home"))
     run(scene.graph.store.change_node(CAROL, state=State.REMOVED))
@@ -385,13 +385,13 @@ def test_a_sweep_removes_what_no_record_names_once_it_is_old(run: Run, scene: Up
         (scene.folder / key).parent.mkdir(exist_ok=True)
         (scene.folder / key).write_bytes(b"12345")
     newest_ms = max(int(file.stat().st_mtime * 1000) for file in scene.folder.rglob("*.*"))
-    assert run(scene.media.sweep(newest_ms - 1_000, remove=True)).orphans == 0, "their records may be on their way"
+    assert run(scene.media.sweep(newest_ms - 1_000, remove=True)).orphans == 0, "their records may not be written yet"
     found = run(scene.media.sweep(newest_ms + SWEPT_AFTER_MS + 1, remove=False))
     assert (found.files, found.orphans) == (10, 5)
     assert found.orphan_bytes == 3 * 5 + sum((scene.folder / key).stat().st_size for key in keys_of(removed))
     assert run(scene.media.sweep(FAR_MS, remove=True)) == found
     assert scene.files() == {key for media in kept for key in keys_of(media)} | theirs, (
-        "of whoever else keeps files there"
+        "files of others in the folder stay"
     )
     assert run(scene.media.sweep(FAR_MS, remove=True)).orphans == 0
     (record,) = run(scene.records.get_many(RecordKind.MEDIA, [removed.id]))

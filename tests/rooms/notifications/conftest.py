@@ -1,4 +1,4 @@
-"""A desk over each whole engine: the embedded one, and one that waits, delays, repeats and reorders."""
+"""A desk over each whole engine: the embedded one, and one that delays, repeats and reorders."""
 
 from __future__ import annotations
 
@@ -22,5 +22,5 @@ def desk(request: pytest.FixtureRequest, run: Run, clock: FakeClock, tmp_path: P
 
 @pytest.fixture
 def ringing(desk: Desk) -> PushDesk:
-    """The desk, with providers of push and what devices got."""
+    """The desk, with push providers and what devices got."""
     return PushDesk(desk)

@@ -1,4 +1,4 @@
-"""A celebrity's mention: who is told in which tier, each once, whoever stops, comes twice or yields."""
+"""A celebrity's mention: which tier notifies whom, each once, whichever worker stops, repeats or yields."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ from kith.notifications.walks import Ended, Walk, Walks
 @pytest.mark.parametrize(
     ("followers", "tiers"), [(0, (Tier.ALL,)), (999_999, (Tier.ALL,)), (1_000_000, TIERS), (2 * 10**8, TIERS)]
 )
-def test_the_tiers_begin_at_the_threshold(followers: int, tiers: tuple[Tier, ...]) -> None:
+def test_tiers_are_used_from_the_threshold_on(followers: int, tiers: tuple[Tier, ...]) -> None:
     assert route(followers, 1_000_000) == tiers
 
 
-def test_the_number_of_followers_is_looked_up_once_in_five_minutes(run: Run) -> None:
+def test_the_number_of_followers_is_cached_for_five_minutes(run: Run) -> None:
     counts, clock = iter([5, 50]), FakeClock()
 
     async def count(account: int) -> int:
@@ -46,7 +46,7 @@ def test_the_number_of_followers_is_looked_up_once_in_five_minutes(run: Run) -> 
     assert run(router.route(ALICE)) == TIERS
 
 
-def test_each_tier_tells_its_own_once_and_the_rest_is_told_nothing(run: Run) -> None:
+def test_each_tier_notifies_its_own_followers_once_and_nobody_else(run: Run) -> None:
     async def main() -> None:
         stage = await Stage.set_up()
         expected = set[int]()
@@ -65,7 +65,7 @@ def test_each_tier_tells_its_own_once_and_the_rest_is_told_nothing(run: Run) -> 
 
 
 @pytest.mark.parametrize("a_chunk", [2, 100])
-def test_who_is_online_is_told_alike_whether_they_are_looked_up_or_all_followers_are_walked(
+def test_online_followers_are_notified_alike_by_lookups_and_by_a_walk_over_all(
     run: Run, monkeypatch: pytest.MonkeyPatch, a_chunk: int
 ) -> None:
     async def main() -> None:
@@ -84,7 +84,7 @@ def test_who_is_online_is_told_alike_whether_they_are_looked_up_or_all_followers
     run(main())
 
 
-def test_below_the_threshold_all_followers_who_want_it_are_told(run: Run) -> None:
+def test_below_the_threshold_all_followers_who_want_it_are_notified(run: Run) -> None:
     async def main() -> None:
         stage = await Stage.set_up(threshold=1_000)
         worker = stage.worker()
@@ -95,7 +95,7 @@ def test_below_the_threshold_all_followers_who_want_it_are_told(run: Run) -> Non
     run(main())
 
 
-def test_a_process_that_stops_at_any_call_leaves_what_the_next_one_finishes_exactly(run: Run) -> None:
+def test_the_next_process_finishes_exactly_what_one_that_stops_at_any_call_left(run: Run) -> None:
     async def main() -> None:
         for stops in itertools.count(1):
             stage = await Stage.set_up()
@@ -120,7 +120,7 @@ def test_a_process_that_stops_at_any_call_leaves_what_the_next_one_finishes_exac
     run(main())
 
 
-def test_a_mention_of_long_ago_that_is_told_again_after_a_restore_rings_nowhere(run: Run) -> None:
+def test_an_old_mention_that_is_replayed_after_a_restore_rings_nowhere(run: Run) -> None:
     async def main() -> None:
         stage = await Stage.set_up()
         stage.notice -= DAY_MS << TIME_SHIFT
@@ -132,7 +132,7 @@ def test_a_mention_of_long_ago_that_is_told_again_after_a_restore_rings_nowhere(
     run(main())
 
 
-def test_a_mention_that_comes_three_times_to_workers_who_race_tells_each_once(run: Run) -> None:
+def test_a_mention_that_comes_three_times_to_racing_workers_notifies_each_once(run: Run) -> None:
     async def main() -> None:
         for seed in range(5):
             stage = await Stage.set_up()
@@ -142,12 +142,12 @@ def test_a_mention_that_comes_three_times_to_workers_who_race_tells_each_once(ru
             await asyncio.gather(*(worker.begin(stage.notice, ALICE) for worker in workers))
             await asyncio.gather(*(drained(worker) for worker in workers))
             assert stage.told() == TOLD
-            assert sorted(ended.walk.tier for ended in stage.ended) == list(TIERS), "one of them ended each"
+            assert sorted(ended.walk.tier for ended in stage.ended) == list(TIERS), "each tier was ended by one of them"
 
     run(main())
 
 
-def test_a_worker_that_was_overtaken_puts_no_walk_back_that_went_on_or_ended(run: Run) -> None:
+def test_a_worker_that_was_overtaken_does_not_undo_a_step_or_end_of_a_walk(run: Run) -> None:
     async def scene() -> None:
         stage = await Stage.set_up()
         kept, walk = Walks(stage.services.edges), Walk(stage.notice, ALICE, Tier.DAY, 3)
@@ -163,7 +163,7 @@ def test_a_worker_that_was_overtaken_puts_no_walk_back_that_went_on_or_ended(run
     run(scene())
 
 
-def test_who_leaves_or_comes_between_two_tiers_is_told(run: Run) -> None:
+def test_a_follower_who_leaves_or_comes_between_two_tiers_is_notified(run: Run) -> None:
     async def main() -> None:
         stage = await Stage.set_up()
         nobody = np.empty(0, np.int64)
@@ -178,8 +178,8 @@ def test_who_leaves_or_comes_between_two_tiers_is_told(run: Run) -> None:
     run(main())
 
 
-def test_followers_who_asked_are_told_of_a_mention_and_read_it(run: Run, desk: Desk) -> None:
-    """Bob follows Alice and wants to hear of her mentions; Carol follows her and said nothing. Dana mentions her."""
+def test_followers_who_want_mentions_are_notified_and_read_them(run: Run, desk: Desk) -> None:
+    """Bob follows Alice and wants her mentions; Carol follows her and set no preference. Dana mentions her."""
 
     async def main() -> None:
         services, everything = desk.services, Preferences(mentions="followed")
@@ -209,16 +209,16 @@ def test_followers_who_asked_are_told_of_a_mention_and_read_it(run: Run, desk: D
         (notice,) = {ended.walk.notice for ended in ends}
         outcomes = await Outcomes(desk.whole.records, services.graph.clock).of([notice, notice + 1])
         assert [ended.walk.told for ended in ends] == [1, 0, 0]
-        assert outcomes == [[TierOutcome(Tier.ALL, 1, 2)], []], "a repetition takes nothing back"
+        assert outcomes == [[TierOutcome(Tier.ALL, 1, 2)], []], "a repetition changes no outcome"
         assert ("mention", DANA) in await desk.told(ALICE)
         assert await desk.told(BOB) == [("mention", DANA)]
         assert await desk.told(CAROL) == []
-        assert ("mention", DANA) not in await desk.told(DANA), "who did it is told nothing"
+        assert ("mention", DANA) not in await desk.told(DANA), "the actor is not notified"
 
     run(main())
 
 
-def test_a_first_follower_is_told_though_the_account_had_none_a_moment_ago(run: Run, desk: Desk) -> None:
+def test_a_first_follower_is_notified_though_the_account_had_none_a_moment_ago(run: Run, desk: Desk) -> None:
     """The number of followers is looked up once in five minutes, and it was 0."""
 
     async def main() -> None:
@@ -246,7 +246,7 @@ def test_a_first_follower_is_told_though_the_account_had_none_a_moment_ago(run: 
 
 
 def test_a_mention_is_found_though_only_one_process_saw_the_account_become_a_celebrity(run: Run, desk: Desk) -> None:
-    """Two followers make one. Intake counted a minute ago, when there was one; who tells followers counts two."""
+    """Two followers make a celebrity. Intake counted one a minute ago; the worker that notifies them counts two."""
 
     async def main() -> None:
         services = desk.services
@@ -267,6 +267,6 @@ def test_a_mention_is_found_though_only_one_process_saw_the_account_become_a_cel
         )  # fmt: skip
         await Spread(worker).handle((await desk.whole.log.read(at, 100)).events)
         await drained(worker)
-        assert await desk.told(CAROL) == [("mention", DANA)], "no tier tells her, who was never here"
+        assert await desk.told(CAROL) == [("mention", DANA)], "no tier notifies her, as she was never here"
 
     run(main())

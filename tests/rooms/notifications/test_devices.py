@@ -1,4 +1,4 @@
-"""Devices of users: registered, handed on, bounded, and forgotten when their provider does not know them."""
+"""Devices of users: registered, handed on, bounded, and removed when their provider does not know them."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_a_device_that_its_provider_does_not_know_is_forgotten(
     run(scenario())
 
 
-def test_an_app_that_registered_after_apple_missed_it_is_kept(run: Run, ringing: PushDesk) -> None:
+def test_an_app_that_registered_after_apple_saw_it_gone_is_kept(run: Run, ringing: PushDesk) -> None:
     async def scenario() -> None:
         device = await ringing.add(ALICE)
         before = device.registered_ms - 1
@@ -67,7 +67,7 @@ def test_a_device_that_registers_again_while_it_is_found_gone_is_kept(run: Run, 
     run(scenario())
 
 
-def test_a_device_is_of_whom_registered_it_last(run: Run, ringing: PushDesk) -> None:
+def test_a_device_belongs_to_the_user_who_registered_it_last(run: Run, ringing: PushDesk) -> None:
     async def scenario() -> None:
         mine = await ringing.add(ALICE, name="the phone")
         ringing.clock.ms += 1
@@ -85,13 +85,13 @@ def test_a_device_is_of_whom_registered_it_last(run: Run, ringing: PushDesk) -> 
 
 
 async def holders(ringing: PushDesk, *names: str) -> list[bool]:
-    """Of which of these phones something is kept."""
+    """Whether a holder is stored for each of these phones."""
     ids = [devices._id_of(app_address("apns", name)) for name in names]
     found = await ringing.desk.posts.store.get_many(RecordKind.DEVICE_HOLDER, ids)
     return [one is not None for one in found]
 
 
-def test_nothing_is_kept_of_a_device_that_is_nobodys(run: Run, ringing: PushDesk) -> None:
+def test_nothing_is_stored_of_a_device_without_a_user(run: Run, ringing: PushDesk) -> None:
     async def scenario() -> None:
         names = ("removed", "gone", "of one who left", "handed on")
         added = [await ringing.add(ALICE, name=name) for name in names]
@@ -115,11 +115,11 @@ def test_nothing_is_kept_of_a_device_that_is_nobodys(run: Run, ringing: PushDesk
 def test_a_device_that_is_registered_while_it_is_removed_is_whole_or_not_there(
     run: Run, ringing: PushDesk, seed: int
 ) -> None:
-    """By the same user or another. Who was answered last is right: a device that is listed rings."""
+    """By the same user or another. The last answer must be right: a device that is listed rings."""
     chosen = random.Random(seed)
 
     class Slow:
-        """A store that lets others run before each call."""
+        """A store that lets other tasks run before each call."""
 
         def __init__(self, store: Any) -> None:
             self._store = store
@@ -148,7 +148,7 @@ def test_a_device_that_is_registered_while_it_is_removed_is_whole_or_not_there(
             await slow.forget(CAROL)
             await asyncio.gather(slow.add(ALICE, 1, phone), slow.forget(ALICE))
             listed = (await slow._read(ALICE))[1]
-            assert (await slow.of([ALICE]))[ALICE] == listed, "what is listed of the only user is theirs"
+            assert (await slow.of([ALICE]))[ALICE] == listed, "devices listed for the only user are theirs"
 
     with time_flies():
         run(scenario())
@@ -165,7 +165,7 @@ def test_two_devices_that_register_at_once_are_both_kept(run: Run, ringing: Push
     run(scenario())
 
 
-def test_what_a_device_is_owed_rings_for_nobody_who_logs_in_on_it(run: Run, ringing: PushDesk) -> None:
+def test_notices_owed_to_a_device_do_not_ring_for_the_next_user_on_it(run: Run, ringing: PushDesk) -> None:
     """Alice is owed five notices; while the first is sent she logs out, and Carol logs in."""
 
     async def scenario() -> None:
@@ -189,7 +189,7 @@ def test_what_a_device_is_owed_rings_for_nobody_who_logs_in_on_it(run: Run, ring
     run(scenario())
 
 
-def test_what_is_kept_of_devices_names_no_endpoint(run: Run, ringing: PushDesk) -> None:
+def test_stored_data_of_devices_names_no_endpoint(run: Run, ringing: PushDesk) -> None:
     async def scenario() -> None:
         for kind in ("webpush", "apns"):
             await ringing.add(ALICE, kind)
@@ -205,7 +205,9 @@ def test_what_is_kept_of_devices_names_no_endpoint(run: Run, ringing: PushDesk) 
     run(scenario())
 
 
-def test_a_user_has_some_devices_and_no_more(run: Run, ringing: PushDesk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_number_of_devices_of_a_user_is_bounded(
+    run: Run, ringing: PushDesk, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(devices, "DEVICES_MAX", 2)
 
     async def scenario() -> None:
@@ -213,8 +215,8 @@ def test_a_user_has_some_devices_and_no_more(run: Run, ringing: PushDesk, monkey
             await ringing.add(ALICE, name=name)
         three = await ringing.add(CAROL, name="three")
         assert await answer(ringing.add(ALICE, name="three")) is DeviceLimitReached
-        assert (await ringing.devices.of([CAROL]))[CAROL] == [three], "who is refused takes nothing"
-        await ringing.add(CAROL, name="two")  # is Alice's no more
+        assert (await ringing.devices.of([CAROL]))[CAROL] == [three], "a refused user takes no device"
+        await ringing.add(CAROL, name="two")  # it is no longer Alice's
         await ringing.add(ALICE, name="three")
         assert len((await ringing.devices.of([ALICE]))[ALICE]) == 2
 

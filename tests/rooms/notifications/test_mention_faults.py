@@ -1,6 +1,6 @@
-"""Mentions while things go wrong: events that come again, minds that change, accounts that go, a router that is away.
+"""Mentions while things go wrong: repeated events, changed preferences, removed accounts, a router that is away.
 
-Bob and Carol follow Alice and want to hear of her mentions; Dana and others make them. Over each engine.
+Bob and Carol follow Alice and want her mentions; Dana and others make them. Over each engine.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def as_it_is(store: Any) -> Any:
 
 
 class Square:
-    """A desk, and the workers of the tiers, who tell one follower at a time."""
+    """A desk, and the workers of the tiers, which notify one follower at a time."""
 
     def __init__(self, desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(coordinator, "SLICE_CHUNKS", 1)
@@ -60,7 +60,7 @@ class Square:
         self.spread = Spread(self.worker)
 
     def process(self, wrap: Callable[[Any], Any] = as_it_is, **more: Any) -> Coordinator:
-        """A worker of all tiers, who sees each store through `wrap`."""
+        """A worker of all tiers that sees each store through `wrap`."""
         desk, graph = self.desk, self.desk.services.graph
         records, there = wrap(desk.whole.records), Graph(wrap(graph.store), graph.graphs, graph.clock)
 
@@ -74,7 +74,7 @@ class Square:
         )  # fmt: skip
 
     async def open(self) -> None:
-        """They follow, asked for mentions, and were here an hour ago."""
+        """The followers follow Alice, ask for her mentions, and were here an hour ago."""
         for follower in FOLLOWERS:
             await self.desk.people.follow(follower, ALICE)
             await self.desk.preferences.put(follower, WANTED)
@@ -82,7 +82,7 @@ class Square:
         self.desk.whole.settle()
 
     async def route(self, *, times: int = 1, chance: random.Random | None = None) -> None:
-        """Let the router hear of all notices: `times`, each time in another order, with a chunk told in between."""
+        """Let the router handle all notices `times` times, each in another order, with a chunk of work in between."""
         log = self.desk.whole.log
         self.desk.whole.settle()
         events = list((await log.read(self.desk.began, 1_000)).events)
@@ -99,7 +99,7 @@ class Square:
         raise AssertionError("it never ends")
 
     async def noticed(self, event: str) -> NodeId:
-        """A notice of a mention of Alice, of which her followers have not heard."""
+        """A notice of a mention of Alice that her followers have not got yet."""
         (notice,) = await self.desk.notices.tell([NoticeDraft("mention", DANA, ALICE, self.clock.ms, event=event)])
         return notice
 
@@ -122,7 +122,7 @@ async def mention(desk: Desk, *actors: NodeId) -> None:
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_mentions_that_come_three_times_and_out_of_order_are_told_once(run: Run, square: Square, seed: int) -> None:
+def test_mentions_that_come_three_times_and_out_of_order_notify_once(run: Run, square: Square, seed: int) -> None:
     actors = [DANA, NodeId(50), NodeId(51)]
 
     async def scenario() -> None:
@@ -142,7 +142,7 @@ def test_mentions_that_come_three_times_and_out_of_order_are_told_once(run: Run,
 
 
 async def began(square: Square) -> tuple[NodeId, NodeId]:
-    """A mention of which the first of two followers was told: that one, and the other."""
+    """Start a mention until the first of two followers is notified; return that follower and the other."""
     await mention(square.desk, DANA)
     await square.desk.handle()
     await square.route()
@@ -155,7 +155,7 @@ async def began(square: Square) -> tuple[NodeId, NodeId]:
     return first, NodeId(other)
 
 
-def test_who_asks_for_none_meanwhile_is_told_no_more_and_shown_none(run: Run, square: Square) -> None:
+def test_a_follower_who_turns_mentions_off_meanwhile_gets_and_sees_no_more(run: Run, square: Square) -> None:
     async def scenario() -> None:
         first, _ = await began(square)
         for follower in FOLLOWERS:
@@ -164,10 +164,10 @@ def test_who_asks_for_none_meanwhile_is_told_no_more_and_shown_none(run: Run, sq
         assert square.told() == [first]
         assert [await square.desk.told(follower) for follower in FOLLOWERS] == [[], []]
         await square.desk.preferences.put(first, WANTED)
-        assert await square.desk.told(first) == [("mention", DANA)], "it is asked at each look"
+        assert await square.desk.told(first) == [("mention", DANA)], "preferences are checked at each look"
         await square.desk.people.unfollow(first, ALICE)
         square.desk.whole.settle()
-        assert await square.desk.told(first) == [], "of whom one does not follow nothing is told"
+        assert await square.desk.told(first) == [], "a mention of a user whom they do not follow is hidden"
 
     run(scenario())
 
@@ -178,7 +178,7 @@ def test_an_account_that_goes_during_a_walk_takes_the_mention_with_it(run: Run, 
         first, other = await began(square)
         assert await square.desk.told(first) == [("mention", DANA)]
         await square.desk.services.edges.change_node(gone, state=State.REMOVED)
-        assert await square.desk.told(first) == [], "at once, while its edges are there still"
+        assert await square.desk.told(first) == [], "at once, while its edges are still there"
         jobs = account_jobs(square.desk.services.graph, own_leases())
         await jobs.start(NodeOperation.REMOVE, gone)
         await jobs.wait()
@@ -206,7 +206,7 @@ async def _deleted(square: Square) -> None:
 
 
 @pytest.mark.parametrize("act", [_blocked, _edited, _deleted])
-def test_what_hides_a_mention_during_a_walk_hides_it_from_followers(
+def test_a_change_that_hides_a_mention_during_a_walk_hides_it_from_followers(
     run: Run, square: Square, act: Callable[[Square], Awaitable[None]]
 ) -> None:
     async def scenario() -> None:
@@ -223,7 +223,7 @@ def test_what_hides_a_mention_during_a_walk_hides_it_from_followers(
     run(scenario())
 
 
-def test_a_router_that_is_away_for_an_hour_tells_what_waited_with_the_time_of_its_own(run: Run, square: Square) -> None:
+def test_notices_that_waited_an_hour_for_the_router_keep_their_own_time(run: Run, square: Square) -> None:
     async def scenario() -> None:
         desk, began_ms = square.desk, square.clock.ms
         await mention(desk, DANA)
@@ -247,9 +247,9 @@ def test_a_router_that_is_away_for_an_hour_tells_what_waited_with_the_time_of_it
     run(scenario())
 
 
-def test_a_worker_that_stops_at_any_call_leaves_what_the_next_one_finishes(run: Run, square: Square) -> None:
+def test_the_next_worker_finishes_what_one_that_stops_at_any_call_left(run: Run, square: Square) -> None:
     async def scenario() -> None:
-        square.clock.ms += 2 * DAY_MS  # the last tier alone tells them: none after it makes up for what it leaves out
+        square.clock.ms += 2 * DAY_MS  # only the last tier notifies them, so no other makes up for gaps
         for stops in itertools.count(1, 3):
             notice, left = await square.noticed(f"{stops}"), [stops]
             dying = square.process(partial(Stopping, left=left))
@@ -272,12 +272,12 @@ def test_the_last_tier_yields_while_a_flag_stands_whoever_raised_it(run: Run, sq
     async def scenario() -> None:
         await square.activity.seen(np.array([CAROL], np.int64), square.clock.ms - HOUR_MS)
         await square.activity.seen(np.array([BOB], np.int64), square.clock.ms)
-        square.clock.ms += 2 * DAY_MS  # both are of the last tier by now
+        square.clock.ms += 2 * DAY_MS  # both belong to the last tier by now
         pressed = square.process(tasks_max=1)
         yielded = await square.noticed("too much waits")
         await pressed.begin(yielded, ALICE)
         await square.drain(pressed)
-        del pressed  # who raised the flag is gone; it stands
+        del pressed  # the worker that raised the flag is gone; the flag stands
         after = await square.noticed("little waits")
         await square.worker.begin(after, ALICE)
         await square.drain()
@@ -285,7 +285,7 @@ def test_the_last_tier_yields_while_a_flag_stands_whoever_raised_it(run: Run, sq
         left = [
             [(one.tier, one.left) for one in tiers if one.left] for tiers in await square.outcomes.of([yielded, after])
         ]
-        assert left == [[(Tier.MONTH, 2)]] * 2, "they are left to find it when they look"
+        assert left == [[(Tier.MONTH, 2)]] * 2, "they are left to pull it when they look"
         square.clock.ms += FLAG_MS
         later = await square.noticed("and it falls by itself")
         await square.worker.begin(later, ALICE)
@@ -295,10 +295,10 @@ def test_the_last_tier_yields_while_a_flag_stands_whoever_raised_it(run: Run, sq
     run(scenario())
 
 
-def test_a_storm_in_the_last_tier_holds_up_no_other_and_hides_nothing(
+def test_a_storm_in_the_last_tier_blocks_no_other_and_hides_nothing(
     run: Run, square: Square, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Bob is online, Carol was here two days ago. Nobody works the last tier; it has room for two mentions of five."""
+    """Bob is online, Carol was here two days ago. Nobody works the last tier. It has room for two of five mentions."""
     monkeypatch.setattr(walks, "WALKS_MAX", 2)
     actors = [NodeId(one) for one in range(50, 55)]
 
@@ -314,11 +314,11 @@ def test_a_storm_in_the_last_tier_holds_up_no_other_and_hides_nothing(
             await square.drain(first)
             assert square.told(notice) == [BOB]
         left = [sum(one.left for one in tiers) for tiers in await square.outcomes.of(storm)]
-        assert left == [0, 0, 2, 2, 2], "chunks of what found no room are counted as left"
+        assert left == [0, 0, 2, 2, 2], "chunks of mentions without room are counted as left"
         await square.drain(last)
         assert [square.told(notice) for notice in storm] == [[BOB, CAROL]] * 2 + [[BOB]] * 3
         for follower in FOLLOWERS:
             assert sorted(await square.desk.told(follower)) == [("mention", actor) for actor in actors]
-        assert [square.told(notice) for notice in storm] == [[*FOLLOWERS]] * 5, "what Carol found is kept"
+        assert [square.told(notice) for notice in storm] == [[*FOLLOWERS]] * 5, "the rows that Carol pulled are stored"
 
     run(scenario())

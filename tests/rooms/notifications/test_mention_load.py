@@ -1,4 +1,4 @@
-"""What waits, yields and is divided where many are to be told of mentions at once."""
+"""Waiting, yielding and dividing the work when many followers must be notified of mentions at once."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_under_pressure_the_last_tier_yields_and_the_others_do_not(run: Run) -> 
         chunks = -(-len(FOLLOWERS) // CHUNK)
         assert [ended.left for ended in stage.ended] == [0, 0, chunks]
         stage.notice += 1
-        del worker  # who raised the flag is gone; it stands, and falls by itself
+        del worker  # the worker that raised the flag is gone; the flag stands, and expires
         stage.inboxes.rows.clear()
         await stage.worker().begin(stage.notice, ALICE)
         await drained(stage.worker())
@@ -62,14 +62,16 @@ def test_too_many_mentions_at_once_wait(run: Run, monkeypatch: pytest.MonkeyPatc
         with pytest.raises(Overloaded):
             await worker.begin(stage.notice + 2, ALICE)
         await worker.begin_again(stage.notice, ALICE)
-        with pytest.raises(Overloaded):  # half of the room is for what is new
+        with pytest.raises(Overloaded):  # half of the room is for new mentions
             await worker.begin_again(stage.notice + 1, ALICE)
 
     run(main())
 
 
-def test_what_waits_for_room_begins_nothing_anew_that_came_with_it(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Else the mentions before it take the room that they left, as often as it is tried, and ring again."""
+def test_a_mention_that_waits_for_room_does_not_restart_others_of_its_batch(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise the mentions before it would take the room that they left, at each retry, and ring again."""
 
     def told(notice: int) -> Event:
         data = notice_record(Notice(notice, "mention", BOB, ALICE, 0), Hlc(1)).data
@@ -93,7 +95,7 @@ def test_what_waits_for_room_begins_nothing_anew_that_came_with_it(run: Run, mon
 
 
 class Counts:
-    """A store that counts what is asked of it."""
+    """A store that records the names of its calls."""
 
     def __init__(self, store: Any, calls: list[str]) -> None:
         self._store, self._calls = store, calls
@@ -104,7 +106,7 @@ class Counts:
 
 
 def test_a_last_tier_that_is_full_changes_nothing_for_the_others(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody works the last tier. Each of the other tiers tells its own, with the same calls as where there is room."""
+    """Nobody works the last tier. The other tiers notify their followers with the same calls as where there is room."""
 
     async def calls_of(walks_max: int) -> tuple[list[list[str]], list[Ended]]:
         stage = await Stage.set_up()
@@ -148,7 +150,7 @@ def test_workers_of_a_tier_divide_its_mentions(run: Run) -> None:
     run(main())
 
 
-def test_a_mention_of_few_waits_for_no_mention_of_millions(run: Run) -> None:
+def test_a_mention_for_few_does_not_wait_for_one_for_millions(run: Run) -> None:
     async def main() -> None:
         stage = await Stage.set_up()
         await stage.worker(chunk_ids=1).begin(stage.notice, ALICE)
@@ -161,7 +163,7 @@ def test_a_mention_of_few_waits_for_no_mention_of_millions(run: Run) -> None:
     run(main())
 
 
-def test_a_mention_that_fails_again_and_again_is_dead_and_holds_up_no_other(run: Run) -> None:
+def test_a_mention_that_keeps_failing_becomes_dead_and_blocks_no_other(run: Run) -> None:
     async def main() -> None:
         stage = await Stage.set_up()
         failing, working = stage.worker(tiers=[Tier.DAY]), stage.worker(tiers=[Tier.DAY])
@@ -176,7 +178,7 @@ def test_a_mention_that_fails_again_and_again_is_dead_and_holds_up_no_other(run:
             await working.begin(stage.notice + more, ALICE)
         await drained(failing)
         assert {user for user, notice in stage.inboxes.rows if notice > stage.notice} == {*ONLINE, *LATELY}
-        assert len(stage.ended) == 1, "what failed once is not given up at once"
+        assert len(stage.ended) == 1, "one failure does not make it dead"
         for _ in range(5 * 60):
             stage.clock.ms += 1_000
             await drained(failing)

@@ -1,7 +1,7 @@
-"""Mentions that other systems report: told in the order of each mentioned user, whoever takes and works them.
+"""Mentions that other systems report come in order for each mentioned user, whichever workers handle them.
 
-Nothing is partitioned for that: the id of a notice is its place in every inbox, and is made within the request. So its
-events may come to any worker, in any order, as they do from a log of many partitions. Over each engine.
+Nothing is partitioned for that: the id of a notice is its position in every inbox, and is made within the request. So
+its events may come to any worker, in any order, as they do from a log of many partitions. Over each engine.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ WORKERS = 3
 
 
 async def reported(desk: Desk, mentioned: NodeId) -> None:
-    """One after the other, as a queue in front of the API has them for a key."""
+    """Report mentions one after the other, as a queue in front of the API does for one key."""
     for actor in ACTORS:
         assert await desk.outside.accept(f"{actor} mentions {mentioned}", actor, mentioned, None, None)
 
 
 def workers(desk: Desk, activity: ReferenceActivity, worked: list[list[int]]) -> list[Coordinator]:
-    """Of all tiers. `worked`: is told the accounts whose walks each of them ended."""
+    """Workers of all tiers. Each adds to its list in `worked` the accounts whose walks it ended."""
     graph, leases = desk.services.graph, Leases(ReferenceLeases(desk.services.clock))
 
     def worker(accounts: list[int]) -> Coordinator:
@@ -55,7 +55,7 @@ def workers(desk: Desk, activity: ReferenceActivity, worked: list[list[int]]) ->
 
 @pytest.mark.parametrize("seed", range(3))
 def test_mentions_of_each_user_keep_their_order_however_workers_divide_them(run: Run, desk: Desk, seed: int) -> None:
-    """Bob follows all who are mentioned; three systems report, three workers are given the events in any order."""
+    """Bob follows everybody who is mentioned. Three systems report; three workers get the events in any order."""
     activity, worked = ReferenceActivity(), [list[int]() for _ in range(WORKERS)]
 
     async def scenario() -> None:
@@ -74,7 +74,9 @@ def test_mentions_of_each_user_keep_their_order_however_workers_divide_them(run:
         while any(await asyncio.gather(*(worker.work() for worker in group))):
             pass
         ids = {notice.id for told in notices for notice in told}
-        assert {notice for user, notice in desk.rows.rows if user == BOB} == ids, "workers told him of all, unasked"
+        assert {notice for user, notice in desk.rows.rows if user == BOB} == ids, (
+            "workers notified him of all, without a pull"
+        )
         told = [*reversed(await desk.listed(BOB))]
         assert [[one.actor for one in told if one.recipient == mentioned] for mentioned in MENTIONED] == [ACTORS] * 3
         outcomes = await Outcomes(desk.whole.records, desk.services.graph.clock).of([*ids])

@@ -1,6 +1,4 @@
-"""What a newer Kith stored around notices stays when this one changes it: outcomes, devices and what they are owed,
-recent mentions, walks.
-"""
+"""Fields of a newer Kith survive changes by this one: in outcomes, devices, owed notices, recent mentions, walks."""
 
 from __future__ import annotations
 
@@ -31,7 +29,7 @@ async def fields(records: RecordStore, kind: RecordKind, id_: int) -> Any:
 
 
 async def as_newer(records: RecordStore, kind: RecordKind, id_: int, change: Callable[[bytes], bytes]) -> None:
-    """A newer Kith writes a record."""
+    """Rewrite a record as a newer Kith would."""
     (stored,) = await records.get_many(kind, [id_])
     assert stored is not None
     newer = msgspec.structs.replace(stored, data=change(stored.data), updated_at=Hlc(stored.updated_at + 1))
@@ -103,7 +101,7 @@ def test_the_list_of_recent_mentions_keeps_its_newer_fields(run: Run, desk: Desk
     run(scenario())
 
 
-def test_a_walk_that_a_newer_kith_began_goes_on_and_keeps_its_newer_fields(run: Run, desk: Desk) -> None:
+def test_a_walk_that_a_newer_kith_began_continues_and_keeps_its_newer_fields(run: Run, desk: Desk) -> None:
     async def scenario() -> None:
         notes = desk.services.edges
         kept, walk = Walks(notes), Walk(5, ALICE, Tier.DAY, 3)
@@ -122,7 +120,7 @@ def test_a_walk_that_a_newer_kith_began_goes_on_and_keeps_its_newer_fields(run: 
     run(scenario())
 
 
-def test_what_a_device_is_owed_keeps_its_newer_fields(run: Run, ringing: PushDesk) -> None:
+def test_notices_owed_to_a_device_keep_their_newer_fields(run: Run, ringing: PushDesk) -> None:
     async def scenario() -> None:
         notes, owed = ringing.owed._notes, ringing.owed
         await owed.add(7, ALICE, [1, 2], 0, 0)

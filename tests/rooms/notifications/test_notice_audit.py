@@ -1,4 +1,4 @@
-"""The audit of inboxes finds the rows that are missing, and no other; what it repairs is as it was."""
+"""The audit of inboxes finds exactly the missing rows; a repair restores them as they were."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ NOTICES = 20
 
 
 async def _mentions(desk: Desk) -> list[Notice]:
-    """Mentions of Alice, whose followers WANTING asked for them: a row each, and her own."""
+    """Mentions of Alice. Her followers WANTING asked for them: each has a row, and so has she."""
     clock, follows = desk.services.clock, desk.services.graph.graphs.number(FOLLOWS)
 
     async def follow(users: range) -> None:
@@ -53,7 +53,7 @@ async def _mentions(desk: Desk) -> list[Notice]:
         desk.rows.rows |= {(user, notice) for user in WANTING}
     clock.ms += 1_000
     desk.whole.settle()
-    await follow(LATE)  # after the mentions: they are owed none of them
+    await follow(LATE)  # after the mentions, so these followers are owed none of them
     await desk.preferences.put(NodeId(OTHERS[0]), Preferences(mentions="followed"))
     desk.whole.settle()
     return [one for one in await desk.notices.read(told) if one is not None]
@@ -77,7 +77,7 @@ def test_rows_deleted_at_random_are_found_and_no_other(run: Run, desk: Desk) -> 
         found = await _auditor(desk).audit(notices)
         assert (found.missing, found.expected, found.repaired) == (len(gone), sound.expected, 0)
         assert {*found.examples} == {f"{user} of {notice}" for user, notice in gone}
-        assert desk.rows.rows == whole - gone, "looking changes nothing"
+        assert desk.rows.rows == whole - gone, "an audit without repair changes nothing"
         repaired = await _auditor(desk).audit(notices, repair=True)
         assert (repaired.missing, repaired.repaired, desk.rows.rows) == (len(gone), len(gone), whole)
         assert await _auditor(desk).audit(notices) == sound
@@ -85,7 +85,7 @@ def test_rows_deleted_at_random_are_found_and_no_other(run: Run, desk: Desk) -> 
     run(scenario())
 
 
-def test_nobody_is_owed_a_row_who_is_gone_or_is_being_told(run: Run, desk: Desk) -> None:
+def test_no_row_is_owed_for_a_removed_actor_or_during_a_walk(run: Run, desk: Desk) -> None:
     async def scenario() -> None:
         notices = await _mentions(desk)
         desk.rows.rows = {(user, notice) for user, notice in desk.rows.rows if user == ALICE}
@@ -103,7 +103,7 @@ HERE, SINCE, AWAY = WANTING[:200], WANTING[200:250], WANTING[250:]
 
 
 async def _tiers(desk: Desk, notices: list[Notice], left: int = 0) -> ReferenceActivity:
-    """Alice is a celebrity. HERE were here before the mentions, SINCE after them too; AWAY not for months."""
+    """Alice is a celebrity. HERE were last here before the mentions, SINCE after them, AWAY months ago."""
     activity, outcomes = ReferenceActivity(), Outcomes(desk.whole.records, desk.services.graph.clock)
     made_ms = desk.services.clock.ms
     await activity.seen(np.array(HERE, np.int64), made_ms - DAY_MS)
@@ -116,7 +116,7 @@ async def _tiers(desk: Desk, notices: list[Notice], left: int = 0) -> ReferenceA
     return activity
 
 
-def test_of_a_celebritys_rows_those_are_missing_whose_followers_were_told_for_sure(run: Run, desk: Desk) -> None:
+def test_of_a_celebritys_rows_only_those_that_a_tier_surely_wrote_can_be_missing(run: Run, desk: Desk) -> None:
     async def scenario() -> None:
         notices, chosen = await _mentions(desk), random.Random(7)
         auditor, others = _auditor(desk, 100, await _tiers(desk, notices)), len(OTHERS) + len(LATE)
@@ -130,7 +130,7 @@ def test_of_a_celebritys_rows_those_are_missing_whose_followers_were_told_for_su
         found = await auditor.audit(notices, repair=True)
         assert (found.missing, found.repaired, found.expected) == (len(gone), len(gone), sound.expected)
         assert {*found.examples} == {f"{user} of {notice}" for user, notice in gone}
-        assert found.pull == sound.pull + 1, "who came since finds it when they look"
+        assert found.pull == sound.pull + 1, "a follower who came since pulls it when they look"
         assert desk.rows.rows == whole - unsure
 
     run(scenario())
@@ -147,7 +147,7 @@ def test_where_the_last_tier_yielded_its_followers_are_left_to_pull(run: Run, de
     run(scenario())
 
 
-def test_followers_of_whom_a_walk_gave_up_are_dead_and_told_by_a_repair(run: Run, desk: Desk) -> None:
+def test_followers_whom_a_walk_gave_up_on_are_dead_and_notified_by_a_repair(run: Run, desk: Desk) -> None:
     async def scenario() -> None:
         notices = await _mentions(desk)
         outcomes = Outcomes(desk.whole.records, desk.services.graph.clock)
@@ -162,10 +162,8 @@ def test_followers_of_whom_a_walk_gave_up_are_dead_and_told_by_a_repair(run: Run
     run(scenario())
 
 
-def test_what_is_written_again_is_written_a_chunk_of_followers_at_a_time(
-    run: Run, desk: Desk, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """However many followers lost their rows, no call has more than an inbox takes."""
+def test_a_repair_writes_a_chunk_of_followers_at_a_time(run: Run, desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many followers lost their rows, no call has more rows than an inbox takes."""
     monkeypatch.setattr(audit, "CHUNK", 40)
     sizes = list[int]()
 

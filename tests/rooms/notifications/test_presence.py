@@ -1,4 +1,4 @@
-"""Who is told to activity by an API process, and how often."""
+"""Which users an API process reports to activity, and how often."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class CountedActivity(ReferenceActivity):
         await super().set_online(process, users, until_ms)
 
 
-def test_who_has_a_stream_is_online_until_it_is_closed_or_the_process_is_gone(run: Run) -> None:
+def test_a_user_with_a_stream_is_online_until_it_is_closed_or_the_process_is_gone(run: Run) -> None:
     activity, clock, connected = ReferenceActivity(), FakeClock(), {ALICE}
     presence = Presence(activity, "one", lambda: connected, clock)
 
@@ -47,10 +47,10 @@ def test_who_has_a_stream_is_online_until_it_is_closed_or_the_process_is_gone(ru
         run(presence.tell())
         assert online() == [False, False, True]
     clock.ms += ONLINE_MS
-    assert online() == [False, False, False], "the process told nothing for so long"
+    assert online() == [False, False, False], "the process reported nothing for that long"
 
 
-def test_who_came_is_told_once_a_minute_together(run: Run) -> None:
+def test_users_who_came_are_reported_together_once_a_minute(run: Run) -> None:
     activity, clock = CountedActivity(), FakeClock(1_700_000_040_000)
     presence = Presence(activity, "one", set, clock)
     presence.note(ALICE)
@@ -76,7 +76,7 @@ def test_nothing_is_written_while_nobody_is_there(run: Run) -> None:
     assert activity.writes == 0
 
 
-def test_who_was_seen_while_the_store_was_away_is_told_later(run: Run) -> None:
+def test_users_seen_while_the_store_was_away_are_reported_later(run: Run) -> None:
     class Away(ReferenceActivity):
         is_away = True
 

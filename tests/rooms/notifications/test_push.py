@@ -1,4 +1,4 @@
-"""Notices ring on devices: whoever fails, and whatever is decided meanwhile. Over each engine; no network."""
+"""Notices ring on devices, whichever provider fails and whatever changes meanwhile. Over each engine; no network."""
 
 from __future__ import annotations
 
@@ -56,8 +56,8 @@ def test_a_notice_rings_on_each_device_once_and_says_what_happened(run: Run, rin
     run(scenario())
 
 
-def test_followers_whom_a_chunk_told_hear_it_on_their_devices_once(run: Run, ringing: PushDesk) -> None:
-    """Bob mentions Alice. Carol and Dana follow her and asked for it; Erin, of the last tier, finds it in the inbox."""
+def test_followers_notified_by_a_chunk_hear_it_on_their_devices_once(run: Run, ringing: PushDesk) -> None:
+    """Bob mentions Alice. Carol and Dana follow her and want it; Erin, of the last tier, finds it in the inbox."""
 
     async def scenario() -> None:
         desk = ringing.desk
@@ -81,7 +81,7 @@ def test_followers_whom_a_chunk_told_hear_it_on_their_devices_once(run: Run, rin
     run(scenario())
 
 
-def test_a_ring_of_many_is_told_in_parts(run: Run, ringing: PushDesk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_ring_of_many_is_logged_in_parts(run: Run, ringing: PushDesk, monkeypatch: pytest.MonkeyPatch) -> None:
     async def scenario() -> None:
         monkeypatch.setattr(rings, "USERS_MAX", 2)
         desk = ringing.desk
@@ -103,7 +103,7 @@ def test_a_ring_of_many_is_told_in_parts(run: Run, ringing: PushDesk, monkeypatc
 
 
 @pytest.mark.parametrize("dead", [503, SendFailed(SendFault.TIMEOUT, "no answer"), RuntimeError("a defect")], ids=str)
-def test_a_provider_that_is_dead_for_half_an_hour_loses_nothing_and_holds_back_nobody(
+def test_a_provider_that_is_dead_for_half_an_hour_loses_nothing_and_delays_no_other(
     run: Run, ringing: PushDesk, dead: Any
 ) -> None:
     async def scenario() -> None:
@@ -118,7 +118,7 @@ def test_a_provider_that_is_dead_for_half_an_hour_loses_nothing_and_holds_back_n
         told = [str(one.id) for one in reversed(await ringing.desk.listed(ALICE))]
         assert ringing.clouds.rang(fcm) == told
         assert ringing.clouds.rang(apns) == []
-        assert len(ringing.clouds.got) < 100, "it is not asked all the time"
+        assert len(ringing.clouds.got) < 100, "the dead provider is not called all the time"
         ringing.clouds.say = lambda _: 200
         await ringing.pass_time(20 * MINUTE_S)
         assert sorted(ringing.clouds.rang(apns)) == sorted(told)
@@ -129,7 +129,7 @@ def test_a_provider_that_is_dead_for_half_an_hour_loses_nothing_and_holds_back_n
 
 
 async def defect(ringing: PushDesk, error: Exception) -> None:
-    """What cannot even be sent is told to a person, and others get theirs."""
+    """An error before a message is sent is reported to a person, and other devices get theirs."""
     apns, fcm = await ringing.add(ALICE, "apns"), await ringing.add(ALICE, "fcm")
     ringing.clouds.say = lambda asked: error if is_for(asked, apns) else 200
     await mention(ringing)
@@ -145,7 +145,7 @@ async def faults(ringing: PushDesk) -> dict[str, bytes]:
 
 @pytest.mark.parametrize("status", [401, 403])
 @pytest.mark.parametrize("kind", ["webpush", "apns", "fcm"])
-def test_who_refuses_our_credentials_is_told_to_a_person_and_tried_again(
+def test_a_provider_that_refuses_our_credentials_is_reported_and_retried(
     run: Run, ringing: PushDesk, kind: str, status: int
 ) -> None:
     async def scenario() -> None:
@@ -167,7 +167,7 @@ def test_who_refuses_our_credentials_is_told_to_a_person_and_tried_again(
 
 
 @pytest.mark.parametrize("status", [400, 404, 413])
-def test_what_we_did_wrong_is_told_and_costs_no_device(run: Run, ringing: PushDesk, status: int) -> None:
+def test_an_error_of_ours_is_reported_and_costs_no_device(run: Run, ringing: PushDesk, status: int) -> None:
     async def scenario() -> None:
         device = await ringing.add(ALICE, "fcm")
         ringing.clouds.say = lambda asked: status if is_for(asked, device) else 200
@@ -187,7 +187,7 @@ def test_what_we_did_wrong_is_told_and_costs_no_device(run: Run, ringing: PushDe
 
 
 @pytest.mark.parametrize(("status", "others_wait"), [(429, False), (503, True)])
-def test_retry_after_is_kept(run: Run, ringing: PushDesk, status: int, others_wait: bool) -> None:
+def test_retry_after_is_respected(run: Run, ringing: PushDesk, status: int, others_wait: bool) -> None:
     async def scenario() -> None:
         device, other = await ringing.add(ALICE), await ringing.add(CAROL)
         ringing.clouds.say = lambda asked: Answer(status, {}, b"", 600.0) if is_for(asked, device) else 200
@@ -205,7 +205,7 @@ def test_retry_after_is_kept(run: Run, ringing: PushDesk, status: int, others_wa
     run(scenario())
 
 
-def test_an_access_token_is_asked_for_once_and_anew_when_it_ends(run: Run, ringing: PushDesk) -> None:
+def test_an_access_token_is_requested_once_and_again_when_it_expires(run: Run, ringing: PushDesk) -> None:
     async def scenario() -> None:
         device = await ringing.add(ALICE, "fcm")
         for text in ("one", "two"):
@@ -273,7 +273,7 @@ ENDING = [_block, _hide, _delete, _want_none, _sleep, _read, _log_out, _hand_on,
 
 @pytest.mark.parametrize("end", ENDING)
 @pytest.mark.parametrize("tried", [False, True], ids=["before it is sent", "between two tries"])
-def test_what_must_not_ring_any_more_does_not(run: Run, ringing: PushDesk, end: Act, tried: bool) -> None:
+def test_a_notice_that_must_not_ring_any_more_does_not(run: Run, ringing: PushDesk, end: Act, tried: bool) -> None:
     async def scenario() -> None:
         await ringing.add(ALICE)
         await mention(ringing)
@@ -313,7 +313,7 @@ def test_a_process_that_dies_repeats_with_the_same_topic_and_loses_nothing(run: 
     run(scenario())
 
 
-def test_while_too_much_is_owed_the_log_waits(run: Run, ringing: PushDesk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_log_waits_while_too_much_is_owed(run: Run, ringing: PushDesk, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(owed, "DEVICES_OWED_MAX", 1)
 
     async def scenario() -> None:
@@ -331,7 +331,7 @@ def test_while_too_much_is_owed_the_log_waits(run: Run, ringing: PushDesk, monke
     run(scenario())
 
 
-def test_of_many_that_one_device_is_owed_the_newest_ring(
+def test_of_many_notices_owed_to_one_device_the_newest_ring(
     run: Run, ringing: PushDesk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(owed, "NOTICES_MAX", 3)

@@ -1,4 +1,4 @@
-"""What fails while devices ring: nothing is sent twice for it, and nobody waits for who cannot be served."""
+"""Failures while devices ring: no message is sent twice, and no device waits for one that cannot be served."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ from kith.notifications.push.owed import FAULTS
 from kith.outbound.outbound import Answer
 
 
-def test_a_batch_that_fails_while_others_are_on_their_way_is_sent_once(
+def test_a_batch_that_fails_while_messages_are_in_flight_is_sent_once(
     run: Run, ringing: PushDesk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A device is gone, and cannot be deleted now. The other's service answers long after that."""
+    """One device is gone, and cannot be deleted now. The other's service answers long after that."""
 
     async def scenario() -> None:
         fcm, apns = await ringing.add(ALICE, "fcm"), await ringing.add(ALICE, "apns")
@@ -66,7 +66,7 @@ def test_a_batch_that_fails_while_others_are_on_their_way_is_sent_once(
 
 
 @pytest.mark.parametrize("said", [Answer(400, {}, b'{"reason": "BadDeviceToken"}'), Answer(401, {}, b"")])
-def test_a_made_up_device_is_no_fault_of_ours_while_the_provider_takes_messages_for_others(
+def test_a_made_up_device_is_no_fault_while_its_provider_accepts_messages_for_others(
     run: Run, ringing: PushDesk, said: Answer
 ) -> None:
     async def scenario() -> None:
@@ -83,8 +83,8 @@ def test_a_made_up_device_is_no_fault_of_ours_while_the_provider_takes_messages_
     run(scenario())
 
 
-def test_a_made_up_device_is_no_fault_of_ours_where_its_host_has_taken_nothing(run: Run, ringing: PushDesk) -> None:
-    """It is chosen by who makes it up. What a host refuses of several users is one, though."""
+def test_a_made_up_device_is_no_fault_where_its_host_has_accepted_nothing(run: Run, ringing: PushDesk) -> None:
+    """Its user chose the host. A host that refuses several users is a fault, though."""
 
     async def scenario() -> None:
         await ringing.add(ALICE, "webpush")
@@ -106,7 +106,7 @@ def test_a_made_up_device_is_no_fault_of_ours_where_its_host_has_taken_nothing(r
 
 
 @pytest.mark.parametrize("said", [500, Answer(503, {}, b"", 600.0)])
-def test_what_a_device_is_owed_rings_though_the_clock_was_put_back(
+def test_notices_owed_to_a_device_ring_though_the_clock_was_put_back(
     run: Run, ringing: PushDesk, said: int | Answer
 ) -> None:
     async def scenario() -> None:
@@ -124,10 +124,10 @@ def test_what_a_device_is_owed_rings_though_the_clock_was_put_back(
     run(scenario())
 
 
-def test_while_the_log_waits_for_room_what_is_owed_is_tried(
+def test_owed_notices_are_tried_while_the_log_waits_for_room(
     run: Run, ringing: PushDesk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """By the runner, which does deferred work after a batch only. Carol's device is refused all the time."""
+    """The runner does deferred work only after a batch. Carol's device is refused all the time."""
     monkeypatch.setattr(owed, "DEVICES_OWED_MAX", 1)
 
     async def scenario() -> None:
@@ -157,7 +157,7 @@ def test_while_the_log_waits_for_room_what_is_owed_is_tried(
     run(scenario())
 
 
-def test_devices_of_a_provider_that_is_set_up_no_more_keep_nobody_waiting(
+def test_devices_of_a_provider_that_is_no_longer_set_up_delay_no_other(
     run: Run, ringing: PushDesk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(push, "TRIED_MAX", 2)
@@ -180,8 +180,8 @@ def test_devices_of_a_provider_that_is_set_up_no_more_keep_nobody_waiting(
     run(scenario())
 
 
-def test_a_provider_that_refuses_some_of_many_is_asked_soon_for_the_others(run: Run, ringing: PushDesk) -> None:
-    """It takes three, and then says that it is busy, again and again."""
+def test_a_provider_that_refuses_some_of_many_soon_gets_the_others_again(run: Run, ringing: PushDesk) -> None:
+    """It accepts three messages, and then says that it is busy, again and again."""
 
     async def scenario() -> None:
         phone = await ringing.add(ALICE)
@@ -196,8 +196,8 @@ def test_a_provider_that_refuses_some_of_many_is_asked_soon_for_the_others(run: 
     run(scenario())
 
 
-def test_late_refusals_of_an_old_token_have_one_new_token_signed(run: Run) -> None:
-    """Apple refuses those who sign anew within 20 minutes."""
+def test_late_refusals_of_an_old_token_cause_one_new_token(run: Run) -> None:
+    """Apple refuses senders that sign a new token within 20 minutes."""
 
     async def scenario() -> None:
         tokens, answering = list[str](), [asyncio.Event() for _ in range(3)]
@@ -227,7 +227,7 @@ def test_late_refusals_of_an_old_token_have_one_new_token_signed(run: Run) -> No
 def test_a_device_that_was_handed_on_while_a_message_waited_to_be_sent_does_not_ring(
     run: Run, ringing: PushDesk
 ) -> None:
-    """All slots are taken by a provider that answers slowly; Dana logs in on Carol's phone meanwhile."""
+    """All slots are taken by a provider that answers slowly; meanwhile Dana logs in on Carol's phone."""
 
     async def scenario() -> None:
         phone, tablet = [await ringing.add(CAROL, "apns", name) for name in ("a phone", "a tablet")]

@@ -1,4 +1,4 @@
-"""What was read is what was there: a row that is written late, with an older notice, is unread."""
+"""Marking as read covers the rows that are there: a row written late, with an older notice, is unread."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from kith.notifications.preferences import Preferences
 
 
 async def mention(desk: Desk) -> int:
-    """Bob mentions Alice, of whose mentions Carol wants to hear; the notice, of which Carol has no row yet."""
+    """Let Bob mention Alice, whose mentions Carol wants; return the notice, of which Carol has no row yet."""
     await desk.people.follow(CAROL, ALICE)
     await desk.preferences.put(CAROL, Preferences(mentions="followed"))
     desk.services.clock.ms += 1_000
@@ -31,7 +31,7 @@ async def mention(desk: Desk) -> int:
 
 
 async def likes(desk: Desk, count: int) -> None:
-    """Likes of a post of Carol's."""
+    """Let users like a post of Carol."""
     post = NodeId((await desk.services.write(CAROL)).id)
     for user in range(100, 100 + count):
         await desk.services.engagement.add(LIKES, NodeId(user), post)
@@ -40,7 +40,7 @@ async def likes(desk: Desk, count: int) -> None:
 
 
 @pytest.mark.parametrize(("later_ms", "unread"), [(0, 1), (LATE_MS - 60_000, 1), (LATE_MS + 60_000, 0)])
-def test_a_mention_that_comes_late_is_unread_though_all_there_was_is_read(
+def test_a_mention_that_comes_late_is_unread_though_everything_was_read(
     run: Run, desk: Desk, later_ms: int, unread: int
 ) -> None:
     async def scenario() -> None:
@@ -58,9 +58,7 @@ def test_a_mention_that_comes_late_is_unread_though_all_there_was_is_read(
     run(scenario())
 
 
-def test_of_very_many_that_are_read_at_once_the_older_ones_are_read_as_far_back_as_there_are_any(
-    run: Run, desk: Desk
-) -> None:
+def test_where_very_many_are_read_at_once_a_late_older_one_counts_as_read(run: Run, desk: Desk) -> None:
     async def scenario() -> None:
         notice = await mention(desk)
         await likes(desk, READ_AT_ONCE_MAX + 5)
@@ -76,7 +74,7 @@ def test_of_very_many_that_are_read_at_once_the_older_ones_are_read_as_far_back_
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_what_is_read_at_once_is_what_was_there_and_what_is_older_than_late(seed: int) -> None:
+def test_reading_covers_the_rows_there_and_all_older_than_the_late_ones(seed: int) -> None:
     chosen = random.Random(seed)
     marks, rows, read, up_to = NO_MARKS, set[int](), set[int](), -1
     for _ in range(50):
@@ -89,7 +87,7 @@ def test_what_is_read_at_once_is_what_was_there_and_what_is_older_than_late(seed
 
 
 @pytest.mark.parametrize("marked", ["a page", "all over"])
-def test_ids_of_nobody_mark_nothing_however_many(run: Run, desk: Desk, marked: str) -> None:
+def test_ids_of_no_notice_mark_nothing_however_many(run: Run, desk: Desk, marked: str) -> None:
     async def scenario() -> None:
         for _ in range(2):
             await likes(desk, 5)
@@ -106,7 +104,9 @@ def test_ids_of_nobody_mark_nothing_however_many(run: Run, desk: Desk, marked: s
     run(scenario())
 
 
-def test_one_notice_of_many_is_read_wherever_it_lies(run: Run, desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_single_notices_of_many_are_read_wherever_they_lie(
+    run: Run, desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(notifications, "PAGE_MAX", 2)
 
     async def scenario() -> None:
@@ -119,8 +119,8 @@ def test_one_notice_of_many_is_read_wherever_it_lies(run: Run, desk: Desk, monke
     run(scenario())
 
 
-def test_many_that_mark_at_once_all_do(run: Run, desk: Desk) -> None:
-    """Each mark changes one record, and of those that are made together one is written each time."""
+def test_concurrent_marks_all_take_effect(run: Run, desk: Desk) -> None:
+    """All marks change one record, and of concurrent writes one succeeds each time."""
 
     async def scenario() -> None:
         await likes(desk, 40)

@@ -1,4 +1,4 @@
-"""Of several reasons to tell somebody of a comment, the first that they want to hear is told, and once."""
+"""Of several reasons to notify a user of a comment, the first that the user wants is used, and once."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ async def named_below(desk: Desk) -> None:
         (Preferences(accounts_off=(BOB,)), []),
     ],
 )
-def test_who_refuses_one_reason_is_told_for_the_next(
+def test_a_user_who_refuses_one_reason_is_notified_for_the_next(
     run: Run, desk: Desk, wanted: Preferences, told: list[str]
 ) -> None:
     async def scenario() -> None:
@@ -49,7 +49,7 @@ def test_who_refuses_one_reason_is_told_for_the_next(
 
 
 @pytest.mark.parametrize(("before", "after"), [(NO_MENTIONS, Preferences()), (Preferences(), NO_MENTIONS)])
-def test_a_repetition_after_another_choice_tells_nothing_twice(
+def test_a_repetition_after_another_choice_notifies_nobody_twice(
     run: Run, desk: Desk, before: Preferences, after: Preferences
 ) -> None:
     async def scenario() -> None:

@@ -1,4 +1,4 @@
-"""Followers who asked for it find mentions of a celebrity when they look; two followers make one here."""
+"""Followers who want mentions of a celebrity pull them when they look; two followers make a celebrity here."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ DAVE = NodeId(7)
 
 
 async def alice_is_mentioned(desk: Desk) -> None:
-    """By Dave, in public; Bob and Carol follow her, and Carol wants to hear of it."""
+    """Dave mentions Alice in public. Bob and Carol follow her, and Carol wants her mentions."""
     for fan in (BOB, CAROL):
         await desk.people.follow(fan, ALICE)
     await desk.preferences.put(CAROL, Preferences(mentions="followed"))
@@ -23,10 +23,10 @@ async def alice_is_mentioned(desk: Desk) -> None:
     await desk.handle(times=2)
 
 
-def test_a_mention_of_a_celebrity_is_found_by_those_who_asked_and_kept(run: Run, desk: Desk) -> None:
+def test_a_mention_of_a_celebrity_is_pulled_by_followers_who_want_it_and_kept(run: Run, desk: Desk) -> None:
     async def scenario() -> None:
         await alice_is_mentioned(desk)
-        assert [user for user, _ in desk.rows.rows].count(CAROL) == 0, "nothing is written for who does not look"
+        assert [user for user, _ in desk.rows.rows].count(CAROL) == 0, "nothing is written for a user who does not look"
         assert (await desk.notifications.unread(CAROL)).number == 1
         (found,) = await desk.listed(CAROL)
         assert (found.type, found.actor, found.recipient) == ("mention", DAVE, ALICE)
@@ -39,7 +39,7 @@ def test_a_mention_of_a_celebrity_is_found_by_those_who_asked_and_kept(run: Run,
     run(scenario())
 
 
-def test_what_a_mentioned_account_does_itself_is_told_whether_or_not_it_is_followed(run: Run, desk: Desk) -> None:
+def test_own_acts_of_a_mentioned_account_notify_whether_or_not_it_is_followed(run: Run, desk: Desk) -> None:
     async def scenario() -> None:
         await alice_is_mentioned(desk)
         assert await desk.told(CAROL) == [("mention", DAVE)]
@@ -51,7 +51,7 @@ def test_what_a_mentioned_account_does_itself_is_told_whether_or_not_it_is_follo
     run(scenario())
 
 
-def test_who_looks_too_late_or_wants_other_accounts_finds_nothing(run: Run, desk: Desk) -> None:
+def test_a_follower_who_looks_too_late_or_wants_other_accounts_finds_nothing(run: Run, desk: Desk) -> None:
     async def scenario() -> None:
         await alice_is_mentioned(desk)
         await desk.preferences.put(CAROL, Preferences(mentions="these", accounts=(BOB,)))
@@ -63,7 +63,7 @@ def test_who_looks_too_late_or_wants_other_accounts_finds_nothing(run: Run, desk
     run(scenario())
 
 
-def test_no_worker_is_needed_for_what_other_systems_report(run: Run, desk: Desk) -> None:
+def test_mentions_that_other_systems_report_need_no_worker(run: Run, desk: Desk) -> None:
     async def scenario() -> None:
         for fan in (BOB, CAROL):
             await desk.people.follow(fan, ALICE)

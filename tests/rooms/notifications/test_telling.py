@@ -1,4 +1,4 @@
-"""Who is told of what: each thing that people do, once, and nothing of what hides elsewhere."""
+"""Which users are notified of what: each act once, and nothing that is hidden elsewhere."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ async def post_of(desk: Desk, author: NodeId = ALICE, **fields: object) -> NodeI
     return NodeId((await desk.services.write(author, **fields)).id)
 
 
-def test_what_people_do_is_told_to_whom_it_concerns(run: Run, desk: Desk) -> None:
+def test_acts_notify_the_users_whom_they_concern(run: Run, desk: Desk) -> None:
     async def scenario() -> None:
         await desk.services.profiles.change(ALICE, lambda _: Profile(username="alice"))
         post = await post_of(desk)
@@ -55,7 +55,7 @@ def test_what_people_do_is_told_to_whom_it_concerns(run: Run, desk: Desk) -> Non
         await desk.people.follow(CAROL, BOB)
         await post_of(desk, CAROL, text="hello", mentions=(BOB,))
         await desk.handle(times=3)
-        # one of each, however often it came; a mention comes before a reply to the same user
+        # one of each, however often its event came; a mention comes before a reply to the same user
         assert sorted(await desk.told(ALICE)) == [("comment", BOB), ("like", BOB), ("mention", CAROL), ("share", BOB)]
         assert sorted(await desk.told(BOB)) == [
             ("follow", CAROL),
@@ -68,7 +68,7 @@ def test_what_people_do_is_told_to_whom_it_concerns(run: Run, desk: Desk) -> Non
     run(scenario())
 
 
-def test_a_request_is_told_and_its_acceptance_and_nothing_twice(run: Run, desk: Desk) -> None:
+def test_a_request_and_its_acceptance_notify_once(run: Run, desk: Desk) -> None:
     async def scenario() -> None:
         await desk.services.edges.change_node(ALICE, private=True)
         await desk.people.follow(BOB, ALICE)
@@ -76,13 +76,13 @@ def test_a_request_is_told_and_its_acceptance_and_nothing_twice(run: Run, desk: 
         assert await desk.told(ALICE) == [("follow_request", BOB)]
         await desk.people.accept(ALICE, BOB)
         await desk.handle(times=2)
-        assert await desk.told(ALICE) == []  # the request is answered, and who answered it knows of the follow
+        assert await desk.told(ALICE) == []  # the request is answered, and Alice knows of the follow
         assert await desk.told(BOB) == [("follow_accepted", ALICE)]
 
     run(scenario())
 
 
-def test_an_account_that_opens_tells_nobody(run: Run, desk: Desk) -> None:
+def test_an_account_that_becomes_public_notifies_nobody(run: Run, desk: Desk) -> None:
     async def scenario() -> None:
         await desk.services.edges.change_node(ALICE, private=True)
         await desk.people.follow(BOB, ALICE)
@@ -99,7 +99,7 @@ def test_an_account_that_opens_tells_nobody(run: Run, desk: Desk) -> None:
     run(scenario())
 
 
-def test_like_unlike_like_is_told_once_and_hidden_in_between(run: Run, desk: Desk) -> None:
+def test_like_unlike_like_notifies_once_and_is_hidden_in_between(run: Run, desk: Desk) -> None:
     async def scenario() -> None:
         post = await post_of(desk)
         await like(desk, post)
@@ -169,12 +169,12 @@ def test_a_mention_is_hidden_at_once(run: Run, desk: Desk, hide: Act, late: bool
         assert await desk.told(ALICE) == []
         assert (await desk.notifications.unread(ALICE)).number == 0
         if not late and hide is not _mute:
-            assert not desk.rows.rows, "what must not be seen is not written"
+            assert not desk.rows.rows, "a mention that must not be seen is not written"
 
     run(scenario())
 
 
-def test_a_page_is_made_anew_where_something_changed_and_else_it_is_the_one_of_before(run: Run, desk: Desk) -> None:
+def test_a_page_is_rebuilt_after_a_change_and_else_comes_from_the_cache(run: Run, desk: Desk) -> None:
     async def scenario() -> None:
         post = await post_of(desk, text="before")
         await like(desk, post)
@@ -197,7 +197,7 @@ def test_a_page_is_made_anew_where_something_changed_and_else_it_is_the_one_of_b
     run(scenario())
 
 
-def test_mentions_of_other_systems_are_told_by_their_events(run: Run, desk: Desk) -> None:
+def test_mentions_of_other_systems_are_told_apart_by_their_events(run: Run, desk: Desk) -> None:
     async def scenario() -> None:
         drafts = [
             NoticeDraft("mention", BOB, ALICE, desk.services.clock.ms, event=event) for event in ("first", "second")
@@ -210,7 +210,7 @@ def test_mentions_of_other_systems_are_told_by_their_events(run: Run, desk: Desk
     run(scenario())
 
 
-def test_who_is_named_in_texts_finds_that_in_one_partition_of_a_log_of_many(run: Run, desk: Desk) -> None:
+def test_mentions_of_a_user_in_texts_are_in_one_partition_of_the_log(run: Run, desk: Desk) -> None:
     async def scenario() -> None:
         mentioned = desk.services.graph.graphs.number(MENTIONED)
         for author in (BOB, CAROL, BOB, DANA):
@@ -224,7 +224,7 @@ def test_who_is_named_in_texts_finds_that_in_one_partition_of_a_log_of_many(run:
     run(scenario())
 
 
-def test_a_notice_of_a_type_that_a_newer_kith_tells_is_left_out(run: Run, desk: Desk) -> None:
+def test_a_notice_of_a_type_of_a_newer_kith_is_left_out(run: Run, desk: Desk) -> None:
     async def scenario() -> None:
         of_tomorrow = cast(NoticeType, "birthday")
         types: tuple[NoticeType, ...] = (of_tomorrow, "mention")
@@ -234,7 +234,7 @@ def test_a_notice_of_a_type_that_a_newer_kith_tells_is_left_out(run: Run, desk: 
     run(scenario())
 
 
-def test_a_removed_account_is_told_nothing_and_keeps_nothing(run: Run, desk: Desk) -> None:
+def test_a_removed_account_gets_no_notice_and_keeps_none(run: Run, desk: Desk) -> None:
     async def scenario() -> None:
         await post_of(desk, BOB, text="hello", mentions=(ALICE,))
         await desk.handle()
@@ -273,7 +273,7 @@ def test_notices_are_forgotten_with_the_rows_of_their_week(run: Run, desk: Desk)
     run(scenario())
 
 
-def test_what_became_of_a_mention_is_forgotten_with_it(run: Run, desk: Desk) -> None:
+def test_outcomes_and_rings_of_a_mention_are_forgotten_with_it(run: Run, desk: Desk) -> None:
     async def scenario() -> None:
         clock, records = desk.services.clock, desk.whole.records
         clock.ms += PERIOD_MS - clock.ms % PERIOD_MS
@@ -292,8 +292,8 @@ def test_what_became_of_a_mention_is_forgotten_with_it(run: Run, desk: Desk) -> 
     run(scenario())
 
 
-def test_what_was_done_long_ago_is_told_to_nobody(run: Run, desk: Desk) -> None:
-    """An import, edge by edge, brings the versions that the edges had elsewhere."""
+def test_acts_of_long_ago_notify_nobody(run: Run, desk: Desk) -> None:
+    """An import edge by edge brings the versions that the edges had elsewhere."""
 
     async def scenario() -> None:
         follows, clock = desk.services.graph.graphs.number(FOLLOWS), desk.services.clock
@@ -307,7 +307,7 @@ def test_what_was_done_long_ago_is_told_to_nobody(run: Run, desk: Desk) -> None:
     run(scenario())
 
 
-def test_intake_begins_with_what_happens_once_it_was_begun(run: Run, desk: Desk) -> None:
+def test_intake_starts_with_the_first_event_after_it_was_begun(run: Run, desk: Desk) -> None:
     async def scenario() -> None:
         await begin(desk.whole.log)
         await desk.people.follow(BOB, ALICE)
@@ -322,7 +322,7 @@ def test_intake_begins_with_what_happens_once_it_was_begun(run: Run, desk: Desk)
     run(scenario())
 
 
-def test_a_follower_of_a_board_and_an_invitation_are_told_while_they_hold(run: Run, desk: Desk) -> None:
+def test_a_follow_of_a_board_and_an_invitation_notify_while_they_hold(run: Run, desk: Desk) -> None:
     async def scenario() -> None:
         boards, following = desk.services.boards, desk.services.board_following
         board = (await boards.create(ALICE, "Recipes")).board
@@ -334,26 +334,26 @@ def test_a_follower_of_a_board_and_an_invitation_are_told_while_they_hold(run: R
         found = await desk.page(BOB)
         assert [(one.notices[0].type, one.notices[0].actor) for one in found.entries] == [("board_invite", ALICE)]
         assert found.boards[board.id].name == "Recipes"
-        await boards.change(ALICE, board.id, secret=True)  # has members, no followers
+        await boards.change(ALICE, board.id, secret=True)  # a secret board has members, no followers
         assert (await desk.told(ALICE), await desk.told(BOB)) == ([], [("board_invite", ALICE)])
         await Collaborators(boards).dismiss(ALICE, board.id, BOB)
         assert await desk.told(BOB) == []
         await Collaborators(boards).invite(ALICE, board.id, BOB)
         await desk.handle()
-        assert await desk.told(BOB) == [("board_invite", ALICE)], "the one of before"
+        assert await desk.told(BOB) == [("board_invite", ALICE)], "the earlier notice"
         await Collaborators(boards).dismiss(ALICE, board.id, BOB)
         await Collaborators(boards).invite(ALICE, board.id, CAROL)
         await boards.move(ALICE, board.id, CAROL)
         await Collaborators(boards).invite(CAROL, board.id, BOB)
         await desk.handle()
-        assert await desk.told(BOB) == [("board_invite", CAROL)], "not that of an earlier owner, who took it back"
+        assert await desk.told(BOB) == [("board_invite", CAROL)], "not the one that the earlier owner withdrew"
         await boards.delete(CAROL, board.id)
         assert await desk.told(BOB) == []
 
     run(scenario())
 
 
-def test_followers_that_a_merged_board_brings_are_no_news(run: Run, desk: Desk) -> None:
+def test_followers_that_come_with_a_merged_board_do_not_notify(run: Run, desk: Desk) -> None:
     async def scenario() -> None:
         boards, following = desk.services.boards, desk.services.board_following
         one, other = [(await boards.create(ALICE, name)).board.id for name in ("Recipes", "Soups")]

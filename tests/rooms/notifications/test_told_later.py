@@ -1,4 +1,4 @@
-"""What is stored of a mention though nobody sees it: while its recipient hides it or is away, or a store refuses."""
+"""Mentions that are stored though nobody sees them: the recipient hides them or is away, or a store refuses."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ async def _mute(desk: Desk) -> None:
     await desk.people.mute(ALICE, BOB)
 
 
-def test_a_store_that_refuses_for_hours_leaves_one_row_of_what_it_is_told_then(
+def test_a_store_that_refuses_for_hours_gets_one_row_in_the_end(
     run: Run, desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def scenario() -> None:
@@ -62,8 +62,8 @@ HIDING: list[Act] = [_mute, _want_none, _want_nothing_of_bob]
 
 
 @pytest.mark.parametrize("hide", HIDING)
-def test_nobody_learns_from_what_followers_are_told_whom_the_mentioned_muted(run: Run, desk: Desk, hide: Act) -> None:
-    """Followers are told from the notice of the mentioned account, which is stored whatever only that one hides."""
+def test_notices_of_followers_do_not_reveal_whom_the_mentioned_user_muted(run: Run, desk: Desk, hide: Act) -> None:
+    """Followers are notified from the mentioned account's notice, which is stored even if that account hides it."""
 
     async def scenario() -> None:
         await hide(desk)
@@ -82,7 +82,7 @@ def test_nobody_learns_from_what_followers_are_told_whom_the_mentioned_muted(run
     run(scenario())
 
 
-def test_a_mention_of_somebody_who_is_away_is_told_when_they_come_back(run: Run, desk: Desk) -> None:
+def test_a_mention_of_a_deactivated_user_is_shown_when_they_come_back(run: Run, desk: Desk) -> None:
     async def scenario() -> None:
         jobs = account_jobs(desk.services.graph, own_leases())
         await finished(jobs, NodeOperation.ARCHIVE, ALICE)

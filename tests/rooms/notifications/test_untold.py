@@ -1,4 +1,4 @@
-"""What the log should have told is found where no notice was made of it, and nothing else."""
+"""The audit of events finds those whose notice was never made, and nothing else."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def auditor(desk: Desk, since_ms: int = 0) -> EventAuditor:
 
 
 async def liked(desk: Desk, likers: range | list[int] = LIKERS) -> NodeId:
-    """Likes of a post of Alice."""
+    """Let users like a post of Alice."""
     post = NodeId((await desk.services.write(ALICE)).id)
     for liker in likers:
         await desk.services.engagement.add(LIKES, NodeId(liker), post)
@@ -37,7 +37,7 @@ async def liked(desk: Desk, likers: range | list[int] = LIKERS) -> NodeId:
 
 
 async def handled(desk: Desk, leaves_out: set[int] | None = None, fails: str = "") -> None:
-    """Let the log be told, but for what some did; `fails`: as dead events, or waiting ones."""
+    """Let intake handle the log except acts of some users, which `fails` makes dead or waiting failures."""
     log = desk.whole.log
     desk.whole.settle()
     batch = await log.read(desk.began, 1_000)
@@ -113,7 +113,7 @@ async def _deleted(desk: Desk, post: NodeId) -> None:
     "act",
     [_blocked_for_a_while, _muted_for_a_while, _asked_for_nothing_for_a_while, _edited, _taken_back, _deleted],
 )
-def test_what_may_have_been_forbidden_then_is_not_missing(run: Run, desk: Desk, act: Act) -> None:
+def test_notices_that_may_have_been_forbidden_then_are_not_missing(run: Run, desk: Desk, act: Act) -> None:
     async def scenario() -> None:
         post = await liked(desk, [BOB])
         desk.services.clock.ms += 1_000
@@ -126,7 +126,7 @@ def test_what_may_have_been_forbidden_then_is_not_missing(run: Run, desk: Desk, 
     run(scenario())
 
 
-def test_an_answered_request_and_what_was_before_are_not_missing(run: Run, desk: Desk) -> None:
+def test_an_answered_request_and_earlier_events_are_not_missing(run: Run, desk: Desk) -> None:
     async def scenario() -> None:
         await desk.services.edges.change_node(ALICE, private=True)
         await desk.people.follow(CAROL, ALICE)
@@ -134,7 +134,7 @@ def test_an_answered_request_and_what_was_before_are_not_missing(run: Run, desk:
         await handled(desk)
         await desk.people.follow(DANA, BOB)
         found = await auditor(desk).audit()
-        assert found == UntoldAudit(2, told=1, suppressed=1), "what was not handled yet is not looked at"
+        assert found == UntoldAudit(2, told=1, suppressed=1), "events that were not handled yet are skipped"
         assert (await auditor(desk, desk.services.clock.ms).audit()).expected == 0
 
     run(scenario())

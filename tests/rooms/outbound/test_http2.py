@@ -1,4 +1,4 @@
-"""HTTP/2, as Apple's push service speaks it: one connection for many, and what becomes of them when it ends."""
+"""HTTP/2, as Apple's push service speaks it: one connection for many requests, and their fate when it ends."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def test_a_body_of_more_than_the_host_takes_at_once_arrives_whole(authority: Aut
     played(authority, act)
 
 
-def test_an_answer_without_end_is_left_at_a_bound_and_the_connection_goes_on(authority: Authority) -> None:
+def test_an_answer_without_end_is_cut_at_a_bound_and_the_connection_continues(authority: Authority) -> None:
     async def act(outbound: Outbound, server: Http2Server) -> None:
         server.say = lambda got: "endless" if got.body == b"first" else 200
         answer = await outbound.send("POST", f"https://{HOST}:{server.port}/", {}, b"first")
@@ -102,7 +102,7 @@ def test_an_answer_without_end_is_left_at_a_bound_and_the_connection_goes_on(aut
     played(authority, act)
 
 
-def test_what_a_host_refuses_before_it_looks_is_sent_again(authority: Authority) -> None:
+def test_a_request_that_a_host_refused_unprocessed_is_sent_again(authority: Authority) -> None:
     async def act(outbound: Outbound, server: Http2Server) -> None:
         refused: list[Got] = []
 
@@ -119,7 +119,7 @@ def test_what_a_host_refuses_before_it_looks_is_sent_again(authority: Authority)
     played(authority, act)
 
 
-def test_a_host_that_speaks_http1_alone_is_answered_by_that(authority: Authority) -> None:
+def test_a_host_that_speaks_only_http1_is_called_with_that(authority: Authority) -> None:
     async def serve(reading: asyncio.StreamReader, writing: asyncio.StreamWriter) -> None:
         with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError):
             while await reading.readuntil(b"\r\n\r\n"):
@@ -137,7 +137,7 @@ def test_a_host_that_speaks_http1_alone_is_answered_by_that(authority: Authority
     played(authority, act)
 
 
-def test_who_says_good_bye_before_looking_is_asked_again_on_another_connection(authority: Authority) -> None:
+def test_after_a_goaway_before_processing_another_connection_is_used(authority: Authority) -> None:
     async def act(outbound: Outbound, server: Http2Server) -> None:
         assert await sent(outbound, server, b"first") == 200
         server.say = lambda got: "goaway before" if got.connection == 1 else 200
@@ -150,7 +150,7 @@ def test_who_says_good_bye_before_looking_is_asked_again_on_another_connection(a
 
 
 @pytest.mark.parametrize("said", ["goaway after", "hang up", "reset"])
-def test_who_says_good_bye_in_the_middle_of_many_answers_the_next(authority: Authority, said: Say) -> None:
+def test_after_a_connection_ends_among_many_requests_the_next_is_answered(authority: Authority, said: Say) -> None:
     async def act(outbound: Outbound, server: Http2Server) -> None:
         def say(got: Got) -> Say:
             return said if got.body == b"002" else 200
@@ -165,7 +165,7 @@ def test_who_says_good_bye_in_the_middle_of_many_answers_the_next(authority: Aut
     played(authority, act)
 
 
-def test_who_is_silent_is_asked_on_another_connection_then_left_and_rests(authority: Authority) -> None:
+def test_a_silent_host_is_retried_on_another_connection_and_then_rests(authority: Authority) -> None:
     async def act(outbound: Outbound, server: Http2Server) -> None:
         server.say = lambda got: "nothing" if got.connection == 1 else 200
         assert await sent(outbound, server, b"first") is SendFault.TIMEOUT
@@ -180,10 +180,10 @@ def test_who_is_silent_is_asked_on_another_connection_then_left_and_rests(author
 
 
 @pytest.mark.parametrize("others_wait", [False, True])
-def test_a_request_whose_host_is_slow_to_connect_is_answered_however_many_other_hosts_are_asked(
+def test_a_slow_connect_is_not_cancelled_by_requests_to_many_other_hosts(
     monkeypatch: pytest.MonkeyPatch, others_wait: bool
 ) -> None:
-    """Users name hosts below those of push services: the wait of one must not end as if it was cancelled."""
+    """Users name hosts under the domains of push services: waiting for one must not end as if it was cancelled."""
 
     async def play() -> None:
         going_on = asyncio.Event()

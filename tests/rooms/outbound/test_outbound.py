@@ -1,4 +1,4 @@
-"""Requests to addresses of users, over real connections: only to what was checked, bounded, and told apart."""
+"""Requests to addresses of users, over real connections: only to checked addresses, bounded, with distinct errors."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def app() -> Iterator[Endpoint]:
 
 
 class Resolver:
-    """Says what a test says, and notes what it was asked."""
+    """Returns the answers of a test, and records the names that it is asked for."""
 
     def __init__(self, *answers: Sequence[str]) -> None:
         self._answers, self.asked = list(answers), list[str]()
@@ -45,7 +45,7 @@ class Resolver:
 
 
 def with_outbound(act: Callable[[Outbound], Awaitable[Any]], allowed: Any = LOCAL, **options: Any) -> Any:
-    """What `act` answers, or why there is no answer."""
+    """What `act` returns, or the error that ended it."""
 
     async def played() -> Any:
         outbound = Outbound(allowed, **options)
@@ -75,7 +75,7 @@ def test_a_request_arrives_as_it_was_made_and_its_answer_comes_back(app: Endpoin
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "127.1", "2130706433", "0x7f.1", "0.0.0.0"])
-def test_this_machine_is_not_called_however_it_is_written(app: Endpoint, host: str) -> None:
+def test_this_machine_is_not_called_however_its_address_is_written(app: Endpoint, host: str) -> None:
     failed = sent(f"http://{host}:{app.port}/hook", allowed=())
     assert failed.why is SendFault.REFUSED
     assert "outbound_networks" in failed.message
@@ -83,13 +83,13 @@ def test_this_machine_is_not_called_however_it_is_written(app: Endpoint, host: s
 
 
 @pytest.mark.parametrize("host", ["[::1]", "[::ffff:127.0.0.1]", "[64:ff9b::7f00:1]"])
-def test_nor_is_it_by_addresses_of_ipv6(app: Endpoint, host: str) -> None:
+def test_this_machine_is_not_called_by_ipv6_either(app: Endpoint, host: str) -> None:
     assert sent(f"http://{host}:{app.port}/hook").why in (SendFault.REFUSED, SendFault.UNRESOLVED)
     assert not app.got
 
 
-def test_a_name_is_resolved_once_and_what_was_checked_is_called(app: Endpoint) -> None:
-    """The name says an allowed address first and a forbidden one from then on, as in DNS rebinding."""
+def test_a_name_is_resolved_once_and_the_checked_address_is_called(app: Endpoint) -> None:
+    """The name resolves to an allowed address first and to a forbidden one from then on, as in DNS rebinding."""
     rebinding = Resolver(["127.0.0.1"], ["127.0.0.2"])
     url = f"http://app.example:{app.port}/hook"
     assert sent(url, resolve=rebinding).status == 200
@@ -104,7 +104,7 @@ def test_one_forbidden_address_refuses_its_host(app: Endpoint) -> None:
     assert not app.got
 
 
-def test_an_address_that_takes_no_connection_gives_way_to_the_next(app: Endpoint) -> None:
+def test_after_an_address_that_refuses_connections_the_next_is_tried(app: Endpoint) -> None:
     both = networks_of(["127.0.0.0/8"])
     found = Resolver(["127.0.0.2", "127.0.0.1"])
     assert sent(f"http://app.example:{app.port}/", allowed=both, resolve=found).status == 200
@@ -135,7 +135,7 @@ def test_an_address_that_is_silent_leaves_time_for_the_next(silent: list[str], m
 
 
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
-def test_a_redirect_is_an_answer_and_nothing_more(app: Endpoint, status: int) -> None:
+def test_a_redirect_is_an_answer_and_is_not_followed(app: Endpoint, status: int) -> None:
     app.answer = lambda _: Answer(status, {"Location": f"http://169.254.169.254:{app.port}/meta"})
     assert sent(app.url).status == status
     assert len(app.got) == 1
@@ -149,12 +149,12 @@ def test_no_proxy_of_the_machine_is_used(app: Endpoint, monkeypatch: pytest.Monk
         assert not proxy.got
 
 
-def test_who_hangs_is_left_after_the_deadline(app: Endpoint) -> None:
+def test_a_host_that_hangs_is_left_after_the_deadline(app: Endpoint) -> None:
     app.answer = lambda _: Answer(hangs=True)
     assert sent(app.url, whole_s=0.2).why is SendFault.TIMEOUT
 
 
-def test_who_never_takes_the_connection_is_left_after_the_deadline_to_connect() -> None:
+def test_a_host_that_never_connects_is_left_after_the_deadline_to_connect() -> None:
     async def never(host: str, port: int) -> Sequence[str]:
         await asyncio.Event().wait()
         raise AssertionError
@@ -162,7 +162,7 @@ def test_who_never_takes_the_connection_is_left_after_the_deadline_to_connect() 
     assert sent("http://app.example/", resolve=never, connect_s=0.1).why is SendFault.TIMEOUT
 
 
-def test_there_are_as_many_connections_as_are_asked_for_whoever_hangs(app: Endpoint) -> None:
+def test_the_configured_number_of_connections_is_there_whichever_hosts_hang(app: Endpoint) -> None:
     hang = CONNECTIONS_MAX
     app.answer = lambda got: Answer(hangs="stuck" in got.path)
 
@@ -180,7 +180,7 @@ def test_there_are_as_many_connections_as_are_asked_for_whoever_hangs(app: Endpo
     assert with_outbound(act, connections_max=hang + 1, whole_s=LIMIT_S).status == 200
 
 
-def test_names_whose_servers_hang_hold_up_no_other_name(app: Endpoint, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_names_whose_servers_hang_block_no_other_name(app: Endpoint, monkeypatch: pytest.MonkeyPatch) -> None:
     look_up, ending, hanging = socket.getaddrinfo, threading.Event(), threading.Semaphore(0)
 
     def hangs(host: Any, *arguments: Any, **options: Any) -> Any:
@@ -203,7 +203,7 @@ def test_names_whose_servers_hang_hold_up_no_other_name(app: Endpoint, monkeypat
     assert with_outbound(act, connect_s=LIMIT_S, whole_s=LIMIT_S).status == 200
 
 
-def test_who_answers_a_byte_at_a_time_is_left_after_the_deadline() -> None:
+def test_a_host_that_answers_a_byte_at_a_time_is_left_after_the_deadline() -> None:
     with closing(socket.create_server(("127.0.0.1", 0))) as server:
 
         def drip() -> None:
@@ -216,22 +216,22 @@ def test_who_answers_a_byte_at_a_time_is_left_after_the_deadline() -> None:
         thread = threading.Thread(target=drip, daemon=True)
         thread.start()
         failed = sent(f"http://127.0.0.1:{server.getsockname()[1]}/", whole_s=0.5)
-        assert failed.why in (SendFault.TIMEOUT, SendFault.BROKEN)  # broken: more of a head than anybody needs
+        assert failed.why in (SendFault.TIMEOUT, SendFault.BROKEN)  # broken: the head is too large
         thread.join(LIMIT_S)
 
 
-def test_an_answer_without_end_is_left_at_a_bound(app: Endpoint) -> None:
+def test_an_answer_without_end_is_cut_at_a_bound(app: Endpoint) -> None:
     app.answer = lambda _: Answer(body=b"x" * (3 * ANSWER_BYTES_MAX), cut=True)
     assert len(sent(app.url).body) == ANSWER_BYTES_MAX
 
 
-def test_an_answer_that_is_cut_off_is_none(app: Endpoint) -> None:
+def test_an_answer_that_is_cut_off_is_an_error(app: Endpoint) -> None:
     app.answer = lambda _: Answer(body=b"the first half", cut=True)
     assert sent(app.url).why is SendFault.BROKEN
 
 
 @pytest.mark.parametrize("said", [b"", b"SSH-2.0-OpenSSH\r\n", b"HTTP/1.1 9999 what\r\n\r\n", b"HTTP/1.1 200 OK\r\nx"])
-def test_what_is_no_http_is_told_apart(said: bytes) -> None:
+def test_an_answer_that_is_no_http_is_an_error(said: bytes) -> None:
     with closing(socket.create_server(("127.0.0.1", 0))) as server:
 
         def answer() -> None:
@@ -246,7 +246,7 @@ def test_what_is_no_http_is_told_apart(said: bytes) -> None:
         thread.join()
 
 
-def test_a_port_that_nobody_listens_on_and_a_name_of_nothing_are_told_apart() -> None:
+def test_a_closed_port_and_an_unknown_name_have_distinct_errors() -> None:
     with closing(socket.create_server(("127.0.0.1", 0))) as server:
         port = server.getsockname()[1]
     assert sent(f"http://127.0.0.1:{port}/").why is SendFault.UNREACHED
@@ -258,11 +258,11 @@ def test_a_port_that_nobody_listens_on_and_a_name_of_nothing_are_told_apart() ->
     "url", ["", "app", "ftp://app.example/", "http://", "http://me:secret@app.example/", "http://app.example/#x",
             "file:///etc/passwd", "http://app.example:99999/", "http://app.example:0/", "https://" + "x" * 3_000]
 )  # fmt: skip
-def test_what_cannot_be_called_is_refused_before_it_is(url: str) -> None:
+def test_a_url_that_cannot_be_called_is_refused_before_any_call(url: str) -> None:
     assert sent(url).why is SendFault.URL
 
 
-def test_a_failing_host_rests_and_its_path_is_never_told(app: Endpoint) -> None:
+def test_a_failing_host_rests_and_its_path_is_never_revealed(app: Endpoint) -> None:
     app.answer = lambda _: Answer(500)
     url = app.url + "/secret-path?token=secret-query"
 
@@ -278,7 +278,7 @@ def test_a_failing_host_rests_and_its_path_is_never_told(app: Endpoint) -> None:
     assert len(app.got) == OPEN_AFTER
 
 
-def test_a_host_that_cannot_be_reached_rests_and_one_that_must_not_be_does_not() -> None:
+def test_an_unreachable_host_rests_and_a_forbidden_one_does_not() -> None:
     async def whys(outbound: Outbound, url: str) -> list[SendFault]:
         found = []
         for _ in range(OPEN_AFTER + 2):
@@ -295,7 +295,7 @@ def test_a_host_that_cannot_be_reached_rests_and_one_that_must_not_be_does_not()
     assert with_outbound(lambda outbound: whys(outbound, private)) == [SendFault.REFUSED] * (OPEN_AFTER + 2)
 
 
-def test_who_refuses_a_request_does_not_rest(app: Endpoint) -> None:
+def test_a_host_that_refuses_a_request_does_not_rest(app: Endpoint) -> None:
     app.answer = lambda _: Answer(400)
 
     async def act(outbound: Outbound) -> Any:
@@ -355,7 +355,9 @@ def test_tls_is_made_with_the_name_of_the_host_at_the_address_that_was_checked(a
 
 
 @pytest.mark.parametrize("trusts", [True, False])
-def test_who_is_not_who_the_url_names_or_is_not_trusted_gets_nothing(authority: Authority, *, trusts: bool) -> None:
+def test_a_host_with_another_name_or_an_untrusted_certificate_gets_nothing(
+    authority: Authority, *, trusts: bool
+) -> None:
     named = "another.example" if trusts else "app.example"
     with endpoint(tls=authority.serving(named)) as app:
         url = f"https://app.example:{app.port}/hook"
@@ -365,5 +367,5 @@ def test_who_is_not_who_the_url_names_or_is_not_trusted_gets_nothing(authority: 
         assert not app.got
 
 
-def test_a_host_without_tls_is_told_apart(app: Endpoint) -> None:
+def test_a_host_without_tls_has_its_own_error(app: Endpoint) -> None:
     assert sent(f"https://127.0.0.1:{app.port}/").why is SendFault.TLS

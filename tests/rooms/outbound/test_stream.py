@@ -1,4 +1,4 @@
-"""A connection to a host: what is written at once leaves at once, and what comes waits within bounds."""
+"""A connection to a host: what is written in one turn is sent together, and what arrives is buffered within bounds."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kith.outbound.stream import Arriving, ConnectionStream, connected
 
 
 class Host(asyncio.Protocol):
-    """Keeps what comes, piece by piece, and sends `says`."""
+    """Keeps what arrives, piece by piece, and sends `says`."""
 
     def __init__(self, says: bytes, *, leaves: bool) -> None:
         self.says, self.leaves = says, leaves
@@ -46,7 +46,7 @@ def played(
 
 
 class Recorded(asyncio.Transport):
-    """Keeps what is written, call by call."""
+    """Records what is written, call by call."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -59,7 +59,7 @@ class Recorded(asyncio.Transport):
         return False
 
 
-def test_what_is_written_in_one_turn_leaves_together() -> None:
+def test_parts_written_in_one_turn_are_sent_together() -> None:
     async def scenario() -> None:
         transport = Recorded()
         stream = ConnectionStream(transport, Arriving())
@@ -73,7 +73,7 @@ def test_what_is_written_in_one_turn_leaves_together() -> None:
     run_all(scenario())
 
 
-def test_what_was_written_is_sent_before_the_connection_ends() -> None:
+def test_written_bytes_are_sent_before_the_connection_ends() -> None:
     async def act(stream: ConnectionStream, host: Host) -> None:
         await stream.write(b"good bye")
         await stream.aclose()
@@ -82,7 +82,7 @@ def test_what_was_written_is_sent_before_the_connection_ends() -> None:
     played(act)
 
 
-def test_who_says_more_than_is_read_waits_and_is_read_whole() -> None:
+def test_a_host_that_sends_more_than_is_read_waits_and_is_read_whole() -> None:
     said = bytes(range(256)) * 20_000
 
     async def act(stream: ConnectionStream, host: Host) -> None:
@@ -96,7 +96,7 @@ def test_who_says_more_than_is_read_waits_and_is_read_whole() -> None:
     played(act, said, leaves=True)
 
 
-def test_a_host_that_says_nothing_is_waited_for_so_long_and_no_longer() -> None:
+def test_a_silent_host_is_waited_for_until_the_timeout() -> None:
     async def act(stream: ConnectionStream, host: Host) -> None:
         assert not stream.get_extra_info("is_readable")
         with pytest.raises(httpcore.ReadTimeout):

@@ -1,4 +1,4 @@
-"""No follow stays beside a block, though whoever blocked did not come to drop it."""
+"""No follow remains beside a block, even if the process that blocked stopped before it dropped the follow."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ def follows(run: Run, kith: Services) -> tuple[bool, bool]:
     return row.following, row.followed_by
 
 
-def test_the_consumer_drops_what_a_block_that_was_half_written_left(
+def test_the_consumer_drops_follows_that_a_half_written_block_left(
     run: Run, kith: Services, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Alice's owner took its part of the call; the process ended before Bob's was asked."""
+    """Alice's owner did its part of the call; the process ended before Bob's owner was called."""
     run(kith.people.follow(ALICE, BOB))
     run(kith.people.follow(BOB, ALICE))
     apply = kith.edges.apply
@@ -44,7 +44,7 @@ def test_the_consumer_drops_what_a_block_that_was_half_written_left(
     assert follows(run, kith) == (False, False)
 
 
-def test_a_block_that_is_told_again_drops_no_follow_that_came_after_it(run: Run, kith: Services) -> None:
+def test_a_repeated_event_of_a_block_drops_no_later_follow(run: Run, kith: Services) -> None:
     run(kith.people.block(ALICE, BOB))
     run(kith.people.unblock(ALICE, BOB))
     run(kith.people.follow(BOB, ALICE))

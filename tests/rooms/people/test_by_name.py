@@ -1,4 +1,4 @@
-"""Lists of people by name: the order, who matches what was typed, and the bound."""
+"""Lists of people by name: the order, who matches a typed prefix, and the bound."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ NAMES = {
 
 
 async def named(services: Services) -> Page:
-    """People of these names follow Alice; the list of her followers."""
+    """Let people of these names follow Alice; return the list of her followers."""
     for user, (username, display_name) in random.Random(1).sample(list(NAMES.items()), len(NAMES)):
         change = {"username": username, "display_name": display_name}
         await services.profiles.change(NodeId(user), lambda old, to=change: replace(old, **to))
@@ -41,8 +41,8 @@ def test_people_are_sorted_by_folded_name_and_paged_once_each(run: Run, transact
         people, lists = await named(services), ByName(services.profiles)
         whole = (await lists.page(people, "", None, 100)).page
         folded = [fold_name(NAMES[mark.id][1]) or NAMES[mark.id][0] for mark in whole.items]
-        assert folded == [*sorted(folded[:-1]), ""], "who has no name comes last"
-        assert [mark.id for mark in whole.items][:4] == [11, 10, 16, 17], "spaces, cases and widths are the same"
+        assert folded == [*sorted(folded[:-1]), ""], "a user without a name comes last"
+        assert [mark.id for mark in whole.items][:4] == [11, 10, 16, 17], "spaces, case and width do not count"
         assert set(whole.items) == set(people.items)
         for limit in (1, 3, len(NAMES)):
             found: list[Mark] = []
@@ -84,12 +84,12 @@ def test_a_prefix_finds_usernames_names_and_words_in_any_case(typed: str, found:
 
 
 @pytest.mark.parametrize("typed", ["", "  ", "x" * 101])
-def test_what_is_no_beginning_of_a_name_is_refused(typed: str) -> None:
+def test_a_prefix_that_no_name_can_have_is_refused(typed: str) -> None:
     with pytest.raises(BadRequest):
         check_prefix(typed)
 
 
-def test_of_a_list_that_is_too_long_the_newest_are_looked_at_and_that_is_said(run: Run, clock: FakeClock) -> None:
+def test_of_a_list_that_is_too_long_the_newest_are_searched_and_the_page_says_so(run: Run, clock: FakeClock) -> None:
     async def check() -> None:
         services = await Services.in_memory(clock=clock)
         await named(services)

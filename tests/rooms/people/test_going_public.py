@@ -1,4 +1,4 @@
-"""Private accounts that become public: who asked follows, over crashes, changes of mind and blocks."""
+"""Private accounts that become public: waiting requests become follows, over crashes, changes of mind and blocks."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def room(run: Run, clock: FakeClock, monkeypatch: pytest.MonkeyPatch) -> Service
 
 
 def lists(run: Run, room: Services) -> tuple[list[int], list[int]]:
-    """Who follows Alice, and who asks to; the oldest id first."""
+    """Alice's followers, and the users who ask to follow her; the smallest id first."""
     pages = [run(read(ALICE, Window(20))) for read in (room.people.followers, room.people.requests)]
     followers, requests = (sorted(mark.id for mark in page.items) for page in pages)
     return followers, requests
@@ -47,8 +47,8 @@ async def open_account(opening: GoingPublic) -> None:
     await opening.set_private(ALICE, private=False, was=True, wrote=lambda _: None)
 
 
-def test_who_waits_at_a_public_account_is_let_in_when_it_is_made_public_once_more(run: Run, room: Services) -> None:
-    """One device made it private for a moment, in which they asked; another had read before that it is public."""
+def test_requests_left_at_a_public_account_are_accepted_when_it_is_made_public_again(run: Run, room: Services) -> None:
+    """They asked while one device made it private for a moment; another device had read before that it is public."""
 
     async def play() -> None:
         opening = GoingPublic(room.graph, room.people, own_leases())
@@ -60,7 +60,7 @@ def test_who_waits_at_a_public_account_is_let_in_when_it_is_made_public_once_mor
     assert lists(run, room) == (FANS, [])
 
 
-def test_what_a_crash_left_is_resumed_by_the_next_process(
+def test_an_opening_that_a_crash_stopped_is_resumed_by_the_next_process(
     run: Run, room: Services, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     apply, reached, pages = room.edges.apply, asyncio.Event(), []
@@ -104,7 +104,7 @@ def test_a_crash_before_the_account_was_public_accepts_nobody(
         following = GoingPublic(room.graph, room.people, own_leases())
         await following.resume()
         await following.wait()
-        assert list(await room.edges.notes("opening/")) == [note], "it may be about to be public"
+        assert list(await room.edges.notes("opening/")) == [note], "the account may be about to become public"
         room.clock.ms += 60_000
         await following.resume()
         await following.wait()
@@ -162,7 +162,7 @@ def test_an_account_that_comes_back_private_accepts_nobody(run: Run, room: Servi
     assert lists(run, room) == ([], FANS)
 
 
-def test_who_becomes_private_again_meanwhile_accepts_no_more(
+def test_an_account_that_becomes_private_again_meanwhile_accepts_no_more(
     run: Run, room: Services, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     apply = room.edges.apply
@@ -182,7 +182,7 @@ def test_who_becomes_private_again_meanwhile_accepts_no_more(
     assert lists(run, room) == ([], FANS)
 
 
-def test_a_store_that_refuses_is_asked_again(run: Run, room: Services, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_store_that_refuses_is_retried(run: Run, room: Services, monkeypatch: pytest.MonkeyPatch) -> None:
     apply, refusals = room.edges.apply, iter([True, True, False, True])
 
     async def refuse(writes: Any) -> Any:
@@ -232,10 +232,10 @@ def test_no_follow_of_an_opened_account_outlives_a_block_without_transactions(ru
 
 
 @pytest.mark.parametrize("later_ms", [600_000, 0])
-def test_who_follows_a_private_account_until_a_moment_asks_to_do_so_until_another(
+def test_a_follow_of_a_private_account_needs_a_new_request_to_expire_later(
     run: Run, room: Services, later_ms: int
 ) -> None:
-    """Every follow of it needs consent, a longer one of who follows too; the same again asks for nothing."""
+    """Every follow of it needs consent, also a longer one by a follower; the same again needs no request."""
     now_ms, fan = wall_ms(), FANS[0]
     first_ms, then_ms = now_ms + 60_000, later_ms and now_ms + later_ms
     run(room.people.follow(BOB, ALICE, first_ms))

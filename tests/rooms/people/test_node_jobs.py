@@ -1,4 +1,4 @@
-"""Bulk jobs on accounts and several processes: one runs a job, another takes it over, and nothing is done by halves."""
+"""Bulk jobs on accounts with several processes: one runs a job, another takes it over, and none is left half done."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ FOLLOWEES = [NodeId(user) for user in range(10, 20)]
 
 @pytest.fixture(params=[False, True], ids=["at once", "distant"])
 def room(run: Run, clock: FakeClock, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Services:
-    """Alice follows FOLLOWEES, and a process that was killed had just begun to archive her; a page has two edges."""
+    """Alice follows FOLLOWEES. A process was killed just after it began to archive her. A page has two edges."""
     monkeypatch.setattr(nodes, "_PAGE", 2)
     edges = ReferenceEdges()
     store: Any = Distant(edges, random.Random(1)) if request.param else edges
@@ -51,7 +51,7 @@ async def begun(room: Services) -> None:
 
 
 class Stalling:
-    """The edges of one process: its next write waits, from when `reached` is set until `woken` is."""
+    """The edges of one process: its second write sets `reached` and waits until `woken` is set."""
 
     def __init__(self, room: Services, monkeypatch: pytest.MonkeyPatch) -> None:
         self.reached, self.woken, self.writes = asyncio.Event(), asyncio.Event(), 0
@@ -67,13 +67,13 @@ class Stalling:
 
 
 async def is_archived(room: Services, jobs: NodeJobs) -> bool:
-    """Whether the job is done, and left no follow. What another process did last is counted by neither."""
+    """Whether the job is done and left no follow. The last edges of a replaced process may be counted by neither."""
     job = await jobs.get(JOB.removeprefix("job/"))
     following = await room.people.following(ALICE, Window(20))
     return job.done and 0 < job.edges <= len(FOLLOWEES) and not following.items
 
 
-def test_of_processes_that_start_over_a_job_one_runs_it(
+def test_of_processes_that_resume_a_job_one_runs_it(
     run: Run, room: Services, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def play() -> None:
@@ -90,7 +90,7 @@ def test_of_processes_that_start_over_a_job_one_runs_it(
     run(play())
 
 
-def test_a_job_of_a_process_that_is_gone_is_taken_over_once_its_lease_has_ended(
+def test_a_job_of_a_dead_process_is_taken_over_once_its_lease_has_expired(
     run: Run, room: Services, clock: FakeClock
 ) -> None:
     async def play() -> None:
@@ -112,7 +112,7 @@ def test_a_job_of_a_process_that_is_gone_is_taken_over_once_its_lease_has_ended(
 def test_a_paused_process_that_wakes_up_saves_nothing(
     run: Run, room: Services, clock: FakeClock, monkeypatch: pytest.MonkeyPatch, knows: bool
 ) -> None:
-    """Whether its own clock went on while it was paused, or stood."""
+    """Whether its own clock continued or stood still during the pause."""
 
     async def play() -> None:
         store = ReferenceLeases(clock)
@@ -134,7 +134,7 @@ def test_a_paused_process_that_wakes_up_saves_nothing(
     run(play())
 
 
-def test_who_took_a_job_over_is_not_held_up_by_the_one_before(
+def test_a_process_that_took_a_job_over_is_not_set_back_by_the_previous_one(
     run: Run, room: Services, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Both are in the middle of it: the first wakes while the second works, and must not set it back."""
@@ -163,7 +163,7 @@ def test_who_took_a_job_over_is_not_held_up_by_the_one_before(
     run(play())
 
 
-def test_a_checkpoint_that_was_stored_with_an_error_is_known_again(
+def test_a_checkpoint_that_was_stored_despite_an_error_is_recognized(
     run: Run, room: Services, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     put, tries = room.edges.put_note, []
@@ -187,7 +187,7 @@ def test_a_checkpoint_that_was_stored_with_an_error_is_known_again(
     run(play())
 
 
-def test_what_a_newer_kith_noted_of_a_job_stays(run: Run, room: Services) -> None:
+def test_fields_that_a_newer_kith_added_to_a_job_are_kept(run: Run, room: Services) -> None:
     async def play() -> None:
         raw = await room.edges.get_note(JOB)
         assert raw is not None
@@ -204,8 +204,8 @@ def test_what_a_newer_kith_noted_of_a_job_stays(run: Run, room: Services) -> Non
     run(play())
 
 
-def test_a_job_that_begins_is_not_found_by_others_half_begun(run: Run, clock: FakeClock) -> None:
-    """Between its note and the node's state another process looks for jobs; it must not end it."""
+def test_a_job_that_is_just_starting_is_not_ended_by_others(run: Run, clock: FakeClock) -> None:
+    """Between its note and the change of the node, another process looks for jobs; it must not end this one."""
 
     async def play() -> None:
         room: Services = await Services.in_memory(clock=clock)
@@ -228,7 +228,7 @@ def test_a_job_that_begins_is_not_found_by_others_half_begun(run: Run, clock: Fa
     run(play())
 
 
-def test_who_is_removed_is_forgotten_by_the_job_also_after_a_crash(
+def test_the_job_forgets_a_removed_user_also_after_a_crash(
     run: Run, embedded: tuple[Environment, EmbeddedEdges], clock: FakeClock
 ) -> None:
     _, edges = embedded

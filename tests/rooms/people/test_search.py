@@ -1,4 +1,4 @@
-"""People are found by the beginning of their names: in order, once each, as their profiles say now."""
+"""People are found by the beginning of their names: in order, once each, by what their profiles say now."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ WORDS = (
 
 
 class Room:
-    """People of a store, and who finds them."""
+    """People of a store, and the search for them."""
 
     def __init__(self, services: Services) -> None:
         self.services, self.search = services, PeopleSearch(services.graph, services.profiles)
@@ -53,7 +53,7 @@ class Room:
         await self.services.profiles.change(NodeId(user), lambda old: replace(old, **change))
 
     async def found(self, typed: str, limit: int = 3, viewer: Any = None, *, backward: bool = False) -> list[int]:
-        """Whom all pages find; by default by a visitor."""
+        """The users on all pages, by default as a visitor sees them."""
         if isinstance(self.services.edges, ScrambledEdges):
             self.services.edges.settle()
         prefix, privacy = check_prefix(typed), self.services.graph.privacy
@@ -73,7 +73,7 @@ def room(request: pytest.FixtureRequest, run: Run, clock: FakeClock) -> Room:
 
 
 def naive(people: dict[int, tuple[str, str]], typed: str) -> list[tuple[str, int]]:
-    """Everybody with a name that begins so, with the first that does, sorted."""
+    """Everybody with a name of this prefix, each with the first such name, sorted."""
     prefix = check_prefix(typed)
     first = {
         user: min((name for _, name in searched(*names) if name.startswith(prefix)), default=None)
@@ -104,7 +104,7 @@ def test_everybody_is_found_once_in_the_order_of_names_whatever_they_were_called
     run(check())
 
 
-def test_nobody_is_found_whom_the_viewer_must_not_see(room: Room, run: Run) -> None:
+def test_users_whom_the_viewer_must_not_see_are_not_found(room: Room, run: Run) -> None:
     async def check() -> None:
         services = room.services
         for user in (ALICE, BOB, CAROL):
@@ -123,8 +123,8 @@ def test_nobody_is_found_whom_the_viewer_must_not_see(room: Room, run: Run) -> N
     run(check())
 
 
-def test_who_comes_back_under_another_name_is_found_by_it(run: Run, clock: FakeClock) -> None:
-    """Their entries are archived and restored with their edges."""
+def test_a_user_who_comes_back_under_another_name_is_found_by_it(run: Run, clock: FakeClock) -> None:
+    """Entries of the search are archived and restored with the user's edges."""
 
     async def check() -> None:
         services = await Services.in_memory(clock=clock)
@@ -145,10 +145,10 @@ def test_who_comes_back_under_another_name_is_found_by_it(run: Run, clock: FakeC
         run(check())
 
 
-def test_a_page_looks_at_so_many_and_says_that_there_is_more(
+def test_a_page_checks_a_bounded_number_and_says_that_there_is_more(
     run: Run, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Though all alike must not be seen; the next page goes on there."""
+    """Even where none of them may be seen; the next page continues there."""
     monkeypatch.setattr(search, "LOOKED_MAX", 5)
     read: list[int] = []
 

@@ -1,4 +1,4 @@
-"""Who of a page a viewer sees, however long the page is: few are looked up one by one, many in a list of blocks."""
+"""Which users of a page a viewer sees: those of short pages are looked up one by one, of long ones in a block list."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ CROWD = [VIEWER, BLOCKER, BLOCKED, HIDDEN, AWAY, PRIVATE, *range(50, 70)]
 
 @pytest.mark.parametrize("size", [1, 2, 6, 7, 26])
 @pytest.mark.parametrize("transactional", [True, False])
-def test_pages_of_any_length_leave_out_who_blocks_the_viewer_or_is_not_there(
+def test_pages_of_any_length_leave_out_users_who_block_the_viewer_or_are_hidden(
     run: Run, clock: FakeClock, size: int, transactional: bool
 ) -> None:
     async def check() -> None:

@@ -1,4 +1,4 @@
-"""A username belongs to one user, in every spelling, if many ask at once and wherever a process stops."""
+"""A username belongs to one user, in every spelling, under concurrent requests and wherever a process stops."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ PEOPLE = (ALICE, BOB, CAROL)
 
 
 class Names:
-    """Profiles over one store, and what is asked of them."""
+    """Takes and looks up names in the profiles of one store."""
 
     def __init__(self, run: Run, edges: ReferenceEdges, clock: FakeClock) -> None:
         self.store = records_over(edges)
@@ -33,7 +33,7 @@ class Names:
         self._run = run
 
     def take(self, user: NodeId, name: str) -> Any:
-        """The error, if there is one."""
+        """Take a name; return the error, if there is one."""
         answered = self._run(answer(self.profiles.change(user, lambda old: Profile(old.display_name, username=name))))
         return answered if isinstance(answered, type) else None
 
@@ -66,7 +66,7 @@ def test_a_name_is_one_users_in_every_spelling(names: Names) -> None:
     for spelling in ("Ann", "ann", "ANN"):
         assert names.holder(spelling) == ALICE
         assert names.take(BOB, spelling) is UsernameTaken
-    assert names.take(ALICE, "aNN") is None, "its holder may spell it anew"
+    assert names.take(ALICE, "aNN") is None, "its holder may change the spelling"
     assert names.take(BOB, "Ben") is None
     assert names.take(BOB, "ann") is UsernameTaken
     assert (names.holder("ben"), names.holder("ann"), names.holder("cy")) == (BOB, ALICE, None)
@@ -82,7 +82,7 @@ def test_a_name_that_is_changed_or_given_up_is_free_at_once(names: Names) -> Non
     assert (names.holder("ann"), names.holder("anna")) == (BOB, CAROL)
 
 
-def test_of_two_who_take_a_name_at_once_one_gets_it(names: Names, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_of_two_users_who_take_a_name_at_once_one_gets_it(names: Names, monkeypatch: pytest.MonkeyPatch) -> None:
     put = names.store.put
 
     async def overtaken(*args: Any, **conditions: Any) -> Any:
@@ -134,7 +134,7 @@ def test_a_name_whose_taker_stopped_half_way_is_free(names: Names, monkeypatch: 
 def test_names_that_share_a_hash_stay_apart(
     run: Run, clock: FakeClock, monkeypatch: pytest.MonkeyPatch, seed: int, hashes: int
 ) -> None:
-    """Any history of taking and giving up, against a dictionary; with so few hashes that all collide."""
+    """Any history of taken and released names, against a dictionary; with so few hashes that all names collide."""
     monkeypatch.setattr(usernames, "_id", lambda folded: sum(folded.encode()) % hashes)
     names, chosen = Names(run, ReferenceEdges(), clock), random.Random(seed)
     held: dict[int, str] = {}

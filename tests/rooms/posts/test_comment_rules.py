@@ -68,7 +68,7 @@ def test_comments_come_newest_oldest_or_most_liked_first(run: Run, room: Service
     assert likes == [0, 1, 0, 1, 0]
 
 
-def test_replies_hang_on_their_comment(run: Run, room: Services) -> None:
+def test_replies_belong_to_their_comment(run: Run, room: Services) -> None:
     post, other = run(room.write()), run(room.write())
     first = comment(run, room, post, "first")
     reply = comment(run, room, post, "reply", CAROL, first)
@@ -82,7 +82,7 @@ def test_replies_hang_on_their_comment(run: Run, room: Services) -> None:
     assert run(answer(room.comments.create(BOB, post.id, "nowhere", 5))) is CommentNotFound
 
 
-def test_nobody_answers_what_is_deleted_or_hidden(run: Run, room: Services) -> None:
+def test_deleted_or_hidden_comments_take_no_reply_and_no_like(run: Run, room: Services) -> None:
     post = run(room.write())
     first = comment(run, room, post, "first")
     run(room.graph.people.block(BOB, CAROL))
@@ -102,7 +102,7 @@ def test_nobody_answers_what_is_deleted_or_hidden(run: Run, room: Services) -> N
     assert run(answer(room.comments.get(BOB, second))) is CommentNotFound
 
 
-def test_what_hangs_on_a_comment_that_is_not_there_is_not_there_either(run: Run, room: Services) -> None:
+def test_replies_below_an_invisible_comment_are_invisible_too(run: Run, room: Services) -> None:
     post = run(room.write())
     above = comment(run, room, post, "above", CAROL)
     reply = comment(run, room, post, "below", BOB, above)
@@ -119,7 +119,7 @@ def test_what_hangs_on_a_comment_that_is_not_there_is_not_there_either(run: Run,
     run(room.comments.delete(BOB, NodeId(reply)))
 
 
-def test_a_block_covers_all_that_hangs_below_a_comment(run: Run, room: Services) -> None:
+def test_a_block_covers_all_replies_below_a_comment(run: Run, room: Services) -> None:
     post, line = run(room.write(CAROL)), list[int]()
     for by in (BOB, CAROL, DANA, CAROL):
         line.append(comment(run, room, post, "well", by, line[-1] if line else None))
@@ -136,10 +136,10 @@ def test_a_block_covers_all_that_hangs_below_a_comment(run: Run, room: Services)
     assert run(room.comments.visible(ALICE, line)) == [None] * 4
     assert None not in run(room.comments.visible(DANA, line))
     run(room.comments.delete(BOB, top))
-    assert run(room.comments.like(ALICE, deep)).holds, "a deleted comment keeps nobody away"
+    assert run(room.comments.like(ALICE, deep)).holds, "a deleted comment hides nothing below it"
 
 
-def test_replies_go_down_to_a_depth_and_all_above_them_is_looked_at(run: Run, room: Services) -> None:
+def test_replies_have_a_greatest_depth_and_all_comments_above_are_checked(run: Run, room: Services) -> None:
     post = run(room.write(CAROL))
     last = comment(run, room, post, "top", BOB)
     for _ in range(DEPTH_MAX):
@@ -166,7 +166,7 @@ def shown(run: Run, room: Services, post: Post, limit: int = 1) -> list[tuple[st
 
 
 def counted(run: Run, room: Services, post: Post) -> tuple[int, int]:
-    """How many comments count: of the post with replies, and in its list."""
+    """How many comments count: on the post, with replies, and in its list."""
     room.settle()
     (numbers,) = run(room.engagement.counts(DANA, [post.id]))
     return numbers.comments, run(room.comments_on(DANA, NodeId(post.id), "top", Window(9))).total
@@ -200,7 +200,7 @@ def test_a_deleted_comment_stays_as_a_stub_while_it_has_replies(run: Run, room: 
     assert counted(run, room, post) == (1, 1)
 
 
-def test_a_comment_that_is_deleted_while_it_is_answered_is_refused_or_stays(
+def test_a_reply_is_refused_or_keeps_its_comment_that_is_deleted_meanwhile(
     run: Run, room: Services, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     post, put = run(room.write()), room.records.put
@@ -223,7 +223,7 @@ def test_a_comment_that_is_deleted_while_it_is_answered_is_refused_or_stays(
         assert counted(run, room, post) == (1, 0)
 
 
-def test_who_goes_away_takes_their_comments_out_of_lists_and_counts_until_they_are_back(
+def test_comments_of_a_deactivated_user_leave_lists_and_counts_until_the_return(
     run: Run, room: Services, clock: FakeClock
 ) -> None:
     if not room.records.transactional:
@@ -259,7 +259,7 @@ def test_who_goes_away_takes_their_comments_out_of_lists_and_counts_until_they_a
 def test_a_comment_that_a_block_overtakes_is_refused_in_its_commit(
     run: Run, room: Services, monkeypatch: pytest.MonkeyPatch, blocker: NodeId
 ) -> None:
-    """The post is Alice's, what is answered is Carol's."""
+    """The post is Alice's; the comment that is replied to is Carol's."""
     post = run(room.write())
     answered = comment(run, room, post, "hi", by=CAROL)
     room.block_before_the_next_write(monkeypatch, blocker)
@@ -271,7 +271,7 @@ def test_a_comment_that_a_block_overtakes_is_refused_in_its_commit(
     assert run(room.edges.count_many([commented])) == [0]
 
 
-def test_a_like_of_a_comment_that_a_block_overtakes_says_that_there_is_no_comment(
+def test_a_like_that_a_block_overtakes_finds_no_comment(
     run: Run, room: Services, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     post = run(room.write())
@@ -280,7 +280,7 @@ def test_a_like_of_a_comment_that_a_block_overtakes_says_that_there_is_no_commen
     assert run(answer(room.comments.like(BOB, NodeId(made)))) is CommentNotFound
 
 
-def test_a_comment_is_deleted_by_its_author_or_that_of_the_post(run: Run, room: Services) -> None:
+def test_a_comment_is_deleted_by_its_author_or_the_author_of_the_post(run: Run, room: Services) -> None:
     post = run(room.write())
     one, two = comment(run, room, post, "a secret"), comment(run, room, post, "two")
     assert run(answer(room.comments.delete(CAROL, one))) is Forbidden
@@ -291,7 +291,7 @@ def test_a_comment_is_deleted_by_its_author_or_that_of_the_post(run: Run, room: 
     assert b"secret" not in room.records.records[RecordKind.COMMENT, one].data
 
 
-def test_comments_of_those_one_blocked_are_not_shown_and_the_page_goes_on(run: Run, room: Services) -> None:
+def test_comments_of_blocked_users_are_not_shown_and_pages_continue(run: Run, room: Services) -> None:
     post = run(room.write())
     for by, text in ((BOB, "a"), (CAROL, "b"), (BOB, "c"), (CAROL, "d")):
         comment(run, room, post, text, by)
@@ -320,7 +320,9 @@ def test_the_same_key_makes_one_comment_for_a_day(run: Run, room: Services, cloc
     for asked in ((other, "once", None), (post, "other", None), (post, "once", NodeId(first.id))):
         assert run(answer(room.comments.create(BOB, *asked, "key"))) is IdempotencyKeyReused
     others = [run(room.comments.create(by, post, "once", None, key))[0] for by, key in ((CAROL, "key"), (BOB, "key2"))]
-    assert run(room.posts.create(BOB, Draft(text="a post"), "key")).post.text == "a post", "keys of posts are others"
+    assert run(room.posts.create(BOB, Draft(text="a post"), "key")).post.text == "a post", (
+        "posts have keys of their own"
+    )
     clock.ms += 2
     late, _ = run(room.comments.create(BOB, post, "once", None, "key"))
     assert len({first.id, late.id, *(one.id for one in others)}) == 4
@@ -328,7 +330,7 @@ def test_the_same_key_makes_one_comment_for_a_day(run: Run, room: Services, cloc
     assert run(room.comments_on(SYSTEM, post, "newest", Window(10))).total == 4
 
 
-def test_a_repeated_comment_is_answered_also_where_it_could_not_be_made_any_more(run: Run, room: Services) -> None:
+def test_a_repeated_comment_is_answered_even_where_a_new_one_would_be_refused(run: Run, room: Services) -> None:
     post = run(room.write())
     first, _ = run(room.comments.create(BOB, NodeId(post.id), "once", None, "key"))
     run(room.posts.edit(ALICE, NodeId(post.id), PostEdit(allow_comments=False)))
@@ -340,7 +342,7 @@ def test_a_repeated_comment_is_answered_also_where_it_could_not_be_made_any_more
     assert run(room.comments_on(SYSTEM, NodeId(post.id), "newest", Window(10))).total == 1
 
 
-def test_a_repeated_comment_that_is_not_there_any_more_says_so_and_stays_gone(run: Run, room: Services) -> None:
+def test_a_repeated_comment_that_was_deleted_is_not_found_and_stays_deleted(run: Run, room: Services) -> None:
     post = NodeId(run(room.write()).id)
     first, _ = run(room.comments.create(BOB, post, "once", None, "key"))
     run(room.comments.delete(ALICE, NodeId(first.id)))
@@ -350,7 +352,7 @@ def test_a_repeated_comment_that_is_not_there_any_more_says_so_and_stays_gone(ru
     assert b"once" not in room.records.records[RecordKind.COMMENT, first.id].data
 
 
-def test_a_comment_that_a_block_overtook_leaves_no_word_and_no_answer_that_it_was_made(
+def test_a_comment_that_a_block_overtook_leaves_no_text_and_its_key_free(
     run: Run, room: Services, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     post = NodeId(run(room.write()).id)
@@ -366,7 +368,9 @@ def test_a_comment_that_a_block_overtook_leaves_no_word_and_no_answer_that_it_wa
     assert (again is CommentNotFound) == (not made)
 
 
-def test_what_a_deactivation_overtakes_is_not_made(run: Run, room: Services, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_posts_and_comments_that_a_deactivation_overtakes_are_not_made(
+    run: Run, room: Services, monkeypatch: pytest.MonkeyPatch
+) -> None:
     if not room.records.transactional:
         pytest.skip("best effort there: it is made, and away with its author")
     post, apply = NodeId(run(room.write()).id), room.edges.apply
@@ -386,7 +390,7 @@ def test_what_a_deactivation_overtakes_is_not_made(run: Run, room: Services, mon
         run(room.edges.change_node(BOB, state=State.NORMAL))
 
 
-def test_a_repetition_finishes_a_comment_that_was_left_half_done(run: Run, room: Services) -> None:
+def test_a_repetition_finishes_a_half_made_comment(run: Run, room: Services) -> None:
     if room.records.transactional:
         pytest.skip("there is no half here")
     post = NodeId(run(room.write()).id)

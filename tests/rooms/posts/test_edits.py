@@ -1,4 +1,4 @@
-"""Edits of posts, over both kinds of engine: what they change, what they leave, and what is told of them."""
+"""Edits of posts, over both kinds of engine: what they change, what they keep, and what they log."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from kith.posts.post import PostEdit
 from kith.records.store import RecordKind
 
 
-def test_an_edit_keeps_the_place_and_is_told_to_the_log(run: Run, room: Services, clock: FakeClock) -> None:
+def test_an_edit_keeps_the_position_and_is_logged(run: Run, room: Services, clock: FakeClock) -> None:
     post = run(room.write())
     clock.ms += 1_000
     written = run(room.posts.edit(ALICE, post.id, PostEdit(text="better")))
@@ -29,7 +29,7 @@ def test_an_edit_keeps_the_place_and_is_told_to_the_log(run: Run, room: Services
     assert written.mark.at == room.edges.events.end
 
 
-def test_an_edit_to_what_is_so_already_edits_nothing_and_mentions_nobody_else(
+def test_an_edit_without_a_change_edits_nothing_and_mentions_nobody_else(
     run: Run, room: Services, clock: FakeClock
 ) -> None:
     run(room.profiles.change(BOB, lambda _: Profile(username="Bob")))
@@ -46,7 +46,7 @@ def test_an_edit_to_what_is_so_already_edits_nothing_and_mentions_nobody_else(
     assert (friends.edited_at, friends.mentioned) == (clock.ms, (BOB,))
 
 
-def test_an_edit_that_is_overtaken_by_a_delete_brings_nothing_back(
+def test_an_edit_that_is_overtaken_by_a_delete_restores_nothing(
     run: Run, room: Services, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     post = run(room.write())
@@ -63,7 +63,7 @@ def test_an_edit_that_is_overtaken_by_a_delete_brings_nothing_back(
     assert b"back" not in room.records.records[RecordKind.POST, post.id].data
 
 
-def test_names_in_a_text_are_mentions_and_an_edit_takes_them_out(run: Run, room: Services) -> None:
+def test_names_in_a_text_are_mentions_and_an_edit_removes_them(run: Run, room: Services) -> None:
     def mentioning(user: NodeId) -> list[int]:
         room.settle()
         return [post.id for post in run(room.posts.mentioning(user, user, Window(5)))[0]]

@@ -1,4 +1,4 @@
-"""Labels are kept, logged, and in effect at once; posts and comments of a removed account are emptied."""
+"""Labels are stored, logged, and in effect at once; posts and comments of a removed account are emptied."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_labels_are_replaced_as_a_whole_and_repeating_it_changes_nothing(
     assert run(room.moderation.get(what, id_))[:2] == (0, "")
 
 
-def test_labels_are_told_to_the_log(run: Run, room: Services) -> None:
+def test_labels_are_logged(run: Run, room: Services) -> None:
     post = run(room.write())
     run(room.moderation.set("post", NodeId(post.id), HIDE))
     told = room.edges.log[-1]
@@ -100,7 +100,7 @@ def test_a_reason_that_belongs_to_other_labels_is_not_shown(run: Run, room: Serv
     assert run(room.moderation.get("user", ALICE)) == Labels(LIMIT)
 
 
-def test_what_is_gone_cannot_be_labelled(run: Run, room: Services) -> None:
+def test_deleted_posts_and_removed_users_cannot_be_labelled(run: Run, room: Services) -> None:
     post = run(room.write())
     run(room.posts.delete(ALICE, NodeId(post.id)))
     run(room.edges.change_node(BOB, state=State.REMOVED))
@@ -112,7 +112,7 @@ def test_what_is_gone_cannot_be_labelled(run: Run, room: Services) -> None:
     assert run(room.moderation.get("user", ALICE)) == Labels()
 
 
-def test_a_hidden_user_may_go_on_and_is_seen_when_the_label_is_taken_off(run: Run, room: Services) -> None:
+def test_a_hidden_user_may_continue_and_is_seen_once_the_label_is_removed(run: Run, room: Services) -> None:
     run(room.moderation.set("user", ALICE, HIDE))
     own, other = run(room.write()), run(room.write(BOB))
     comment, _ = run(room.comments.create(ALICE, NodeId(other.id), "hi"))
@@ -124,7 +124,7 @@ def test_a_hidden_user_may_go_on_and_is_seen_when_the_label_is_taken_off(run: Ru
     assert run(room.comments.get(BOB, comment.id)) == comment
 
 
-def test_nobody_learns_that_a_hidden_post_was_deleted(run: Run, room: Services) -> None:
+def test_only_its_author_learns_that_a_hidden_post_was_deleted(run: Run, room: Services) -> None:
     shown, hidden = run(room.write()), run(room.write())
     run(room.moderation.set("post", NodeId(hidden.id), HIDE))
     for post in (shown, hidden):
@@ -143,7 +143,7 @@ def test_a_post_takes_comments_and_shares_as_its_author_says(run: Run, room: Ser
     comment, _ = run(room.comments.create(BOB, id_, "x"))
     run(room.engagement.add(SHARES, BOB, id_))
     run(room.posts.edit(ALICE, id_, PostEdit(allow_comments=False, allow_sharing=False)))
-    assert run(room.comments.get(ALICE, comment.id)).text == "x", "what is there stays"
+    assert run(room.comments.get(ALICE, comment.id)).text == "x", "existing comments stay"
     assert not run(room.engagement.drop(SHARES, BOB, id_)).holds
 
 
@@ -159,7 +159,7 @@ async def remove(room: Services, *erase: Any) -> None:
 
 
 def left(room: Services, posts: Sequence[Post]) -> list[str]:
-    """What the posts of these ids say as stored."""
+    """The stored texts of these posts."""
     return [read_post(room.records.records[RecordKind.POST, post.id]).text for post in posts]
 
 
@@ -200,7 +200,7 @@ def test_the_comments_of_a_removed_account_are_emptied_and_leave_their_lists(
     assert run(room.comments.get(BOB, answered.id)).text == "hello"
 
 
-def test_emptying_goes_on_where_a_stopped_job_left_it(run: Run, room: Services, clock: FakeClock) -> None:
+def test_emptying_resumes_where_a_stopped_job_left_it(run: Run, room: Services, clock: FakeClock) -> None:
     posts = []
     for _ in range(600):
         clock.ms += 1
@@ -228,14 +228,14 @@ def test_emptying_goes_on_where_a_stopped_job_left_it(run: Run, room: Services, 
     assert set(left(room, posts)) == {""}
 
 
-def test_jobs_that_were_done_long_ago_are_forgotten_when_another_begins(run: Run, room: Services) -> None:
+def test_old_finished_jobs_are_forgotten_when_another_begins(run: Run, room: Services) -> None:
     async def there_and_back() -> None:
         with time_flies():
             jobs = account_jobs(room.graph, own_leases())
             first = await jobs.start(NodeOperation.ARCHIVE, ALICE)
             await jobs.wait()
             old = msgspec.structs.replace(await jobs.get(first.id), finished_at=1.0)
-            assert await room.edges.notes("job/") == {}, "who looks for jobs reads those alone that run"
+            assert await room.edges.notes("job/") == {}, "a process that looks for jobs reads only running ones"
             for prefix in ("job-done", "job"):  # the second as an older Kith left it
                 await room.edges.put_note(f"{prefix}/{first.id}", msgspec.json.encode(old))
             jobs = account_jobs(room.graph, own_leases())
@@ -269,7 +269,9 @@ def test_a_removal_waits_for_the_store_and_is_finished_by_the_same_process(
     assert b"hi" not in room.records.records[RecordKind.COMMENT, comment.id].data
 
 
-def test_what_a_removal_overtakes_is_not_kept(run: Run, room: Services, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_posts_and_comments_that_a_removal_overtakes_are_not_kept(
+    run: Run, room: Services, monkeypatch: pytest.MonkeyPatch
+) -> None:
     post, put = run(room.write(BOB)), room.records.put
 
     async def overtaken(*arguments: Any, **options: Any) -> Any:

@@ -1,4 +1,4 @@
-"""What a newer Kith stored of a record stays when this one changes it, and goes when it is emptied."""
+"""Fields that a newer Kith stored in a record stay when this one changes it, and go when it is emptied."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Shelf:
             await self.room.records.put([newer])
 
     async def change(self, to: int) -> None:
-        """Change each."""
+        """Change each record."""
         room, settings = self.room, self.room.telling.preferences
         await room.posts.edit(ALICE, self.ids[RecordKind.POST], PostEdit(text=f"text {to}"))  # type: ignore[arg-type]
         await room.boards.change(ALICE, self.ids[RecordKind.BOARD], name=f"name {to}")
@@ -48,7 +48,7 @@ class Shelf:
         await settings.put(ALICE, Preferences(accounts_off=(to,)))
 
     async def empty(self) -> None:
-        """Empty each."""
+        """Empty each record."""
         await self.room.posts.delete(ALICE, self.ids[RecordKind.POST])  # type: ignore[arg-type]
         await self.room.boards.delete(ALICE, self.ids[RecordKind.BOARD])
         await self.room.profiles.forget(ALICE)
@@ -56,7 +56,7 @@ class Shelf:
         await self.room.telling.preferences.put(ALICE, DEFAULT)
 
     async def kept(self) -> dict[RecordKind, bool]:
-        """Of which the fields of a newer Kith are there."""
+        """Which records still have the fields of a newer Kith."""
         found = {}
         for kind, id_ in self.ids.items():
             (stored,) = await self.room.records.get_many(kind, [id_])
@@ -81,6 +81,6 @@ def test_fields_of_a_newer_version_stay_however_often_a_record_is_changed(run: R
     assert post.text == "text 3"
 
 
-def test_nothing_of_a_newer_version_stays_of_what_is_emptied(run: Run, shelf: Shelf) -> None:
+def test_no_field_of_a_newer_version_stays_in_an_emptied_record(run: Run, shelf: Shelf) -> None:
     run(shelf.empty())
     assert run(shelf.kept()) == dict.fromkeys(shelf.ids, False)

@@ -1,4 +1,4 @@
-"""Written while something else happens to it: what counts is shown, and what was acknowledged stays."""
+"""Concurrent changes of posts and comments: what counts is shown, and what was acknowledged stays."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ async def without_transactions(seed: int = 1) -> Services:
 
 
 async def shown(kith: Services, post: int) -> tuple[int, int]:
-    """How many comments the post is said to have, and how many are listed on it."""
+    """The number of comments in the post's counts, and the number of those that are listed."""
     (counts,) = await kith.engagement.counts(ALICE, [post])
     return counts.comments, len((await kith.comments_on(ALICE, post, "newest", PAGE)).comments)
 
 
 async def together(kith: Services, seed: int, *steps: Coroutine[Any, Any, Any]) -> None:
-    """Do all of these at once; each row that is written lets others go on, as by chance."""
+    """Run these concurrently; at each row that is written, others run for a random number of turns."""
     chance, step = random.Random(seed), kith.records.step
 
     async def give_way() -> None:
@@ -57,7 +57,7 @@ async def together(kith: Services, seed: int, *steps: Coroutine[Any, Any, Any]) 
     kith.records.step = step
 
 
-def test_a_reply_that_counts_is_found_though_its_comment_is_deleted_meanwhile() -> None:
+def test_a_reply_that_counts_is_listed_though_its_comment_is_deleted_meanwhile() -> None:
     async def check(seed: int) -> bool:
         kith = await without_transactions(seed)
         post = await kith.write(ALICE)
@@ -65,13 +65,13 @@ def test_a_reply_that_counts_is_found_though_its_comment_is_deleted_meanwhile() 
         reply = kith.comments.create(CAROL, post.id, "hello you", reply_to=comment.id)
         await together(kith, seed, reply, kith.comments.delete(BOB, comment.id))
         counted, listed = await shown(kith, post.id)
-        return counted == listed  # the deleted one stands above the reply, or both are gone
+        return counted == listed  # the deleted comment stands above the reply, or both are gone
 
     assert not [seed for seed in range(300) if not run_all(check(seed))]
 
 
 @pytest.mark.parametrize("beside", ["an edit", "a label", "its deletion"])
-def test_lists_of_mentions_say_what_the_post_says_in_the_end(beside: str) -> None:
+def test_lists_of_mentions_match_the_post_in_the_end(beside: str) -> None:
     async def check(seed: int) -> bool:
         kith = await without_transactions(seed)
         for user, name in ((BOB, "bob"), (CAROL, "carol")):
@@ -114,7 +114,7 @@ def test_a_reply_that_is_deleted_before_it_is_counted_does_not_count(run: Run, m
 
 @pytest.mark.parametrize("transactional", [True, False])
 @pytest.mark.parametrize("what", ["post", "comment", "board"])
-def test_a_repetition_empties_nothing_though_its_author_goes_away(
+def test_a_repetition_empties_nothing_though_its_author_is_deactivated(
     monkeypatch: pytest.MonkeyPatch, transactional: bool, what: str
 ) -> None:
     async def scene() -> tuple[type[KithError], bool]:
@@ -150,7 +150,7 @@ def test_a_repetition_empties_nothing_though_its_author_goes_away(
 
 
 @pytest.mark.parametrize("transactional", [True, False])
-def test_an_edit_that_mentions_the_same_people_tells_nothing_of_that(run: Run, transactional: bool) -> None:
+def test_an_edit_that_mentions_the_same_people_logs_no_mention(run: Run, transactional: bool) -> None:
     async def scene() -> int:
         kith = await (Services.over(ReferenceEdges()) if transactional else without_transactions())
         post = await kith.write(ALICE, mentions=(BOB, CAROL))
