@@ -12,7 +12,7 @@ from processes import FaultyDisk, compile_disk
 
 @pytest.fixture
 def seed() -> int:
-    """Printed, so that a failing choice of moments and writes can be made again (as far as a kill can be)."""
+    """The seed of the test, printed so that a failing run can be repeated, as far as the moment of a kill allows."""
     chosen = int(os.environ.get("KITH_TEST_SEED", random.SystemRandom().randrange(1 << 30)))
     print(f"KITH_TEST_SEED={chosen}")
     return chosen
@@ -26,5 +26,5 @@ def disk_library(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def disk(disk_library: Path, tmp_path: Path) -> FaultyDisk:
-    """A good disk that can be told to fail."""
+    """A disk that works until the test orders a fault."""
     return FaultyDisk(disk_library, tmp_path / "fault")

@@ -1,4 +1,4 @@
-"""A disk as a power cut leaves it, of a traced process: all that was synced, and any pages of the rest."""
+"""Rebuilds the disk of a traced process as a power cut would leave it: all synced writes, and any pages of the rest."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Record(NamedTuple):
 
 
 def read_trace(raw: bytes) -> Iterator[Record]:
-    """The steps, in order; the half record of a writer that was killed is left out."""
+    """The steps, in order. An incomplete record at the end, of a writer that was killed, is left out."""
     mark = _MARK.to_bytes(8, sys.byteorder)
     at = 0
     while 0 <= at <= len(raw) - _HEADER.size:
@@ -42,21 +42,21 @@ def read_trace(raw: bytes) -> Iterator[Record]:
 
 
 class Drive:
-    """What is surely on the disk, and what may be."""
+    """The state of the disk: synced writes, and pending ones that a power cut may lose. Also what was acknowledged."""
 
     def __init__(self) -> None:
         self._files = {file: _File() for file in FILES}
         self.acknowledged: list[str] = []
 
     def take(self, step: Record) -> None:
-        """One step of the trace."""
+        """Apply one step of the trace."""
         if step.kind == "A":
             self.acknowledged.append(step.data.decode())
         else:
             self._files[step.file].take(step)
 
     def cut(self, chosen: random.Random) -> dict[str, bytes]:
-        """The files after a power cut now."""
+        """The files, by name, after a power cut at this moment."""
         return {name: self._files[file].cut(chosen) for file, name in FILES.items()}
 
 
@@ -66,7 +66,7 @@ class _File:
     def __init__(self) -> None:
         self._synced = bytearray()
         self._pending: list[Record] = []
-        self._syncs: dict[int, int] = {}  # by the thread that syncs: how many of the pending writes it will have synced
+        self._syncs: dict[int, int] = {}  # by syncing thread: how many of the pending writes the sync covers
 
     def take(self, step: Record) -> None:
         if step.kind == "B":
@@ -98,7 +98,7 @@ def _put(disk: bytearray, write: Record) -> None:
 
 
 def _pieces(write: Record) -> Iterator[Record]:
-    """The parts of a write that reach the drive, or do not, on their own."""
+    """The parts of a write that reach the drive independently: pages, or the whole write if it fits a sector."""
     if write.kind == "T" or len(write.data) <= _SECTOR:
         yield write
         return

@@ -1,13 +1,17 @@
-"""The embedded engine in a process of its own, driven line by line, so that its disk can be made to fail.
+"""Runs the embedded engine in its own process, by commands on stdin, so that a test can make its disk fail.
 
     python engine.py FOLDER [BYTES_MAX [QUEUE_MAX]]
 
-Each line on stdin is a JSON list, and gets one JSON line on stdout: `["write", first, count]` adds edges
-`first -> first + 1, ...` and answers `{"sequence": ...}`; `["many", calls]` writes as many edges at once, one
-a call, and answers `{"done": ..., "refused": {code: times}}`; `["read", source, destination]` answers
-`{"exists": ...}`; `["count", node]` answers `{"count": ...}`; `["failed"]` whether the queue has given up;
-`["backup", folder]` backs the store up there.
-An error of ours answers `{"error": code, "message": ...}`; any other ends the process with its traceback.
+Each line on stdin is a JSON list and gets one JSON line on stdout:
+
+- `["write", first, count]` adds edges `first -> first + 1, ...` and answers `{"sequence": ...}`.
+- `["many", calls]` writes that many edges at once, one per call, and answers `{"done": ..., "refused": {code: times}}`.
+- `["read", source, destination]` answers `{"exists": ...}`.
+- `["count", node]` answers `{"count": ...}`.
+- `["failed"]` answers whether the commit queue has given up.
+- `["backup", folder]` backs the store up to that folder.
+
+A `KithError` answers `{"error": code, "message": ...}`. Any other error ends the process with its traceback.
 """
 
 from __future__ import annotations
@@ -33,11 +37,11 @@ from kith.graph.shapes import Listing
 from kith.run.backups.making import BackUp
 
 HUB = 1_000_000_000
-"""Where every edge of `write` leads."""
+"""The destination of every edge of `write`."""
 
 
 class Obedient:
-    """Does what the lines say."""
+    """Runs the commands."""
 
     def __init__(self, environment: Environment, commits: CommitQueue) -> None:
         store = EmbeddedEdges(environment, commits)
@@ -69,7 +73,7 @@ class Obedient:
         return {}
 
     async def sync(self) -> dict[str, Any]:
-        """Make a checkpoint, so that none comes until something is written."""
+        """Make a checkpoint, so that the next one comes only after a write."""
         await asyncio.to_thread(self._environment.sync)
         return {}
 
@@ -78,7 +82,7 @@ class Obedient:
 
 
 async def obey(engine: Obedient) -> None:
-    """Answer lines until stdin ends."""
+    """Answer commands until stdin ends."""
     loop = asyncio.get_running_loop()
     while line := await loop.run_in_executor(None, sys.stdin.readline):
         command, *arguments = json.loads(line)
@@ -90,7 +94,7 @@ async def obey(engine: Obedient) -> None:
 
 
 def main() -> None:
-    """The command line."""
+    """Run as a command."""
     structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))  # stdout is for answers
     bounds = [int(number) for number in sys.argv[2:]]
     with Environment(Path(sys.argv[1]), bytes_max=bounds[0] if bounds else BYTES_MAX_DEFAULT) as environment:

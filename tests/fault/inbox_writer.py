@@ -1,7 +1,8 @@
-"""Writes rows of inboxes as fast as it can and says which were acknowledged, until it is killed.
+"""Writes inbox rows as fast as it can and prints which were acknowledged, until it is killed.
 
-python inbox_writer.py FOLDER WRITER          a line "FIRST COUNT" once these users are told of the notice of WRITER
-python inbox_writer.py FOLDER fill            told by lines on stdin: how many users to tell; answers "ok", or the error
+python inbox_writer.py FOLDER WRITER    prints "FIRST COUNT" when these users have a row for WRITER's notice
+python inbox_writer.py FOLDER fill      each line on stdin is a number of users to write; answers with two words:
+                                        "ok" or the error code, and whether every acknowledged row is there
 """
 
 from __future__ import annotations
@@ -21,17 +22,17 @@ from kith.engines.embedded.inbox_store import EmbeddedInboxes
 from kith.notifications.inbox import InboxRow
 
 ENDING = ".store.mdb"
-"""So ends what the faulty disk looks at."""
+"""The end of the names of files that the faulty disk watches."""
 SIZES = (1, 7, 400, 30_000)
 
 
 def notice_of(writer: int) -> int:
-    """What a writer tells of; each in a week of its own, but for every fourth."""
+    """The notice of a writer. Four writers in a row share a week; the next four have the next week."""
     return (START_MS - EPOCH_MS + writer // 4 * 7 * 86_400_000) << TIME_SHIFT | writer
 
 
 async def write(store: EmbeddedInboxes, writer: int) -> None:
-    """Tell one user after another, few and many at a time."""
+    """Write rows for consecutive users, in batches of each size."""
     notice, first = notice_of(writer), 0
     while True:
         for size in SIZES:
@@ -44,7 +45,7 @@ async def write(store: EmbeddedInboxes, writer: int) -> None:
 
 
 async def fill(store: EmbeddedInboxes) -> None:
-    """Tell as many more as each line says."""
+    """Write rows for as many more users as each line says."""
     first = 0
     for line in sys.stdin:
         users = np.arange(first, first + int(line), dtype=np.int64)

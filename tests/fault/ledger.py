@@ -1,8 +1,8 @@
-"""What a store owes: the acknowledged writes, and the checks that it still has them.
+"""Remembers acknowledged writes, and checks that a store still has them.
 
-`Ledger.check_acknowledged`: every acknowledged write is there, or a later one of the same edge or record.
-`Ledger.check_whole`: both ends and all counts agree, and the log is without a gap, holds every acknowledged
-change under the number that was told, and replays to the very edges, records and notes that are stored.
+- `Ledger.check_acknowledged`: each acknowledged write is stored, or a later one of the same edge or record.
+- `Ledger.check_whole`: both ends of all edges and all counts agree. The log has no gap, holds every acknowledged change
+  under its acknowledged number, and replays to exactly the stored edges, records and notes.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from kith.records.store import RecordKind
 
 Key = tuple[int, int, int]  # graph, source, destination
 NOTED = "noted/"
-"""How the keys of the writer's notes begin."""
+"""Prefix of the keys of the writer's notes."""
 
 
 Rows = dict[int | str, tuple[int, bytes]]
-"""Version and content of each record by its id, and of each note by its key (of version 0)."""
+"""Version and content: of records by id, and of notes by key (a note has version 0)."""
 
 
 class Kept(NamedTuple):
@@ -44,13 +44,13 @@ class Kept(NamedTuple):
 
 
 def key_of(edge: Edge) -> Key:
-    """What an edge is known by."""
+    """The identity of an edge."""
     return (edge.graph, edge.source, edge.destination)
 
 
 @contextmanager
 def opened(folder: Path, **settings: Any) -> Iterator[tuple[Environment, EmbeddedEdges]]:
-    """The data folder as a service would open it."""
+    """Open the data folder as a service does."""
     with Environment(folder, **settings) as environment:
         commits = CommitQueue(environment)
         try:
@@ -60,7 +60,7 @@ def opened(folder: Path, **settings: Any) -> Iterator[tuple[Environment, Embedde
 
 
 def read_line(line: str) -> tuple[Edge | Kept, int]:
-    """One acknowledgement of `writer.py`: the edge and its number in the log (0: it changed nothing), or the record."""
+    """Parse a line of `writer.py`: an edge and its number in the log (0: it changed nothing), or a record."""
     if line.startswith("record "):
         return Kept(*map(int, line.split()[1:])), 0
     graph, source, destination, state, position, updated_at, sequence = map(int, line.split())
@@ -68,12 +68,12 @@ def read_line(line: str) -> tuple[Edge | Kept, int]:
 
 
 def read_lines(text: str) -> list[tuple[Edge | Kept, int]]:
-    """All acknowledgements; a line without its end was never said."""
+    """Parse all acknowledgements. An incomplete last line does not count."""
     return [read_line(line) for line in text[: text.rfind("\n") + 1].splitlines()]
 
 
 class Ledger:
-    """The acknowledged writes of one store, over any number of runs."""
+    """The acknowledged writes of one store, over any number of writers."""
 
     def __init__(self) -> None:
         self.edges: dict[Key, Edge] = {}
@@ -85,7 +85,7 @@ class Ledger:
         self.replayed_to = 0
 
     def add(self, acknowledged: Iterable[tuple[Edge | Kept, int]]) -> None:
-        """Remember what was acknowledged."""
+        """Remember these acknowledgements."""
         for edge, sequence in acknowledged:
             self.acknowledged += 1
             if isinstance(edge, Kept):
@@ -93,10 +93,13 @@ class Ledger:
                 continue
             self.edges[key_of(edge)] = merge(self.edges.get(key_of(edge)), edge)
             if sequence:
-                assert self._numbered.setdefault(sequence, edge) == edge, f"two changes are number {sequence}"
+                assert self._numbered.setdefault(sequence, edge) == edge, f"two changes have the number {sequence}"
 
     def check_acknowledged(self, store: EmbeddedEdges, said: Iterable[tuple[Edge | Kept, int]] | None = None) -> None:
-        """Each edge is stored as acknowledged, or as something later. `said`: only those of these acknowledgements."""
+        """Check that each acknowledged edge is stored as acknowledged, or in a later version.
+
+        `said`: check these acknowledgements only.
+        """
         keys = self.edges.keys() if said is None else {key_of(edge) for edge, _ in said if not isinstance(edge, Kept)}
         for graph in {key[0] for key in keys}:
             wanted = [self.edges[key] for key in keys if key[0] == graph]
@@ -106,16 +109,18 @@ class Ledger:
                 for edge, stored in zip(wanted, found, strict=True)
                 if stored is None or precedence(stored) < precedence(edge)
             ]
-            assert not lost, f"{len(lost)} of {len(wanted)} lost: {lost[:3]}"
+            assert not lost, f"{len(lost)} of {len(wanted)} edges are lost: {lost[:3]}"
 
     def check_whole(self, environment: Environment, store: EmbeddedEdges) -> None:
-        """Audit, counts, log; reads the log only from where it was read last."""
+        """Check both ends, counts and the log. Reads the log from where the last check ended."""
         self.check_acknowledged(store)
         rows = _rows(environment)
         for id_, version in self.records.items():
-            assert rows.get(id_, (0,))[0] >= version, f"record {id_} of version {version} was acknowledged"
+            assert rows.get(id_, (0,))[0] >= version, (
+                f"record {id_} of version {version} was acknowledged, but is not stored"
+            )
         for id_, (version, content) in rows.items():
-            assert isinstance(id_, str) or content == content_of(id_, version), f"record {id_}"
+            assert isinstance(id_, str) or content == content_of(id_, version), f"record {id_} has the wrong content"
         check_audit(environment, store)
         self._replay(environment)
         stored = {}
@@ -137,7 +142,9 @@ class Ledger:
                     continue
                 edge = edge_in(event)
                 before = self._replayed.get(key_of(edge))
-                assert (None if before is None else before.state) == event.before, f"event {number}"
+                assert (None if before is None else before.state) == event.before, (
+                    f"event {number} names the wrong state before it"
+                )
                 assert merge(before, edge) is edge, f"event {number} lost when it was applied"
                 self._replayed[key_of(edge)] = edge
                 told = self._numbered.pop(number, edge)
@@ -146,7 +153,7 @@ class Ledger:
         assert not self._numbered, f"acknowledged, but not in the log: {sorted(self._numbered)[:5]} (it ends at {last})"
 
     def _replay_row(self, event: Event) -> None:
-        """An event that is no edge: a record, or a note (length of the key, key, note)."""
+        """Replay an event of a record or a note. A note's data: length of the key, key, note."""
         if event.state == RECORD_CHANGED:
             self._replayed_rows[event.destination] = (event.updated_at, event.data)
         elif event.state == NOTE_CHANGED:
@@ -157,7 +164,7 @@ class Ledger:
 
 
 def _rows(environment: Environment) -> Rows:
-    """The records and the writer's notes as they are stored."""
+    """The stored records and notes of the writer."""
     with environment.lmdb.begin(environment.records) as txn:
         stored = {key: row for key, row in txn.cursor() if key[0] == RecordKind.POST}
     notes = {NOTED + key: (0, note) for key, note in environment.notes(NOTED).items()}
@@ -167,7 +174,7 @@ def _rows(environment: Environment) -> Rows:
 
 
 def check_audit(environment: Environment, store: EmbeddedEdges) -> int:
-    """Both ends of every edge of every graph agree, and every count; the number of edges."""
+    """Check that both ends of every edge agree in every graph, and every count. Returns the number of edges."""
     edges = 0
     for name, number in environment.graph_numbers().items():
         found = run_all(audit(store, name, number))

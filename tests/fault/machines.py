@@ -1,4 +1,4 @@
-"""Two machines on one: servers over folders of their own, one the primary and others its standbys; and writers."""
+"""Several machines on one host: a primary and its standbys, each a server over its own folder; and writers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ WITHIN_S = 30.0
 
 
 class Machine:
-    """A data folder, and what serves it: `kith serve` or `kith standby`, in a process group of its own."""
+    """A data folder and the `kith serve` or `kith standby` over it, in its own process group."""
 
     def __init__(self, folder: Path, **settings: str) -> None:
         self.folder, self.data, self.port = folder, folder / "data", free_port()
@@ -31,8 +31,12 @@ class Machine:
         folder.mkdir(parents=True)
 
     def start(self, *, of: Machine | None = None, is_up: Callable[[], bool] | None = None, **environment: str) -> None:
-        """Serve the folder, as a standby of another machine where one is named, until it does. `is_up`: whether it
-        does; of one that may be told at once that it is the primary no more, `answers`.
+        """Start a server over the folder and wait until it is up: as a standby of the machine `of`, or else as a
+        primary.
+
+        `is_up`: says when it is up. The default waits until it leads or follows. Pass `answers` for a machine that may
+        learn
+        at once that it is no longer the primary.
         """
         command = ["serve"] if of is None else ["standby", "--of", of.url]
         variables = {**self.environment, "KITH_PRIMARY_KEY": KEY, **environment}
@@ -49,30 +53,30 @@ class Machine:
         return self.process is not None and self.process.poll() is not None
 
     def signal(self, number: signal.Signals) -> None:
-        """Send all of its processes a signal."""
+        """Send a signal to all of its processes."""
         assert self.process is not None
         os.killpg(self.process.pid, number)
 
     def kill(self) -> None:
-        """Kill -9 of all of its processes at once."""
+        """Kill all of its processes at once with SIGKILL."""
         if self.process is not None:
             with contextlib.suppress(ProcessLookupError):
                 self.signal(signal.SIGKILL)
             self.process.wait()
 
     def stop(self) -> None:
-        """SIGTERM, and its end."""
+        """Send SIGTERM and wait for the end."""
         assert self.process is not None
         self.process.terminate()
         self.process.wait(WITHIN_S)
 
     def client(self, acting: int | None = None, timeout_s: float = 10.0) -> httpx.Client:
-        """A client of it with the server key."""
+        """An HTTP client of this machine with the server key."""
         named = {} if acting is None else {"X-Kith-User": str(acting)}
         return httpx.Client(base_url=self.url, headers={**HEADERS, **named}, timeout=timeout_s, **PLAIN)
 
     def readiness(self) -> Any:
-        """What /readyz says."""
+        """The answer of /readyz."""
         return httpx.get(f"{self.url}/readyz", timeout=2, **PLAIN).json()
 
     def answers(self) -> bool:
@@ -90,20 +94,20 @@ class Machine:
             return False
 
     def follow(self, user: int, whom: int, timeout_s: float = 10.0) -> httpx.Response:
-        """The answer to a follow."""
+        """Send a follow; returns the answer."""
         with self.client(user, timeout_s) as http:
             return http.post(f"{API}/users/{whom}/follow")
 
     def follows(self) -> bool:
-        """Whether it is ready, and a standby that follows."""
+        """Whether it is ready, as a standby that follows."""
         return self.ready() and "ms behind" in self.readiness().get("standby", "")
 
     def leads(self) -> bool:
-        """Whether it is ready, and no standby."""
+        """Whether it is ready, as a primary."""
         return self.ready() and "standby" not in self.readiness()
 
     def holding(self, pairs: list[tuple[int, int]]) -> list[bool]:
-        """Which of these follows it has."""
+        """For each pair, whether this follow is stored here."""
         with self.client() as http:
             found: list[bool] = []
             for at in range(0, len(pairs), 1_000):
@@ -112,37 +116,37 @@ class Machine:
             return found
 
     def promote(self, *options: str, at: bool = True) -> subprocess.CompletedProcess[str]:
-        """`kith promote` of its folder. `at`: name its address."""
+        """Run `kith promote` on its folder. `at`: pass its address as --url."""
         command = ["promote", "--data", str(self.data), *(["--url", self.url] if at else []), *options]
         return launcher().run(*command, env=self.environment, timeout=LIMIT_S)
 
     def doctor(self) -> str:
-        """What `kith doctor` says of its folder, on one line."""
+        """The output of `kith doctor` on its folder, as one line."""
         said = launcher().run("doctor", "--data", str(self.data), env=self.environment, timeout=LIMIT_S).stdout
         return " ".join(said.split())
 
     def has(self, whom: int, user: int = 1) -> bool:
-        """Whether a follow has come here; False also while it does not answer."""
+        """Whether this follow is stored here. False also while the machine does not answer."""
         try:
             return self.holding([(user, whom)]) == [True]
         except httpx.TransportError:
             return False
 
     def until(self, condition: Any, seconds: float = WITHIN_S) -> None:
-        """Wait for a condition; the assertion shows what the machine said."""
+        """Wait for a condition; on failure the assertion shows the machine's output."""
         try:
             eventually(condition, seconds)
         except AssertionError:
             raise AssertionError(f"not so within {seconds} s:\n{self.said()[-4_000:]}") from None
 
     def said(self) -> str:
-        """All that it printed."""
+        """All output of its servers."""
         return (self.folder / "log").read_text(errors="replace")
 
 
 @contextlib.contextmanager
 def machines(folder: Path, *names: str, **settings: str) -> Iterator[list[Machine]]:
-    """Machines that do not run yet; ended afterwards."""
+    """Machines that are not started yet. They are killed at the end."""
     made = [Machine(folder / name, **settings) for name in names]
     try:
         yield made
@@ -152,7 +156,7 @@ def machines(folder: Path, *names: str, **settings: str) -> Iterator[list[Machin
 
 
 class Writers:
-    """Users who each follow one after the other, for as long as they are answered. `acknowledged`: by user."""
+    """Users who each follow one account after another until a request fails. `acknowledged`: the count by user."""
 
     def __init__(self, machine: Machine, users: int, first: int) -> None:
         self.acknowledged: dict[int, list[int]] = {first + number: [] for number in range(users)}
@@ -173,17 +177,17 @@ class Writers:
                 self.acknowledged[user].append(whom)
 
     def count(self) -> int:
-        """How many writes were acknowledged."""
+        """The number of acknowledged writes."""
         return sum(map(len, self.acknowledged.values()))
 
     def stop(self) -> None:
-        """Until all have stopped."""
+        """Wait until all writers have stopped."""
         self._stop.set()
         for thread in self._threads:
             thread.join()
 
     def lost(self, machine: Machine) -> int:
-        """How many acknowledged writes a machine lacks; of each user only the last ones may be missing."""
+        """The number of acknowledged writes that a machine lacks. Of each user only the latest may be missing."""
         missing = 0
         for user, followed in self.acknowledged.items():
             found = machine.holding([(user, whom) for whom in followed])

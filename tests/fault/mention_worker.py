@@ -1,6 +1,6 @@
-"""Tells the followers of mentioned accounts, all of whom want it, and is killed half way through a chunk, or ends.
+"""Delivers a mention to followers, all of whom accept it. Is killed in the middle of a chunk, or works to the end.
 
-python mention_worker.py FOLDER CHUNK   the chunk, counted from 1, at which it is killed; 0: it does all there is
+python mention_worker.py FOLDER CHUNK   CHUNK: in which chunk it is killed, counted from 1. 0: never
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ CHUNK = 500
 
 
 class Dying(EmbeddedInboxes):
-    """Inboxes whose process is killed when half of a chunk is written."""
+    """Inboxes that kill their process when half of a chunk is written."""
 
     left = 0
 
@@ -41,12 +41,12 @@ class Dying(EmbeddedInboxes):
 
 
 async def everybody(notice: int, account: int, users: Users) -> NDArray[np.bool_]:
-    """All want it."""
+    """All followers accept the notice."""
     return np.ones(len(users), np.bool_)
 
 
 async def nobody(account: int) -> int:
-    """Walks are begun elsewhere."""
+    """Stands in for the follower count. This worker starts no walks, so the count does not matter."""
     return 0
 
 

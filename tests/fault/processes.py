@@ -1,4 +1,4 @@
-"""Processes to do harm to: the engine behind a pipe, and `kith serve` with its workers."""
+"""Processes for tests to harm: the engine, by commands on its stdin, and `kith serve` with its workers."""
 
 from __future__ import annotations
 
@@ -28,30 +28,30 @@ _START_S, _REFUSED_S = 30.0, 8.0
 
 
 class FaultyDisk:
-    """The shim `faulty_disk.c`, and the file that orders faults. Orders are obeyed from the next call on."""
+    """The shim `faulty_disk.c` and its order file. An order takes effect from the next system call on."""
 
     def __init__(self, library: Path, order: Path) -> None:
         self._order = order
         self.environment = {"LD_PRELOAD": str(library), "KITH_FAULT_FILE": str(order)}
 
     def order(self, what: str) -> None:
-        """Break in this way from now on; the file is replaced whole, so that no half of it is read."""
+        """Order a fault. The file is replaced atomically, so the shim never reads half an order."""
         new = self._order.with_suffix(".new")
         new.write_text(what)
         new.replace(self._order)
 
     def heal(self) -> None:
-        """A good disk again."""
+        """Take the order back: the disk works again."""
         self._order.unlink(missing_ok=True)
 
     @property
     def pending(self) -> bool:
-        """Whether an order stands; one with `once` is gone when it has been obeyed."""
+        """Whether an order is still there. An order with `once` is gone after it took effect."""
         return self._order.exists()
 
 
 def compile_disk(folder: Path) -> Path:
-    """The shim as a library; skips the test where nothing can compile it."""
+    """Compile the shim as a library. Skips the test where there is no compiler."""
     compiler = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
     if sys.platform != "linux" or compiler is None:
         pytest.skip("the faulty disk is a C library for Linux: install a C compiler (cc) to run this test")
@@ -63,13 +63,13 @@ def compile_disk(folder: Path) -> Path:
 
 
 class EngineProcess:
-    """`engine.py` in its process."""
+    """An `engine.py` process."""
 
     def __init__(self, process: subprocess.Popen[str]) -> None:
         self.process = process
 
     def __call__(self, command: str, *arguments: int | str) -> dict[str, Any]:
-        """Send one line; its answer."""
+        """Send one command; returns its answer."""
         assert self.process.stdin is not None
         assert self.process.stdout is not None
         self.process.stdin.write(json.dumps([command, *arguments]) + "\n")
@@ -81,7 +81,7 @@ class EngineProcess:
 
 @contextmanager
 def engine_over(folder: Path, *bounds: int, environment: dict[str, str] | None = None) -> Iterator[EngineProcess]:
-    """An engine over a data folder; `bounds`: see `engine.py`."""
+    """An engine over a data folder. `bounds`: BYTES_MAX and QUEUE_MAX of `engine.py`."""
     command = [sys.executable, str(HERE / "engine.py"), str(folder), *map(str, bounds)]
     variables = {**os.environ, **(environment or {})}
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
@@ -107,30 +107,30 @@ class ServerGroup:
         self.headers = {"authorization": f"Bearer {API_KEY}"}
 
     def client(self, timeout_s: float = 10.0) -> httpx.Client:
-        """A client that opens a connection a request, so that each may reach another worker."""
+        """A client that opens a new connection for each request, so that requests reach different workers."""
         once = httpx.Limits(max_keepalive_connections=0)
         return httpx.Client(base_url=self.url, headers=self.headers, timeout=timeout_s, limits=once, **PLAIN)
 
     def log(self) -> str:
-        """What the server has said, on both streams."""
+        """The output of the server, of stdout and stderr."""
         return self._log.read_text(errors="replace")
 
     def workers(self) -> list[int]:
-        """The API processes that hold the store open."""
+        """The pids of the API processes that have the store open."""
         try:
             return [pid for pid in named("api", self.process.pid) if _holds_store(pid)]
         except OSError:  # the supervisor is gone
             return []
 
     def wait_until(self, what: str, ready: Any, seconds: float = _START_S) -> None:
-        """Wait until `ready()`; the assertion shows the server's log."""
+        """Wait until `ready()` is true; on failure the assertion shows the server's log."""
         deadline = time.monotonic() + seconds
         while not ready():
             assert time.monotonic() < deadline, f"not {what} within {seconds} s:\n{self.log()[-4000:]}"
             time.sleep(0.02)
 
     def is_ready(self) -> bool:
-        """Whether /readyz says so."""
+        """Whether /readyz answers that it is ready."""
         try:
             with self.client(2.0) as client:
                 return client.get("/readyz").status_code == 200
@@ -138,7 +138,7 @@ class ServerGroup:
             return False
 
     def kill_group(self) -> None:
-        """Kill -9 of the supervisor and all workers at once."""
+        """Kill the supervisor and all workers at once with SIGKILL."""
         os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait()
 
@@ -152,14 +152,14 @@ def _holds_store(pid: int) -> bool:
 
 @contextmanager
 def serving(folder: Path, *, workers: int = 1, environment: dict[str, str] | None = None) -> Iterator[ServerGroup]:
-    """`kith serve` over a data folder, ready; stopped in the end however the test went."""
+    """A `kith serve` over a data folder, ready. It is stopped at the end, however the test went."""
     log = folder.parent / "server.log"
     port = free_port()
     command = ["serve", "--data", str(folder), "--port", str(port), "--workers", str(workers)]
     variables = {**os.environ, "KITH_API_KEYS": API_KEY, **(environment or {})}
     process: Forked | subprocess.Popen[bytes]
     with log.open("ab") as said:
-        if "LD_PRELOAD" in variables:  # which only a new program takes
+        if "LD_PRELOAD" in variables:  # the shim loads only into a new program
             process = subprocess.Popen(
                 [*KITH, *command], stdout=said, stderr=said, env=variables, start_new_session=True
             )
@@ -169,7 +169,7 @@ def serving(folder: Path, *, workers: int = 1, environment: dict[str, str] | Non
     try:
         server.wait_until(f"{workers} workers ready", lambda: server.is_ready() and len(server.workers()) == workers)
         yield server
-        process.terminate()  # nothing if the test has killed it
+        process.terminate()  # no effect if the test has killed it
         process.wait(30)
     finally:
         with contextlib.suppress(ProcessLookupError):
@@ -178,7 +178,7 @@ def serving(folder: Path, *, workers: int = 1, environment: dict[str, str] | Non
 
 
 def serve_refused(folder: Path) -> tuple[int, str]:
-    """Try to serve a folder that cannot be served: exit status and all that was said."""
+    """Start `kith serve` over a folder that it refuses. Returns the exit status and all output."""
     with tempfile.TemporaryFile("w+") as said:
         process = launcher().start(
             *("serve", "--data", folder, "--port", str(free_port())), stdout=said, stderr=said, start_new_session=True

@@ -1,9 +1,9 @@
-"""Does what changes who is the primary, in a new folder with relaxed durability, and is killed meanwhile.
+"""Changes the role of a store (primary or standby) with relaxed durability, and is killed meanwhile.
 
     python role_changer.py FOLDER fence|promote|follow URL
 
-`fence` kills itself once it is done. The others call the machine at URL, and are killed by it. No checkpoint comes by
-itself.
+FOLDER is new. `fence` kills itself when it is done. `promote` and `follow` call the machine at URL, which kills them.
+The interval of checkpoints is so long that none happens unless a command makes it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from kith.standby.source import Epoch
 
 
 def main() -> None:
-    """The command line."""
+    """Run as a command."""
     checkpoints.INTERVAL_S = 600
     folder, what, url = sys.argv[1:]
     settings = Settings(data=folder, durability="relaxed")

@@ -1,4 +1,4 @@
-"""A backup taken while others write is one moment of the store: whole, with all that was acknowledged before."""
+"""A backup made during writes is a snapshot: consistent, with every write acknowledged before it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from kith.run.backups.restoring import restore
 from kith.run.config import Settings
 
 
-def test_a_copy_under_load_is_whole_and_has_every_write_acknowledged_before_it(tmp_path: Path, seed: int) -> None:
+def test_a_copy_under_load_is_consistent_and_has_every_write_acknowledged_before_it(tmp_path: Path, seed: int) -> None:
     folder = tmp_path / "data"
     with zygote_over(folder) as zygote:
         writer = zygote.start(seed)
@@ -33,16 +33,16 @@ def test_a_copy_under_load_is_whole_and_has_every_write_acknowledged_before_it(t
         ledger.add(read_lines(before))
         with opened(tmp_path / f"copy-{number}") as (environment, store):
             ledger.check_whole(environment, store)
-    assert copies[0][1] < copies[-1][1], "the writer went on meanwhile"
+    assert copies[0][1] < copies[-1][1], "the writer continued during the copies"
 
 
 def restored(kept: Path, folder: Path) -> Path:
-    """A data folder that a backup was restored to."""
+    """A data folder restored from a backup."""
     restore(Settings(data=str(folder)), FolderArchive(kept))
     return folder
 
 
-def test_a_restored_backup_is_a_store_of_its_own_that_takes_writes(tmp_path: Path) -> None:
+def test_a_restored_backup_is_an_independent_store_that_takes_writes(tmp_path: Path) -> None:
     folder, kept = tmp_path / "data", tmp_path / "kept"
     with engine_over(folder) as engine:
         engine("write", 0, 1_000)
@@ -57,13 +57,11 @@ def test_a_restored_backup_is_a_store_of_its_own_that_takes_writes(tmp_path: Pat
 
 
 @pytest.mark.parametrize("order", ["ENOSPC 100000", "EIO-SYNC once"])
-def test_a_backup_that_fails_counts_for_nothing_and_can_be_repeated(
-    tmp_path: Path, disk: FaultyDisk, order: str
-) -> None:
+def test_a_failed_backup_is_not_usable_and_can_be_repeated(tmp_path: Path, disk: FaultyDisk, order: str) -> None:
     folder, kept = tmp_path / "data", tmp_path / "kept"
     with engine_over(folder, environment=disk.environment) as engine:
         engine("write", 0, 5_000)
-        engine("sync")  # or a checkpoint may meet the fault that is meant for the backup
+        engine("sync")  # so that the fault hits the backup and no checkpoint
         disk.order(order)
         refused = engine("backup", str(kept))
         assert refused["error"] == ("STORE_FULL" if order.startswith("ENOSPC") else "STORE_UNAVAILABLE"), refused

@@ -1,4 +1,4 @@
-"""`kith backup` killed at random moments: what was backed up before can be restored, and the next one goes on."""
+"""`kith backup` killed at random moments: earlier backups can still be restored, and the next one resumes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from kith.run.backups.parts import read_parts
 from kith.run.config import Settings
 from kith.run.serving import supervisor
 
-# Steps so small that a short backup makes many moments to be killed at.
+# Steps so small that even a short backup offers many moments for a kill.
 _SMALL_STEPS = """
 from kith.run.backups import making, pictures
 making.BYTES_A_SEGMENT, making._CHUNK_BYTES, pictures._CHUNK_BYTES = 500, 4096, 1000
@@ -35,7 +35,7 @@ restoring._apply_increments = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
 """
 _KILLS, _EDGES = int(os.environ.get("TEST_KILLS", "6")), 100
 _PICTURE_BYTES = 10_000
-_WHOLE_BYTES, _INCREMENT_BYTES = 200_000, 20_000  # of which most end at about a half
+_WHOLE_BYTES, _INCREMENT_BYTES = 200_000, 20_000  # most kills come at about half of these
 _LIMIT_S = 60.0
 
 
@@ -46,25 +46,25 @@ def kith(tmp_path: Path) -> Iterator[Commands]:
 
 
 def held_bytes(folder: Path) -> int:
-    """Bytes of all files below a folder, those that are being written too."""
+    """Bytes of all files below a folder, including files that are being written."""
     size = 0
     for at, _, names in os.walk(folder):
         for name in names:
-            with contextlib.suppress(FileNotFoundError):  # it got its own name meanwhile
+            with contextlib.suppress(FileNotFoundError):  # renamed meanwhile to its final name
                 size += (Path(at) / name).stat().st_size
     return size
 
 
 def kill_within(process: Running, kept: Path, more: int) -> bool:
-    """Kill -9 once so many bytes were added; False where it ended before."""
+    """Kill with SIGKILL once `more` bytes were added. False if the process ended before."""
     enough, deadline = held_bytes(kept) + more, time.monotonic() + _LIMIT_S
     while held_bytes(kept) < enough and not process.ended():
-        assert time.monotonic() < deadline, "it neither ends nor writes"
+        assert time.monotonic() < deadline, "the process neither ends nor writes"
     process.kill()
     return process.wait().status == -9
 
 
-def test_a_backup_that_is_killed_leaves_what_was_there_and_the_next_goes_on(
+def test_a_killed_backup_leaves_earlier_backups_intact_and_the_next_resumes(
     tmp_path: Path, seed: int, kith: Commands, run: Run
 ) -> None:
     chosen, killed = random.Random(seed), 0
@@ -94,7 +94,7 @@ def test_a_backup_that_is_killed_leaves_what_was_there_and_the_next_goes_on(
     print(f"{killed} of {_KILLS} killed before they ended")
 
 
-def test_after_a_restore_that_is_killed_no_server_begins_with_an_empty_store(tmp_path: Path, run: Run) -> None:
+def test_after_a_killed_restore_no_server_starts_with_an_empty_store(tmp_path: Path, run: Run) -> None:
     data, kept, back = tmp_path / "data", tmp_path / "kept", tmp_path / "back"
     with open_embedded(data) as (environment, store):
         run(store.declare(["follows"]))

@@ -1,4 +1,4 @@
-"""`kith serve` whose committers are stopped, or wait for their turn while their API process is killed."""
+"""`kith serve` whose committers hang, or wait to write while their API process is killed."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ os.execv(sys.executable, [sys.executable, "-P", "-m", "kith", *sys.argv[1:]])
 
 @contextlib.contextmanager
 def turn_held(folder: Path) -> Iterator[Callable[[], None]]:
-    """Another process writes to the store, until what this yields is called."""
+    """Let another process hold the turn to write, until the yielded function is called."""
     command = [sys.executable, "-c", _TURN, str(folder / TURN_FILE)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as holder:
         assert holder.stdout is not None
@@ -57,7 +57,7 @@ def turn_held(folder: Path) -> Iterator[Callable[[], None]]:
 
 
 def follow(server: ServerGroup, source: int, timeout_s: float = 8.0) -> int:
-    """The status of a follow; 0 without an answer."""
+    """Send a follow; returns the status, or 0 without an answer."""
     try:
         with server.client(timeout_s) as client:
             asked = client.post(f"/api/v1/users/{_FOLLOWED}/follow", headers={"x-kith-user": str(source)})
@@ -66,22 +66,22 @@ def follow(server: ServerGroup, source: int, timeout_s: float = 8.0) -> int:
         return 0
 
 
-def asked_meanwhile(server: ServerGroup, source: int) -> tuple[threading.Thread, list[int]]:
-    """A follow that waits: its thread, and where its status will be."""
+def follow_in_thread(server: ServerGroup, source: int) -> tuple[threading.Thread, list[int]]:
+    """Send a follow that has to wait. Returns its thread, and a list that its status is added to."""
     said: list[int] = []
     asking = threading.Thread(target=lambda: said.append(follow(server, source, 20)))
     asking.start()
-    time.sleep(0.7)  # it is on its way to the turn by then
+    time.sleep(0.7)  # by then the committer waits for its turn
     return asking, said
 
 
 def committer_of(api: int) -> int:
-    """The committer of an API process."""
+    """The pid of the committer of an API process."""
     (pid,) = named("committer", api)
     return pid
 
 
-def test_a_committer_that_hangs_is_replaced_with_its_process(tmp_path: Path) -> None:
+def test_a_hanging_committer_is_replaced_together_with_its_api_process(tmp_path: Path) -> None:
     variables = {"KITH_HANG_TIMEOUT_S": "3", "KITH_REQUEST_TIMEOUT_MS": "1000"}
     with serving(tmp_path / "data", environment=variables) as server:
         assert follow(server, 100) == 200
@@ -89,7 +89,7 @@ def test_a_committer_that_hangs_is_replaced_with_its_process(tmp_path: Path) -> 
         server.wait_until("replaced", lambda: follow(server, 200) == 200, 20)
 
 
-def test_a_server_that_ended_leaves_no_stopped_committer(tmp_path: Path) -> None:
+def test_a_server_that_ended_leaves_no_hanging_committer(tmp_path: Path) -> None:
     with serving(tmp_path / "data", environment={"KITH_DRAIN_TIMEOUT_S": "2"}) as server:
         assert follow(server, 100) == 200
         pid = committer_of(*server.workers())
@@ -99,12 +99,12 @@ def test_a_server_that_ended_leaves_no_stopped_committer(tmp_path: Path) -> None
         server.wait_until("the committer is gone", lambda: not alive(pid), 5)
 
 
-def test_what_waits_for_its_turn_when_a_server_ends_is_not_done_later(tmp_path: Path) -> None:
+def test_a_write_that_waits_when_the_server_ends_is_not_done_later(tmp_path: Path) -> None:
     with serving(tmp_path / "data", environment={"KITH_DRAIN_TIMEOUT_S": "2"}) as server:
         assert follow(server, 100) == 200
         pid = committer_of(*server.workers())
         with turn_held(tmp_path / "data") as release:
-            asking, _ = asked_meanwhile(server, 200)
+            asking, _ = follow_in_thread(server, 200)
             server.process.terminate()
             server.process.wait(30)
             asking.join()
@@ -116,16 +116,16 @@ def test_what_waits_for_its_turn_when_a_server_ends_is_not_done_later(tmp_path: 
         assert asyncio.run(store.exists_many(follows, pairs)) == [True, False]
 
 
-def test_what_a_killed_process_had_asked_for_is_not_done_after_what_its_author_did_elsewhere(tmp_path: Path) -> None:
-    """A follow waits in one API process, which is killed; the unfollow is answered by the other."""
+def test_a_waiting_write_of_a_killed_process_is_not_done_after_a_later_write(tmp_path: Path) -> None:
+    """A follow waits in one API process, which is killed. The other process then answers the unfollow."""
     with serving(tmp_path / "data", workers=2, environment={"KITH_REQUEST_TIMEOUT_MS": "20000"}) as server:
         assert follow(server, 100) == 200
         first, second = server.workers()
         committer = committer_of(first)
         with turn_held(tmp_path / "data") as release:
-            os.kill(second, signal.SIGSTOP)  # so that the first one accepts
-            asking, said = asked_meanwhile(server, 200)
-            os.kill(committer, signal.SIGSTOP)  # a busy machine does not let it run
+            os.kill(second, signal.SIGSTOP)  # so that the first process accepts the connection
+            asking, said = follow_in_thread(server, 200)
+            os.kill(committer, signal.SIGSTOP)  # as on a busy machine, where the committer gets no CPU time
             os.kill(second, signal.SIGCONT)
             os.kill(first, signal.SIGKILL)
             asking.join()
@@ -140,7 +140,7 @@ def test_what_a_killed_process_had_asked_for_is_not_done_after_what_its_author_d
             assert found.json()["exists"] == [True, False]
 
 
-def test_a_server_that_is_process_1_of_a_container_leaves_no_zombie_of_a_killed_api_process(tmp_path: Path) -> None:
+def test_a_server_as_process_1_of_a_container_leaves_no_zombie_of_a_killed_api_process(tmp_path: Path) -> None:
     port = free_port()
     command = [sys.executable, "-c", _AS_PROCESS_1, "serve", "--data", str(tmp_path / "data"), "--port", str(port)]
     variables = {**os.environ, "KITH_API_KEYS": API_KEY, "KITH_WORKERS": "1"}

@@ -1,6 +1,6 @@
-"""The disk fills, fails or crawls: writes are refused with a reason, reads go on, nothing acknowledged is lost.
+"""The disk fills, fails or is slow: writes are refused with a reason, reads continue, no acknowledged write is lost.
 
-The disk is made to fail by `faulty_disk.c`, preloaded into the process under test.
+`faulty_disk.c`, preloaded into the process under test, makes the disk fail.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ BATCH = 500
 
 
 @pytest.mark.parametrize("order", ["ENOSPC", "ENOSPC {room}", "ENOSPC-ALL"], ids=["at-once", "cut-short", "in-place"])
-def test_a_full_disk_refuses_writes_as_full_and_room_again_needs_no_restart(
+def test_a_full_disk_refuses_writes_as_full_and_recovers_without_a_restart(
     tmp_path: Path, disk: FaultyDisk, order: str
 ) -> None:
     folder = tmp_path / "data"
@@ -44,11 +44,11 @@ def test_a_full_disk_refuses_writes_as_full_and_room_again_needs_no_restart(
         disk.heal()
         assert "sequence" in engine("write", kept, BATCH)
         assert engine("count") == {"count": kept + BATCH}
-    check_kept(folder, kept + BATCH)
+    check_stored(folder, kept + BATCH)
 
 
 def fill(engine: EngineProcess, written: int) -> int:
-    """Write batches until one is refused, as full; how many edges are stored."""
+    """Write batches until one is refused as full. Returns the number of stored edges."""
     for _ in range(200):
         answer = engine("write", written, BATCH)
         if "error" in answer:
@@ -58,13 +58,13 @@ def fill(engine: EngineProcess, written: int) -> int:
     raise AssertionError("the disk never filled")
 
 
-def check_kept(folder: Path, edges: int, **settings: Any) -> None:
-    """The store is whole and has exactly the edges 0 to `edges` - 1 to the hub."""
+def check_stored(folder: Path, edges: int, **settings: Any) -> None:
+    """Check that the store is whole and has exactly the edges 0 to `edges` - 1 to the hub."""
     with opened(folder, **settings) as (environment, store):
         assert check_audit(environment, store) == edges
 
 
-def test_a_full_disk_answers_503_store_full_over_http_and_reads_go_on(tmp_path: Path, disk: FaultyDisk) -> None:
+def test_a_full_disk_answers_503_store_full_over_http_and_reads_continue(tmp_path: Path, disk: FaultyDisk) -> None:
     with serving(tmp_path / "data", environment=disk.environment) as server, server.client() as client:
         assert post_edges(client, 0).status_code == 200
         disk.order("ENOSPC")
@@ -84,10 +84,10 @@ def test_a_full_disk_answers_503_store_full_over_http_and_reads_go_on(tmp_path: 
         assert post_edges(client, kept).status_code == 200
         assert follow(client, 7, 8).status_code == 200
         assert in_count(client) == kept + BATCH
-    check_kept(tmp_path / "data", kept + BATCH + 1)
+    check_stored(tmp_path / "data", kept + BATCH + 1)
 
 
-def test_a_full_map_is_store_full_and_a_larger_bound_goes_on(tmp_path: Path) -> None:
+def test_a_full_map_is_store_full_until_the_bound_is_raised(tmp_path: Path) -> None:
     folder, small, large = tmp_path / "data", 2 << 20, 8 << 20
     with engine_over(folder, small) as engine:
         kept = fill(engine, 0)
@@ -98,14 +98,14 @@ def test_a_full_map_is_store_full_and_a_larger_bound_goes_on(tmp_path: Path) -> 
     with engine_over(folder, large) as engine:
         assert "sequence" in engine("write", kept, BATCH)
         assert engine("count") == {"count": kept + BATCH}
-    check_kept(folder, kept + BATCH, bytes_max=large)
+    check_stored(folder, kept + BATCH, bytes_max=large)
 
 
 def test_a_full_map_still_opens_and_reads_with_the_same_bound(tmp_path: Path) -> None:
     folder, small = tmp_path / "data", 2 << 20
     with engine_over(folder, small) as engine:
         kept = fill(engine, 0)
-    check_kept(folder, kept, bytes_max=small)
+    check_stored(folder, kept, bytes_max=small)
     with engine_over(folder, small) as engine:
         assert engine("read", 0) == {"exists": True}
         assert engine("write", kept, BATCH)["error"] == StoreFull.code
@@ -114,29 +114,25 @@ def test_a_full_map_still_opens_and_reads_with_the_same_bound(tmp_path: Path) ->
 # --- failing -------------------------------------------------------------------------------------------
 
 
-def test_a_failed_sync_is_not_acknowledged_and_takes_nothing_acknowledged_with_it(
-    tmp_path: Path, disk: FaultyDisk
-) -> None:
+def test_a_failed_sync_is_not_acknowledged_and_loses_no_acknowledged_write(tmp_path: Path, disk: FaultyDisk) -> None:
     folder = tmp_path / "data"
     with engine_over(folder, environment=disk.environment) as engine:
         assert "sequence" in engine("write", 0, BATCH)
-        engine("sync")  # else a checkpoint may meet the fault
+        engine("sync")  # or else a checkpoint may hit the fault
         disk.order("EIO-JOURNAL once")
         assert engine("write", BATCH, BATCH)["error"] == "STORE_UNAVAILABLE"
         assert not disk.pending
-        again = engine("write", BATCH, BATCH)  # either it recovers, or it says that the process must be replaced
+        again = engine("write", BATCH, BATCH)  # either it recovers, or it answers that the process must be replaced
         assert "sequence" in again or (again["error"], engine("failed")) == ("STORE_UNAVAILABLE", {"failed": True})
         read = engine("read", 0)
         assert read == {"exists": True} or read["error"] == "STORE_UNAVAILABLE"
     with engine_over(folder) as engine:
         assert "sequence" in engine("write", BATCH, BATCH)
         assert engine("count") == {"count": 2 * BATCH}
-    check_kept(folder, 2 * BATCH)
+    check_stored(folder, 2 * BATCH)
 
 
-def test_after_a_failed_checkpoint_a_new_process_has_all_that_was_acknowledged(
-    tmp_path: Path, disk: FaultyDisk
-) -> None:
+def test_after_a_failed_checkpoint_a_new_process_has_every_acknowledged_write(tmp_path: Path, disk: FaultyDisk) -> None:
     folder = tmp_path / "data"
     with engine_over(folder, environment=disk.environment) as engine:
         assert "sequence" in engine("write", 0, BATCH)
@@ -151,11 +147,11 @@ def test_after_a_failed_checkpoint_a_new_process_has_all_that_was_acknowledged(
     with engine_over(folder) as engine:
         assert engine("count") == {"count": written}
         assert "sequence" in engine("write", written, BATCH)
-    check_kept(folder, written + BATCH)
+    check_stored(folder, written + BATCH)
 
 
 @pytest.mark.parametrize("order", ["EIO-JOURNAL once", "EIO-STORE once"])
-def test_a_failed_sync_answers_503_over_http_and_the_service_comes_back(
+def test_a_failed_sync_answers_503_over_http_and_the_service_recovers(
     tmp_path: Path, disk: FaultyDisk, order: str
 ) -> None:
     """Whether the process recovers or is replaced, nobody has to restart it by hand."""
@@ -164,16 +160,16 @@ def test_a_failed_sync_answers_503_over_http_and_the_service_comes_back(
         disk.order(order)
         server.wait_until("a sync has failed", lambda: post_edges(client, BATCH) is not None and not disk.pending)
         server.wait_until("every worker takes writes again", lambda: writes_work(server), 15)
-        for _ in range(20):  # each a new connection, so both workers answer
+        for _ in range(20):  # each on a new connection, so that both workers answer
             assert exists(client, 0, HUB)
             assert post_edges(client, BATCH).status_code == 200
             assert client.get("/readyz").status_code == 200
         assert in_count(client) == 2 * BATCH
-    check_kept(tmp_path / "data", 2 * BATCH)
+    check_stored(tmp_path / "data", 2 * BATCH)
 
 
 def writes_work(server: ServerGroup) -> bool:
-    """Whether 20 writes in a row, each on a connection of its own, are taken."""
+    """Whether 20 writes in a row succeed, each on its own connection."""
     try:
         with server.client() as client:
             return all(post_edges(client, BATCH).status_code == 200 for _ in range(20))
@@ -182,7 +178,7 @@ def writes_work(server: ServerGroup) -> bool:
 
 
 def answered(ask: Callable[[], httpx.Response]) -> httpx.Response:
-    """The answer, asked again while a process is replaced."""
+    """The answer of a request, repeated while a process is being replaced."""
     for _ in range(600):
         with contextlib.suppress(httpx.TransportError):
             return ask()
@@ -190,7 +186,7 @@ def answered(ask: Callable[[], httpx.Response]) -> httpx.Response:
     raise AssertionError("no process answers")
 
 
-def test_while_every_sync_fails_each_write_is_refused_as_unavailable_and_no_driver_shows(
+def test_while_every_sync_fails_writes_are_refused_as_unavailable_without_driver_errors(
     tmp_path: Path, disk: FaultyDisk
 ) -> None:
     with serving(tmp_path / "data", environment=disk.environment) as server, server.client() as client:
@@ -217,13 +213,13 @@ def test_a_slow_disk_times_out_and_repeating_the_write_is_safe(tmp_path: Path, d
         disk.order("SLOW 700")
         assert code_of(post_edges(client, 0)) == (503, "TIMEOUT")
         assert code_of(follow(client, 7, 8)) == (503, "TIMEOUT")
-        assert client.get("/healthz").status_code == 200, "a slow sync holds up nobody who does not wait for it"
+        assert client.get("/healthz").status_code == 200, "a slow sync delays only requests that wait for it"
         assert client.get(f"/api/v1/graph/follows/0/{HUB}").status_code == 200
         disk.heal()
         server.wait_until("the queue is empty", lambda: post_edges(client, 0).status_code == 200)
         assert follow(client, 7, 8).json()["following"] is True
-        assert in_count(client) == BATCH, "each edge is there once"
-    check_kept(tmp_path / "data", BATCH + 1)
+        assert in_count(client) == BATCH, "each edge is stored once"
+    check_stored(tmp_path / "data", BATCH + 1)
 
 
 def test_a_full_queue_is_refused_at_once_as_overloaded_and_then_drains(tmp_path: Path, disk: FaultyDisk) -> None:
@@ -251,27 +247,27 @@ def test_a_full_queue_answers_503_overloaded_over_http(tmp_path: Path, disk: Fau
         server.wait_until("the queue is empty", lambda: post_edges(client, 0, count=6).status_code == 200)
 
 
-# --- asking the server ---------------------------------------------------------------------------------
+# --- requests to the server ---------------------------------------------------------------------------------
 
 
 def post_edges(client: httpx.Client, first: int, count: int = BATCH) -> httpx.Response:
-    """`count` edges from `first` on to the hub, in one request."""
+    """Write `count` edges to the hub, from source `first` on, in one request."""
     edges = [{"op": "add", "source": first + step, "destination": HUB} for step in range(count)]
     return client.post("/api/v1/graph/follows/edges", json={"edges": edges})
 
 
 def follow(client: httpx.Client, actor: int, target: int) -> httpx.Response:
-    """`actor` follows `target`."""
+    """Let `actor` follow `target`."""
     return client.post(f"/api/v1/users/{target}/follow", headers={"x-kith-user": str(actor)})
 
 
 def exists(client: httpx.Client, source: int, destination: int) -> bool:
-    """The follow check."""
+    """Check one follow."""
     return bool(client.get(f"/api/v1/graph/follows/{source}/{destination}").json()["exists"])
 
 
 def in_count(client: httpx.Client) -> int:
-    """How many edges lead to the hub."""
+    """The number of edges to the hub."""
     return int(client.get(f"/api/v1/graph/follows/{HUB}/in/count").json()["count"])
 
 

@@ -1,4 +1,4 @@
-"""An import killed again and again, and started again each time, ends in the store of one that nobody disturbed."""
+"""An import that is killed and restarted many times gives the same store as an uninterrupted import."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from kith.run.config import Settings
 from kith.run.opening.wiring import open_graph
 from kith.run.serving import supervisor
 
-# Runs, ranges and chunks so small that a short file makes many moments to be killed at.
+# Runs, ranges and chunks so small that even a short file offers many moments for a kill.
 _SMALL_STEPS = """
 from kith.engines.embedded import bulk
 from kith.commands.transfer import formats, loading
@@ -34,18 +34,18 @@ _GROWTH = 1.1
 
 
 class Seen(NamedTuple):
-    """What an import leaves, without the time at which it ran."""
+    """The result of an import, without times."""
 
     rows: bytes  # of (source, destination, position), sorted
-    refused: set[str]  # lines of the report
+    refused: set[str]  # refused lines of the report
 
 
 def write_file(path: Path, seed: int, rows: int) -> int:
-    """Edges with duplicates, positions and some lines to refuse; how many of those."""
+    """Write a file of edges with duplicates, positions and invalid lines. Returns the number of invalid lines."""
     chosen = np.random.default_rng(seed)
     ends = np.column_stack([chosen.zipf(1.4, rows) % 3_000, chosen.integers(0, 3_000, rows)])
-    ends[rows // 2 :: 10] = ends[: len(ends[rows // 2 :: 10])]  # some stand there twice
-    places = (ends[:, 0] * 3_000 + ends[:, 1]) * 7  # one position an edge
+    ends[rows // 2 :: 10] = ends[: len(ends[rows // 2 :: 10])]  # these edges occur twice
+    places = (ends[:, 0] * 3_000 + ends[:, 1]) * 7  # one position for each edge
     lines = [f"{s},{d},{p}" for (s, d), p in zip(ends.tolist(), places.tolist(), strict=True)]
     for at in range(0, rows, 97):
         lines[at] = "not an edge"
@@ -54,7 +54,7 @@ def write_file(path: Path, seed: int, rows: int) -> int:
 
 
 def whole_run(kith: Commands, data: Path, file: Path) -> tuple[str, float]:
-    """An import that nobody disturbs; what it said, and how long it took."""
+    """Run an import without interruption. Returns its output and duration."""
     began = time.monotonic()
     status, out, err = kith.start("import", "edges", file, "--data", data).wait()
     assert status == 0, err
@@ -62,7 +62,10 @@ def whole_run(kith: Commands, data: Path, file: Path) -> tuple[str, float]:
 
 
 def killed_runs(kith: Commands, data: Path, file: Path, seed: int, kills_min: int, whole_s: float) -> int:
-    """Kill until it gets through; how often. The first `kills_min` fall about evenly over what one run does."""
+    """Kill and restart the import until it completes; returns the number of kills.
+
+    The first `kills_min` kills are spread about evenly over the duration of one run.
+    """
     chosen, longest_s = random.Random(seed), whole_s * 1.5 / kills_min
     for kills in range(_TRIES_MAX):
         process = kith.start("import", "edges", file, "--data", data)
@@ -80,7 +83,7 @@ def killed_runs(kith: Commands, data: Path, file: Path, seed: int, kills_min: in
 
 
 def refuse_half_loaded(data: Path) -> None:
-    """A folder with a load under way is never served."""
+    """Check that a folder with an unfinished load is not served."""
     if not (data / "store.mdb").exists():
         return
     with Environment(data, create=False) as environment:
@@ -91,7 +94,7 @@ def refuse_half_loaded(data: Path) -> None:
 
 
 def seen(data: Path, file: Path) -> Seen:
-    """What is there now, audited."""
+    """The result in the folder, after an audit."""
 
     async def run() -> list[tuple[int, int, int]]:
         async with open_graph(Settings(data=str(data)), create=False) as service:
@@ -112,7 +115,7 @@ def seen(data: Path, file: Path) -> Seen:
 
 
 def prepare(kith: Commands, data: Path, way: str) -> None:
-    """An empty folder, or for the other way one with an edge in it."""
+    """For `bulk`: leave the folder empty. For `merge`: import one edge into it."""
     if way == "merge":
         one = data.parent / "one.csv"
         one.write_text("1000000,1000001,5\n")
@@ -120,7 +123,7 @@ def prepare(kith: Commands, data: Path, way: str) -> None:
 
 
 def compare(folder: Path, way: str, seed: int, rows: int, kills_min: int) -> None:
-    """Import a file disturbed and undisturbed."""
+    """Import a file with and without kills, and compare the results."""
     with commands(folder, _SMALL_STEPS) as kith:
         _compare(kith, folder, way, seed, rows, kills_min)
 
@@ -133,7 +136,7 @@ def _compare(kith: Commands, folder: Path, way: str, seed: int, rows: int, kills
     assert f"({way})" in said
     assert f"{refused:,} lines refused" in said
     kills = 0
-    while kills < kills_min // 2:  # it had little to resume: once more, killed sooner
+    while kills < kills_min // 2:  # few restarts had work to resume: repeat, and kill sooner
         shutil.rmtree(folder / "killed", ignore_errors=True)
         prepare(kith, folder / "killed", way)
         kills = killed_runs(kith, folder / "killed", file, seed, kills_min, whole_s)
@@ -146,13 +149,17 @@ def _compare(kith: Commands, folder: Path, way: str, seed: int, rows: int, kills
     assert "0 edges" in whole_run(kith, folder / "killed", file)[0]
 
 
-@pytest.mark.short_of("test_an_import_killed_many_times_ends_as_if_it_had_not_been")
+@pytest.mark.short_of("test_an_import_killed_many_times_gives_the_result_of_an_uninterrupted_one")
 @pytest.mark.parametrize("way", ["bulk", "merge"])
-def test_an_import_killed_a_few_times_ends_as_if_it_had_not_been(tmp_path: Path, seed: int, way: str) -> None:
+def test_an_import_killed_a_few_times_gives_the_result_of_an_uninterrupted_one(
+    tmp_path: Path, seed: int, way: str
+) -> None:
     compare(tmp_path, way, seed, rows=15_000, kills_min=5)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("way", ["bulk", "merge"])
-def test_an_import_killed_many_times_ends_as_if_it_had_not_been(tmp_path: Path, seed: int, way: str) -> None:
+def test_an_import_killed_many_times_gives_the_result_of_an_uninterrupted_one(
+    tmp_path: Path, seed: int, way: str
+) -> None:
     compare(tmp_path, way, seed, rows=40_000, kills_min=10)

@@ -1,4 +1,4 @@
-"""Killed at any moment or refused by a full disk, inboxes keep every row that was acknowledged."""
+"""Inboxes keep every acknowledged row when a writer is killed at any moment, or when the disk is full."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ def started(*arguments: str | Path, **environment: str) -> subprocess.Popen[str]
     return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=variables)
 
 
-def test_rows_that_were_acknowledged_outlive_kills_of_all_writers(tmp_path: Path, seed: int) -> None:
-    """Six processes, some of which make the same file at once, are killed after a random number of answers."""
+def test_acknowledged_rows_survive_kills_of_all_writers(tmp_path: Path, seed: int) -> None:
+    """Six processes are killed after a random number of answers. Some of them create the same file at once."""
     chance = random.Random(seed)
     writers = [started(tmp_path / "inboxes", str(number)) for number in range(6)]
     acknowledged: list[list[tuple[int, int]]] = [[] for _ in writers]
@@ -43,26 +43,26 @@ def test_rows_that_were_acknowledged_outlive_kills_of_all_writers(tmp_path: Path
         first, count = lines[-1]
         users = np.arange(first + count, dtype=np.int64)
         assert asyncio.run(store.holding(notice_of(number), users)).all()
-        assert asyncio.run(store.add_for_all(notice_of(number), users[:1])) == 0, "and goes on"
+        assert asyncio.run(store.add_for_all(notice_of(number), users[:1])) == 0, "the store takes writes"
     store.close()
 
 
-def test_a_full_disk_refuses_rows_as_full_and_room_again_needs_no_restart(tmp_path: Path, disk: FaultyDisk) -> None:
+def test_a_full_disk_refuses_rows_as_full_and_recovers_without_a_restart(tmp_path: Path, disk: FaultyDisk) -> None:
     writer = started(tmp_path / "inboxes", "fill", **disk.environment)
 
-    def told(count: int) -> list[str]:
+    def written(count: int) -> list[str]:
         assert writer.stdin
         assert writer.stdout
         writer.stdin.write(f"{count}\n")
         writer.stdin.flush()
         return writer.stdout.readline().split()
 
-    assert told(5_000) == ["ok", "True"]
+    assert written(5_000) == ["ok", "True"]
     disk.order("ENOSPC")
-    answers = [told(5_000) for _ in range(12)]
+    answers = [written(5_000) for _ in range(12)]
     assert ["STORE_FULL", "True"] in answers
-    assert all(kept == "True" for _, kept in answers), "what was acknowledged is there"
+    assert all(kept == "True" for _, kept in answers), "every acknowledged row is there"
     disk.heal()
-    assert told(5_000) == ["ok", "True"]
+    assert written(5_000) == ["ok", "True"]
     writer.communicate()
     assert writer.returncode == 0

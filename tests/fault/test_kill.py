@@ -1,7 +1,7 @@
-"""Killed at any moment, the store keeps every acknowledged write and stays whole.
+"""A store whose writers are killed at any moment keeps every acknowledged write and stays consistent.
 
-Each round kills a writer (`writer.py`) with SIGKILL at a random moment after its first acknowledgement. What
-a power cut does, which also forgets what was not synced, is in `test_power.py`.
+Each round kills a writer (`writer.py`) with SIGKILL at a random moment after its first acknowledgement.
+`test_power.py` covers power cuts, which also lose unsynced writes.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from zygote import zygote_over
 
 
 def kill_rounds(folder: Path, seed: int, rounds: int, whole_every: int) -> Ledger:
-    """Kill `rounds` writers over one growing folder; what they acknowledged."""
+    """Kill `rounds` writers, one after another, over one growing folder. Returns what they acknowledged."""
     chosen, ledger = random.Random(seed), Ledger()
     with zygote_over(folder) as zygote:
         for number in range(1, rounds + 1):
@@ -34,20 +34,20 @@ def kill_rounds(folder: Path, seed: int, rounds: int, whole_every: int) -> Ledge
     return ledger
 
 
-@pytest.mark.short_of("test_two_hundred_kills_lose_nothing_acknowledged_and_leave_the_store_whole")
-def test_ten_kills_lose_nothing_acknowledged_and_leave_the_store_whole(tmp_path: Path, seed: int) -> None:
+@pytest.mark.short_of("test_two_hundred_kills_lose_no_acknowledged_write_and_leave_the_store_whole")
+def test_ten_kills_lose_no_acknowledged_write_and_leave_the_store_whole(tmp_path: Path, seed: int) -> None:
     ledger = kill_rounds(tmp_path / "data", seed, rounds=10, whole_every=5)
     assert ledger.acknowledged > 100
 
 
 @pytest.mark.long
-def test_two_hundred_kills_lose_nothing_acknowledged_and_leave_the_store_whole(tmp_path: Path, seed: int) -> None:
+def test_two_hundred_kills_lose_no_acknowledged_write_and_leave_the_store_whole(tmp_path: Path, seed: int) -> None:
     ledger = kill_rounds(tmp_path / "data", seed, rounds=200, whole_every=20)
     assert ledger.acknowledged > 10_000
 
 
 def test_a_killed_writer_does_not_stop_another_process_that_writes(tmp_path: Path, seed: int) -> None:
-    """Whoever dies may hold LMDB's writer lock; the others must get it, with a whole store."""
+    """A killed process may hold LMDB's writer lock. The others must get the lock, and a consistent store."""
     folder, chosen, ledger = tmp_path / "data", random.Random(seed), Ledger()
     with zygote_over(folder) as zygote:
         lasting = zygote.start(seed)
@@ -73,10 +73,10 @@ time.sleep(600)
 """
 
 
-def test_a_killed_reader_no_longer_holds_old_pages_once_a_process_has_taken_its_place(tmp_path: Path) -> None:
-    """A dead process's snapshot would keep every page freed since, and the store would grow without end."""
+def test_a_killed_reader_pins_no_old_pages_once_another_process_has_started(tmp_path: Path) -> None:
+    """The snapshot of a dead process would keep every page freed since, and the store would grow without end."""
     folder = tmp_path / "data"
-    with opened(folder) as (environment, _):  # a worker that lives on, as the others of a server do
+    with opened(folder) as (environment, _):  # a worker that keeps running, like the other workers of a server
         command = [sys.executable, "-c", _HELD_READ, str(folder)]
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as reader:
             assert reader.stdout is not None

@@ -1,4 +1,4 @@
-"""`kith serve` killed under load: every answered write is found again, and one dead worker is not the end."""
+"""`kith serve` killed under load: every answered write is still there, and one dead worker does not end the service."""
 
 from __future__ import annotations
 
@@ -22,12 +22,13 @@ Pair = tuple[int, int]
 
 
 class Unknown(Exception):
-    """An answer that says that a write may be stored, or not."""
+    """Raised for an answer that leaves open whether a write is stored."""
 
 
 class Load:
-    """Clients that write for as long as the server answers, and remember what it answered. `unknown`: whether answers
-    may say that nobody knows what became of a write.
+    """Clients that write as long as the server answers, and remember the answers.
+
+    `unknown`: whether answers may leave open if a write is stored.
     """
 
     def __init__(self, seed: int, *, unknown: bool = False) -> None:
@@ -39,7 +40,7 @@ class Load:
         self._next = 1
 
     async def run(self, server: ServerGroup, stop: asyncio.Event) -> None:
-        """Write until `stop`; a connection that breaks is not an answer."""
+        """Write until `stop` is set. A broken connection is not an answer."""
         async with httpx.AsyncClient(base_url=server.url, headers=server.headers, timeout=10, **PLAIN) as client:
             await asyncio.gather(*(self._writer(client, stop) for _ in range(8)))
 
@@ -75,13 +76,13 @@ class Load:
         self.present.add(pair)
 
     async def _unfollow(self, client: httpx.AsyncClient) -> None:
-        pair = self.present.pop()  # without an answer nothing is known of it any more
+        pair = self.present.pop()  # until it is answered, nothing is known about this pair
         answer = await client.delete(f"/api/v1/users/{pair[1]}/follow", headers={"x-kith-user": str(pair[0])})
         assert not self._of(answer)["following"]
         self.absent.add(pair)
 
     def _of(self, answer: httpx.Response) -> dict[str, Any]:
-        """What is answered. Unknown where that may be."""
+        """The body of an answer. Raises `Unknown` for an open outcome, if those are allowed."""
         said: dict[str, Any] = answer.json()
         if self._unknown and said.get("error", {}).get("code") == "STORE_UNAVAILABLE":
             raise Unknown
@@ -93,13 +94,13 @@ class Load:
         return self._next - ids
 
     def check(self, server: ServerGroup) -> None:
-        """Everything answered is there, and what was answered as gone is gone."""
+        """Check that every write answered as done is there, and every follow answered as removed is gone."""
         assert holding(server, self.present) == self.present
         assert holding(server, self.absent) == set()
 
 
 def holding(server: ServerGroup, pairs: set[Pair]) -> set[Pair]:
-    """Which of the pairs the server says exist."""
+    """The pairs that exist, as the server answers."""
     ordered, found = sorted(pairs), set()
     with server.client(30.0) as client:
         for at in range(0, len(ordered), 1_000):
@@ -110,15 +111,18 @@ def holding(server: ServerGroup, pairs: set[Pair]) -> set[Pair]:
 
 
 def committers(workers: list[int]) -> list[int]:
-    """The committer of each worker."""
+    """The pids of the workers' committers."""
     return [pid for worker in workers for pid in named("committer", worker)]
 
 
 async def write_while(
     load: Load, server: ServerGroup, harm: float, victims: list[int] | None = None, replaced: list[int] | None = None
 ) -> None:
-    """Write, and `harm` seconds after 50 answers kill `victims`; without them the whole server, and stop. `replaced`:
-    the workers that others take the place of, if they are not the victims.
+    """Write; then, `harm` seconds after 50 answers, kill.
+
+    It kills the `victims`, and waits until they are replaced and 50 more writes are answered. Without victims it kills
+    the
+    whole server and stops. `replaced`: the workers that get replaced, if these are not the victims.
     """
     stop = asyncio.Event()
     writing = asyncio.create_task(load.run(server, stop))
@@ -137,22 +141,22 @@ async def write_while(
 
 
 async def _answers(load: Load, count: int, server: ServerGroup) -> None:
-    """Until so many more writes were answered."""
+    """Wait until `count` more writes are answered."""
     answered, deadline = load.answered, time.monotonic() + _PATIENCE_S
     while load.answered < answered + count:
-        assert time.monotonic() < deadline, f"the service does not go on:\n{server.log()[-4000:]}"
+        assert time.monotonic() < deadline, f"the service answers no more writes:\n{server.log()[-4000:]}"
         await asyncio.sleep(0.02)
 
 
 def wait_for_other_workers(server: ServerGroup, dead: list[int]) -> None:
-    """Until two workers live that are not the `dead`."""
+    """Wait until two workers run that are not among `dead`."""
     server.wait_until(
         "two workers again", lambda: len([pid for pid in server.workers() if pid not in dead]) == 2, _PATIENCE_S
     )
 
 
 def kill_servers(folder: Path, seed: int, times: int) -> None:
-    """Load and kill a server of two workers `times` times over one folder, and check all that was answered."""
+    """Load and kill a server of two workers `times` times over one folder; check every answered write."""
     chosen, load = random.Random(seed), Load(seed)
     for _ in range(times):
         with serving(folder, workers=2) as server:
@@ -167,7 +171,7 @@ def kill_servers(folder: Path, seed: int, times: int) -> None:
 
 
 @pytest.mark.short_of("test_a_server_killed_five_times_under_load_has_every_answered_write")
-def test_a_server_killed_under_load_has_every_answered_write_when_it_is_back(tmp_path: Path, seed: int) -> None:
+def test_a_server_killed_under_load_has_every_answered_write_after_its_restart(tmp_path: Path, seed: int) -> None:
     kill_servers(tmp_path / "data", seed, 1)
 
 
@@ -176,23 +180,25 @@ def test_a_server_killed_five_times_under_load_has_every_answered_write(tmp_path
     kill_servers(tmp_path / "data", seed, 5)
 
 
-def test_a_killed_worker_is_replaced_while_the_service_goes_on(tmp_path: Path, seed: int) -> None:
+def test_a_killed_worker_is_replaced_while_the_service_continues(tmp_path: Path, seed: int) -> None:
     load = Load(seed)
     with serving(tmp_path / "data", workers=2) as server:
         before = server.workers()
         asyncio.run(write_while(load, server, 0.5, before[:1]))
-        assert before[1] in server.workers(), "the other worker was left alone"
+        assert before[1] in server.workers(), "the other worker keeps running"
         load.check(server)
     with opened(tmp_path / "data") as (environment, store):
         check_audit(environment, store)
 
 
-def test_who_waits_for_a_killed_committer_is_told_and_its_process_is_replaced(tmp_path: Path, seed: int) -> None:
+def test_requests_that_wait_for_a_killed_committer_are_answered_and_its_process_is_replaced(
+    tmp_path: Path, seed: int
+) -> None:
     load = Load(seed, unknown=True)
     with serving(tmp_path / "data", workers=2) as server:
         before = server.workers()
         asyncio.run(write_while(load, server, 0.5, committers(before)[:1], replaced=before[:1]))
-        assert before[1] in server.workers(), "the other worker was left alone"
+        assert before[1] in server.workers(), "the other worker keeps running"
         load.check(server)
         server.wait_until("no other committer", lambda: len(committers(server.workers())) == 2)
     with opened(tmp_path / "data") as (environment, store):
@@ -207,7 +213,7 @@ def test_both_workers_killed_at_once_are_replaced(tmp_path: Path, seed: int) -> 
         load.check(server)
 
 
-def test_a_worker_that_dies_again_and_again_soon_after_its_start_takes_nobody_with_it(tmp_path: Path) -> None:
+def test_a_worker_that_keeps_dying_soon_after_its_start_harms_no_other_worker(tmp_path: Path) -> None:
     with serving(tmp_path / "data", workers=2) as server:
         first = min(server.workers())
         for _ in range(3):
@@ -219,8 +225,8 @@ def test_a_worker_that_dies_again_and_again_soon_after_its_start_takes_nobody_wi
 
 
 @pytest.mark.slow
-def test_a_service_whose_workers_only_die_ends(tmp_path: Path) -> None:
-    """Half a service that looks alive to whoever watches it would be the worst."""
+def test_a_service_whose_workers_all_keep_dying_ends(tmp_path: Path) -> None:
+    """A service that looks alive to its monitoring, but cannot serve, would be the worst case."""
     with serving(tmp_path / "data", workers=2) as server:
         deadline = time.monotonic() + 60
         while server.process.poll() is None:
@@ -228,12 +234,12 @@ def test_a_service_whose_workers_only_die_ends(tmp_path: Path) -> None:
             for pid in server.workers():
                 os.kill(pid, signal.SIGKILL)
             time.sleep(0.1)
-        assert server.process.returncode != 0, "who watches it must see that it failed"
-        assert not server.is_ready(), "no worker was left behind"
+        assert server.process.returncode != 0, "monitoring must see that it failed"
+        assert not server.is_ready(), "no worker keeps serving"
 
 
-def test_workers_whose_supervisor_was_killed_do_not_serve_on_beside_the_next_server(tmp_path: Path) -> None:
-    """They would answer on the same port, with old settings, and nobody would ever stop them."""
+def test_workers_of_a_killed_supervisor_stop_before_the_next_server_serves(tmp_path: Path) -> None:
+    """They would answer on the same port with old settings, and nothing would ever stop them."""
     with serving(tmp_path / "data", workers=2) as server:
         os.kill(server.process.pid, signal.SIGKILL)
         server.process.wait()

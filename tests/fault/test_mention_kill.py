@@ -1,4 +1,4 @@
-"""A worker that is killed half way through a chunk leaves what the next one finishes: each is told, and once."""
+"""When a worker is killed in the middle of a chunk, the next one finishes it: each follower is notified once."""
 
 from __future__ import annotations
 
@@ -27,13 +27,15 @@ FOLLOWERS = range(1_000, 1_000 + 7 * CHUNK + 3)
 
 
 def worker(folder: Path, chunk: int) -> int:
-    """Run one; its status."""
+    """Run one worker; returns its exit status."""
     command = [sys.executable, str(Path(__file__).parent / "mention_worker.py"), str(folder), str(chunk)]
     environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join(sys.path)}
     return subprocess.run(command, env=environment, check=False).returncode
 
 
-def test_workers_killed_within_chunks_leave_a_mention_that_is_told_to_all(run: Run, tmp_path: Path, seed: int) -> None:
+def test_a_mention_reaches_all_followers_although_workers_are_killed_within_chunks(
+    run: Run, tmp_path: Path, seed: int
+) -> None:
     notice = (wall_ms() - EPOCH_MS) << TIME_SHIFT
     users = np.array([*FOLLOWERS, 5_000_000], np.int64)
 
@@ -49,7 +51,7 @@ def test_workers_killed_within_chunks_leave_a_mention_that_is_told_to_all(run: R
             held = await stores.inboxes.holding(notice, users)
             return int(held[:-1].sum()), bool(held[-1]), await Walks(stores.store).of(Tier)
 
-    async def told() -> int:
+    async def notified() -> int:
         async with wiring.open_stores(Settings(data=str(tmp_path)), "test", create=False) as stores:
             ((outcome,),) = await Outcomes(stores.records, stores.graph.clock).of([notice])
             return outcome.told
@@ -64,4 +66,4 @@ def test_workers_killed_within_chunks_leave_a_mention_that_is_told_to_all(run: R
         assert (rows, strangers, walk.done) == (done * CHUNK + CHUNK // 2, False, done)
     assert worker(tmp_path, 0) == 0
     assert run(state()) == (len(FOLLOWERS), False, [])
-    assert len(FOLLOWERS) - repeated <= run(told()) <= len(FOLLOWERS)
+    assert len(FOLLOWERS) - repeated <= run(notified()) <= len(FOLLOWERS)

@@ -1,6 +1,7 @@
-"""What is not a store, or no longer one, is refused in one clear line: by the engine, and by `kith serve`.
+"""Files and folders that are not a store, or a damaged one, are refused in one clear line: by the engine and `kith
+serve`.
 
-Everything is opened in a process of its own, because reading beyond the end of a mapped file kills (SIGBUS).
+Each is opened in its own process, because reading beyond the end of a mapped file kills the process (SIGBUS).
 """
 
 from __future__ import annotations
@@ -56,17 +57,17 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def folder(whole: Path, tmp_path: Path) -> Path:
-    """A copy of it, to be spoiled."""
+    """A copy of the whole store, for one test to damage."""
     return Path(shutil.copytree(whole, tmp_path / "data"))
 
 
 def cut(pages: float) -> Callable[[bytes], bytes]:
-    """Only the first `pages` pages."""
+    """Keep only the first `pages` pages."""
     return lambda whole: whole[: int(pages * _PAGE)]
 
 
 def painted(filler: bytes, first: int, last: int | None) -> Callable[[bytes], bytes]:
-    """Pages from `first` up to `last` overwritten."""
+    """Overwrite the pages from `first` up to `last`."""
 
     def paint(whole: bytes) -> bytes:
         end = len(whole) if last is None else last * _PAGE
@@ -75,7 +76,7 @@ def painted(filler: bytes, first: int, last: int | None) -> Callable[[bytes], by
     return paint
 
 
-RUINED: dict[str, Callable[[bytes], bytes]] = {
+DAMAGES: dict[str, Callable[[bytes], bytes]] = {
     "empty": cut(0),
     "text": lambda _: b"This is not a store but a letter.\n" * 400,
     "a-short-text": lambda _: b"hello\n",
@@ -93,34 +94,36 @@ RUINED: dict[str, Callable[[bytes], bytes]] = {
 }
 
 
-@pytest.mark.parametrize("ruin", RUINED)
-def test_a_ruined_store_is_refused_by_the_engine_unless_nothing_is_missing(folder: Path, ruin: str) -> None:
-    spoil(folder, ruin)
+@pytest.mark.parametrize("ruin", DAMAGES)
+def test_a_damaged_store_is_refused_by_the_engine_unless_nothing_is_missing(folder: Path, ruin: str) -> None:
+    damage(folder, ruin)
     status, said = open_and_read(folder)
     assert status == 0, f"died with {status}:\n{said}"
     assert said.startswith(("STORE_MISMATCH", "STORE_UNAVAILABLE")) or said == _WHOLE, said
 
 
 @pytest.mark.parametrize("ruin", ["empty", "text", "half", "a-tenth", "both-meta-pages-only"])
-def test_a_ruined_store_is_refused_by_kith_serve_in_one_line(folder: Path, ruin: str) -> None:
-    spoil(folder, ruin)
+def test_a_damaged_store_is_refused_by_kith_serve_in_one_line(folder: Path, ruin: str) -> None:
+    damage(folder, ruin)
     before = (folder / STORE_FILE).read_bytes()
     check_refused(*serve_refused(folder))
-    assert (folder / STORE_FILE).read_bytes() == before, "what is refused is not touched"
+    assert (folder / STORE_FILE).read_bytes() == before, "a refused store must not be changed"
 
 
-def test_a_folder_in_the_place_of_the_store_is_refused_in_one_line(tmp_path: Path) -> None:
+def test_a_folder_in_place_of_the_store_is_refused_in_one_line(tmp_path: Path) -> None:
     (tmp_path / "data" / STORE_FILE).mkdir(parents=True)
     check_refused(*serve_refused(tmp_path / "data"))
 
 
-def test_a_file_in_the_place_of_the_data_folder_is_refused_in_one_line(tmp_path: Path) -> None:
+def test_a_file_in_place_of_the_data_folder_is_refused_in_one_line(tmp_path: Path) -> None:
     (tmp_path / "data").write_text("a letter")
     check_refused(*serve_refused(tmp_path / "data"))
 
 
-def test_a_store_that_is_cut_short_under_a_process_ends_it_and_is_refused_by_the_next(folder: Path) -> None:
-    """The system ends who reads beyond the end of a mapped file (SIGBUS); nothing is answered from what is missing."""
+def test_a_store_truncated_while_open_ends_its_process_and_is_refused_by_the_next(folder: Path) -> None:
+    """The system kills a process that reads beyond the end of a mapped file (SIGBUS). No read answers from missing
+    pages.
+    """
     with engine_over(folder) as engine:
         assert engine("read", 0) == {"exists": True}
         os.truncate(folder / STORE_FILE, (folder / STORE_FILE).stat().st_size // 10)
@@ -136,7 +139,7 @@ def test_an_untouched_store_opens(folder: Path) -> None:
 
 
 def test_a_store_whose_last_pages_were_never_written_opens(folder: Path) -> None:
-    """LMDB skips pages that a transaction took and gave back, so a sound file may be shorter than it says."""
+    """LMDB skips pages that a transaction took and returned. So a sound file may be shorter than its header says."""
     chosen = random.Random(0)
     with Environment(folder, durability="relaxed") as environment:
         db = environment.lmdb.open_db(b"spare")
@@ -150,7 +153,7 @@ def test_a_store_whose_last_pages_were_never_written_opens(folder: Path) -> None
             short = environment.bytes_used() - (folder / STORE_FILE).stat().st_size
             if short > 0:
                 break
-    assert short > 0, "this LMDB writes all of its pages; the test has lost its point"
+    assert short > 0, "this LMDB writes all of its pages, so the test checks nothing"
     assert open_and_read(folder) == (0, _WHOLE)
 
 
@@ -161,15 +164,15 @@ def read_all(engine: EngineProcess) -> None:
 
 
 def open_and_read(folder: Path) -> tuple[int, str]:
-    """Open the folder and audit it: exit status, and what was found or why not."""
+    """Open the folder in a new process and audit it. Returns the exit status and the output: result or error."""
     command = [sys.executable, "-c", _OPEN_AND_READ, str(folder)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     return done.returncode, done.stdout + done.stderr
 
 
-def spoil(folder: Path, ruin: str) -> None:
+def damage(folder: Path, ruin: str) -> None:
     store = folder / STORE_FILE
-    store.write_bytes(RUINED[ruin](store.read_bytes()))
+    store.write_bytes(DAMAGES[ruin](store.read_bytes()))
 
 
 def check_refused(status: int, said: str) -> None:

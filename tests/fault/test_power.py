@@ -1,9 +1,10 @@
-"""A power cut forgets what was not synced; what was acknowledged was synced, so it is still there.
+"""A power cut loses unsynced data. Acknowledged writes were synced, so they survive.
 
-`faulty_disk.c` records every write and sync of a writer, and what it acknowledged. From that record we build
-the disk as a cut at any moment could have left it: all that was synced, and of the rest whatever a drive
-chooses to have written: any set of its pages, in any order, a size that lags. Each such disk must open, be
-whole, and hold everything acknowledged before the cut.
+`faulty_disk.c` records every write and sync of a writer, and its acknowledgements. From this trace the tests rebuild
+the
+disk as a cut at any moment may leave it. All synced data is there. Of the rest, any set of pages may be written, in any
+order, with a file size that lags. Each such disk must open, be consistent, and hold everything acknowledged before the
+cut.
 """
 
 from __future__ import annotations
@@ -31,14 +32,14 @@ _CUTS = 40
 
 
 def record(folder: Path, disk: FaultyDisk, seed: int, durability: str) -> list[Record]:
-    """Let a writer work on a new folder; every step of its disk."""
+    """Run a writer on a new folder. Returns every step of its disk."""
     with writing(folder, disk, seed, "--applies", "12", "--durability", durability) as writer:
         assert writer.wait(120) == 0
     return list(read_trace((folder.parent / "trace").read_bytes()))
 
 
 def record_two(folder: Path, disk: FaultyDisk, seed: int) -> list[Record]:
-    """Let two writers work on a new folder; one is killed, the other somewhat later. Every step of the disk."""
+    """Run two writers on a new folder, kill one, and later the other. Returns every step of the disk."""
     trace = folder.parent / "trace"
     with writing(folder, disk, seed) as first, writing(folder, disk, seed + 1) as second:
         for writer, until in ((first, 4 << 20), (second, 8 << 20)):
@@ -51,7 +52,7 @@ def record_two(folder: Path, disk: FaultyDisk, seed: int) -> list[Record]:
 
 @contextmanager
 def writing(folder: Path, disk: FaultyDisk, seed: int, *options: str) -> Iterator[subprocess.Popen[bytes]]:
-    """A writer whose disk is traced. Its checkpoints follow each other closely, so that a cut meets many."""
+    """A writer with a traced disk. It makes checkpoints often, so that many cuts hit one."""
     command = [sys.executable, str(HERE / "writer.py"), str(folder), str(seed), "--checkpoint-s", "0.004", *options]
     variables = {**os.environ, **disk.environment, "KITH_FAULT_TRACE": str(folder.parent / "trace")}
     with subprocess.Popen(command, env=variables, stdout=subprocess.DEVNULL) as process:
@@ -62,7 +63,7 @@ def writing(folder: Path, disk: FaultyDisk, seed: int, *options: str) -> Iterato
 
 
 def disks(steps: list[Record], chosen: random.Random, cuts: int) -> Iterator[tuple[dict[str, bytes], str]]:
-    """What `cuts` power cuts at random moments leave, and what had been acknowledged before each."""
+    """For `cuts` power cuts at random moments: the files that are left, and what was acknowledged before the cut."""
     drive = Drive()
     first = next(at for at, step in enumerate(steps) if step.kind == "A")
     moments = Counter(chosen.choices(range(first, len(steps)), k=cuts))
@@ -72,8 +73,8 @@ def disks(steps: list[Record], chosen: random.Random, cuts: int) -> Iterator[tup
             yield drive.cut(chosen), "".join(drive.acknowledged)
 
 
-def test_the_record_of_the_disk_is_complete(tmp_path: Path, disk: FaultyDisk, seed: int) -> None:
-    """All steps together are the file as it is; otherwise the tests below would prove nothing."""
+def test_the_trace_of_the_disk_is_complete(tmp_path: Path, disk: FaultyDisk, seed: int) -> None:
+    """All steps together give the file as it is. Otherwise the tests below would prove nothing."""
     folder = tmp_path / "data"
     drive = Drive()
     for step in record(folder, disk, seed, "full"):
@@ -83,7 +84,7 @@ def test_the_record_of_the_disk_is_complete(tmp_path: Path, disk: FaultyDisk, se
 
 
 class _Everything(random.Random):
-    """A drive that had written all."""
+    """Randomness for a drive that has written everything."""
 
     def random(self) -> float:
         return 0.0
@@ -92,8 +93,8 @@ class _Everything(random.Random):
         return values[-1]
 
 
-@pytest.mark.short_of("test_five_hundred_power_cuts_lose_nothing_acknowledged")
-def test_a_power_cut_loses_nothing_acknowledged(tmp_path: Path, disk: FaultyDisk, seed: int) -> None:
+@pytest.mark.short_of("test_five_hundred_power_cuts_lose_no_acknowledged_write")
+def test_a_power_cut_loses_no_acknowledged_write(tmp_path: Path, disk: FaultyDisk, seed: int) -> None:
     steps = record(tmp_path / "data", disk, seed, "full")
     for number, (image, said) in enumerate(disks(steps, random.Random(seed), _CUTS)):
         ledger = Ledger()
@@ -102,10 +103,10 @@ def test_a_power_cut_loses_nothing_acknowledged(tmp_path: Path, disk: FaultyDisk
 
 
 @pytest.mark.slow
-def test_a_power_cut_after_one_of_two_processes_was_killed_loses_nothing_acknowledged(
+def test_a_power_cut_after_the_kill_of_one_of_two_processes_loses_no_acknowledged_write(
     tmp_path: Path, disk: FaultyDisk, seed: int
 ) -> None:
-    """What keeps the pages of a checkpoint does not die with the process that made it."""
+    """The protection of a checkpoint's pages does not end with the process that made the checkpoint."""
     steps = record_two(tmp_path / "data", disk, seed)
     for number, (image, said) in enumerate(disks(steps, random.Random(seed), _CUTS)):
         ledger = Ledger()
@@ -118,16 +119,19 @@ def test_a_power_cut_after_one_of_two_processes_was_killed_loses_nothing_acknowl
 def test_a_power_cut_under_relaxed_durability_leaves_the_store_whole(
     tmp_path: Path, disk: FaultyDisk, seed: int
 ) -> None:
-    """The last commits may be gone; what is there agrees with itself and with its log."""
+    """The last commits may be lost. The rest is consistent with itself and with its log."""
     steps = record(tmp_path / "data", disk, seed, "relaxed")
     for number, (image, _) in enumerate(disks(steps, random.Random(seed), _CUTS)):
         check_disk(tmp_path / f"cut-{number}", image, Ledger())
 
 
-def test_a_place_in_the_log_that_a_power_cut_took_back_stands_for_nothing_else(
+def test_a_log_position_lost_in_a_power_cut_is_never_taken_for_a_new_event(
     tmp_path: Path, disk: FaultyDisk, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With relaxed durability watchers and standbys may have heard of it, and its number will be another event's."""
+    """With relaxed durability, watchers and standbys may have read the lost events, whose numbers are reused.
+
+    So a lost position must be refused, and not taken for that of a new event.
+    """
     steps = record(tmp_path / "data", disk, seed, "relaxed")
     monkeypatch.setattr(histories, "boot_id", lambda: "the next boot")
     lost = 0
@@ -141,13 +145,13 @@ def test_a_place_in_the_log_that_a_power_cut_took_back_stands_for_nothing_else(
             places = {sequence: StorePositions(History()).of(sequence) for sequence in told}
             held = {sequence for sequence, place in places.items() if environment.positions.sequence(place)}
             assert held == {sequence for sequence in told if sequence <= last}
-            assert not store_role.epoch_of(environment).restores, "no other machine was made the primary"
+            assert not store_role.epoch_of(environment).restores, "a power cut adds no restore to the epoch"
         lost += len(told - held)
-    assert lost, "no cut took anything back"
+    assert lost, "no cut lost an event"
 
 
 def check_disk(folder: Path, image: dict[str, bytes], ledger: Ledger) -> None:
-    """A service that opens this disk has a whole store, with what the ledger says, and goes on writing."""
+    """Check that a service which opens this disk has a whole store, with every write of the ledger, and can write."""
     folder.mkdir()
     for name, content in image.items():
         (folder / name).write_bytes(content)
@@ -157,7 +161,7 @@ def check_disk(folder: Path, image: dict[str, bytes], ledger: Ledger) -> None:
 
 
 @pytest.mark.long
-def test_five_hundred_power_cuts_lose_nothing_acknowledged(tmp_path: Path, disk: FaultyDisk, seed: int) -> None:
+def test_five_hundred_power_cuts_lose_no_acknowledged_write(tmp_path: Path, disk: FaultyDisk, seed: int) -> None:
     steps = record(tmp_path / "data", disk, seed, "full")
     for number, (image, said) in enumerate(disks(steps, random.Random(seed), 500)):
         ledger = Ledger()

@@ -1,5 +1,6 @@
-"""What a machine tells another outlasts a power cut, with relaxed durability too: that it was fenced, by which epoch
-it takes over, and how much of the log it has for good.
+"""What one machine has promised another survives a power cut, also with relaxed durability.
+
+These promises are: that it was fenced, the epoch with which it takes over, and how much of the log it has durably.
 """
 
 from __future__ import annotations
@@ -29,13 +30,13 @@ from kith.engines.embedded.environment import Environment
 _CUTS = 20
 _ENDED_S = 60
 Answer = Callable[[str, bytes], bytes | None]
-"""What another machine answers, by the path that is asked for and the body. None: who asks is killed at once."""
+"""The answer of the other machine, by requested path and body. None: kill the calling process at once."""
 
 
 def stores_after_a_cut(
     folder: Path, disk: FaultyDisk, seed: int, what: str, answer: Answer = lambda *_: None
 ) -> Iterator[Environment]:
-    """What power cuts leave of the store of `role_changer.py`, which is killed; opened, one by one."""
+    """Run `role_changer.py` until it is killed; then open its store as each of several power cuts leaves it."""
     script, trace, drive, chosen = HERE / "role_changer.py", folder / "trace", Drive(), random.Random(seed)
     variables = {**os.environ, **disk.environment, "KITH_FAULT_TRACE": str(trace)}
     asking: list[subprocess.Popen[bytes]] = []
@@ -75,16 +76,16 @@ def stores_after_a_cut(
             yield store
 
 
-def test_a_primary_that_was_fenced_stays_so(tmp_path: Path, disk: FaultyDisk, seed: int) -> None:
-    """Whoever fenced it does not tell it again."""
+def test_a_fenced_primary_stays_fenced(tmp_path: Path, disk: FaultyDisk, seed: int) -> None:
+    """The machine that fenced it does not repeat the call."""
     for store in stores_after_a_cut(tmp_path, disk, seed, "fence"):
         why = store_role.why_closed(store)
         assert why is not None
         assert why.why == "fenced"
 
 
-def test_a_promotion_that_was_cut_short_goes_on_with_its_epoch(tmp_path: Path, disk: FaultyDisk, seed: int) -> None:
-    """Otherwise the old primary, which it fenced, would refuse it as another machine's."""
+def test_an_interrupted_promotion_resumes_with_its_epoch(tmp_path: Path, disk: FaultyDisk, seed: int) -> None:
+    """With another epoch, the old primary, fenced with this one, would refuse the promotion as another machine's."""
     told: list[Fencing] = []
 
     def fenced(_: str, body: bytes) -> None:
@@ -94,8 +95,8 @@ def test_a_promotion_that_was_cut_short_goes_on_with_its_epoch(tmp_path: Path, d
         assert store_role.epoch_of(store) == told[0].epoch
 
 
-def test_a_standby_keeps_what_it_said_it_has(tmp_path: Path, disk: FaultyDisk, seed: int) -> None:
-    """In mode `one` the primary has answered these writes."""
+def test_a_standby_keeps_the_events_that_it_confirmed(tmp_path: Path, disk: FaultyDisk, seed: int) -> None:
+    """In mode `one` the primary has acknowledged these writes."""
     said: list[int] = []
     with open_embedded(tmp_path / "primary") as (primary, edges):
         run_all(edges.declare(["follows"]))

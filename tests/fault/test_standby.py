@@ -1,4 +1,4 @@
-"""A primary that is killed, paused or told, and the standbys that take its place: what each mode promises is there."""
+"""A primary is killed, paused or fenced, and a standby takes its place. No write that the mode protects may be lost."""
 
 from __future__ import annotations
 
@@ -24,7 +24,9 @@ _MINUTE_S = 60.0
 
 
 def kill_and_promote(folder: Path, seed: int, times: int, mode: str) -> None:
-    """Kill the primary under load and promote its standby, which is the next primary; count what is lost."""
+    """Repeatedly kill the primary under load and promote its standby, which becomes the next primary. Counts lost
+    writes.
+    """
     chosen, lost = random.Random(seed), 0
     with machines(folder, *map(str, range(times + 1)), KITH_STANDBY_MODE=mode) as all_:
         primary = all_[0]
@@ -39,7 +41,7 @@ def kill_and_promote(folder: Path, seed: int, times: int, mode: str) -> None:
             assert standby.promote().returncode == 0
             standby.until(standby.leads)
             missing = writers.lost(standby)
-            assert mode == "async" or missing == 0, f"{missing} of {writers.count()} are lost"
+            assert mode == "async" or missing == 0, f"{missing} of {writers.count()} acknowledged writes are lost"
             lost, primary = lost + missing, standby
         old = all_[-2]
         old.start(is_up=old.answers)
@@ -57,12 +59,12 @@ def test_nothing_that_a_standby_confirmed_is_lost(tmp_path: Path, seed: int) -> 
 def test_nothing_that_a_standby_confirmed_is_lost_however_often_the_primary_is_killed(
     tmp_path: Path, seed: int, mode: str
 ) -> None:
-    """In mode async the last writes may be, and no others."""
+    """In mode async the latest writes may be lost, and only these."""
     kill_and_promote(tmp_path, seed, _KILLS, mode)
 
 
 def test_a_standby_serves_reads_and_takes_over_without_losing_anything(tmp_path: Path) -> None:
-    """The life of a pair: from a snapshot, media included, to a promotion with the old primary at hand, and back."""
+    """The life of a pair: snapshot with media, replication, promotion while the old primary runs, and back again."""
     with machines(tmp_path, "first", "second") as (first, second):
         first.start()
         picture = _filled(first)
@@ -93,7 +95,7 @@ def test_a_standby_serves_reads_and_takes_over_without_losing_anything(tmp_path:
 
 
 def _filled(machine: Machine) -> str:
-    """Bob (2) follows Alice (1), who posts a picture; its address."""
+    """Let Bob (2) follow Alice (1), who posts a picture. Returns the address of the picture."""
     assert machine.follow(2, 1).status_code == 200
     with machine.client(1) as alice:
         ok(alice.post(f"{API}/posts", json={"content": {"text": "hello"}}), 201)
@@ -112,7 +114,7 @@ def _file_of(machine: Machine, address: str) -> bytes | None:
 
 
 def _reads(first: Machine, second: Machine) -> None:
-    """A standby answers as of what a token stands for, says how old it is, and takes no write."""
+    """A standby serves reads as of a token, says how far it is behind, and takes no writes."""
     token = first.follow(1, 2).headers["Kith-Token"]
     with second.client(1) as http:
         found = http.get(f"{API}/graph/follows/1/2", headers={"Kith-Token": token})
@@ -125,7 +127,7 @@ def _reads(first: Machine, second: Machine) -> None:
     assert "kith_standby_behind_seconds" in text
 
 
-def test_a_primary_that_was_paused_while_another_was_made_it_acknowledges_nothing(tmp_path: Path) -> None:
+def test_a_primary_that_was_paused_during_a_promotion_acknowledges_nothing(tmp_path: Path) -> None:
     with machines(tmp_path, "first", "second", KITH_STANDBY_MODE="one", KITH_STANDBY_TIMEOUT_MS="500") as all_:
         first, second = all_
         first.start()
@@ -137,13 +139,13 @@ def test_a_primary_that_was_paused_while_another_was_made_it_acknowledges_nothin
         statuses = {first.follow(1, 3).status_code}
         first.until(lambda: statuses.add(first.follow(1, 3).status_code) or not first.ready())
         assert statuses == {503}
-        assert code(first.follow(1, 3), 503) == "NOT_PRIMARY", "the new primary has told it"
+        assert code(first.follow(1, 3), 503) == "NOT_PRIMARY", "the new primary has fenced it"
         second.until(second.leads)
         assert second.holding([(1, 2), (1, 3)]) == [True, False]
 
 
-def test_a_primary_that_names_its_peers_asks_them_before_it_acknowledges_anything(tmp_path: Path) -> None:
-    """In mode async, where no standby has to confirm: after a pause, and at the start."""
+def test_a_primary_with_peers_asks_them_before_it_acknowledges_anything(tmp_path: Path) -> None:
+    """This holds in mode async, where no standby has to confirm: after a pause, and at the start."""
     with machines(tmp_path, "first", "second") as (first, second):
         first.environment["KITH_PEERS"] = second.url
         first.start()
@@ -152,7 +154,7 @@ def test_a_primary_that_names_its_peers_asks_them_before_it_acknowledges_anythin
         first.signal(signal.SIGSTOP)
         answers: list[httpx.Response] = []
         asking = threading.Thread(target=lambda: answers.append(first.follow(1, 3, WITHIN_S)))
-        asking.start()  # it waits in the socket, before the word of the new primary
+        asking.start()  # the request waits in the socket, before the fencing call of the new primary
         assert second.promote().returncode == 0
         second.until(second.leads)
         first.signal(signal.SIGCONT)
@@ -170,8 +172,8 @@ def test_a_primary_that_names_its_peers_asks_them_before_it_acknowledges_anythin
         assert f"{second.url} was made the primary" in first.said()
 
 
-def test_two_that_were_promoted_in_place_of_a_silent_primary_say_so_once_it_answers(tmp_path: Path) -> None:
-    """Until one of them begins anew as the standby of the other."""
+def test_two_promoted_standbys_report_each_other_once_the_old_primary_answers(tmp_path: Path) -> None:
+    """They report it until one of them restarts as the standby of the other."""
     with machines(tmp_path, "first", "second", "third") as (first, second, third):
         first.start()
         for standby in (second, third):
@@ -197,8 +199,8 @@ def test_two_that_were_promoted_in_place_of_a_silent_primary_say_so_once_it_answ
         assert "ok role: this is a standby" in third.doctor()
 
 
-def test_two_primaries_that_name_each_other_as_peers_say_so_while_the_old_one_is_away(tmp_path: Path) -> None:
-    """And without --force no second one is made."""
+def test_two_primaries_that_are_peers_report_each_other_while_the_old_one_is_down(tmp_path: Path) -> None:
+    """And without --force the second promotion is refused."""
     with machines(tmp_path, "first", "second", "third") as (first, second, third):
         first.start()
         for standby, other in ((second, third), (third, second)):
@@ -219,8 +221,8 @@ def test_two_primaries_that_name_each_other_as_peers_say_so_while_the_old_one_is
             assert other.url in one.readiness()["rival"]
 
 
-def test_a_promotion_that_was_refused_fences_nobody(tmp_path: Path) -> None:
-    """The primary that was made instead asks its peers when it starts, and one of them is who was refused."""
+def test_a_refused_promotion_fences_no_machine(tmp_path: Path) -> None:
+    """When the new primary starts, it asks its peers. The machine whose promotion was refused is one of them."""
     with machines(tmp_path, "first", "second", "third") as (first, second, third):
         second.environment["KITH_PEERS"] = third.url
         first.start()
@@ -238,8 +240,10 @@ def test_a_promotion_that_was_refused_fences_nobody(tmp_path: Path) -> None:
 
 @pytest.mark.long
 @pytest.mark.parametrize("mode", ["one", "async"])
-def test_a_primary_that_was_paused_for_a_minute_comes_back_to_acknowledge_nothing(tmp_path: Path, mode: str) -> None:
-    """Its leases and time limits have passed, requests wait in its sockets, and the new primary has gone on."""
+def test_a_primary_that_resumes_after_a_minute_acknowledges_nothing(tmp_path: Path, mode: str) -> None:
+    """By then its leases and time limits have expired, requests wait in its sockets, and the new primary has new
+    writes.
+    """
     asked = [(user, 5_000 + user) for user in range(20)]
     with machines(tmp_path, "first", "second") as (first, second):
         first.environment |= {"KITH_PEERS": second.url, "KITH_STANDBY_MODE": mode}
@@ -267,7 +271,7 @@ def test_a_primary_that_was_paused_for_a_minute_comes_back_to_acknowledge_nothin
         assert during.count() > 100
         assert during.lost(second) == 0
         lost = before.lost(second)
-        assert mode == "async" or lost == 0, f"{lost} of {before.count()} are lost"
+        assert mode == "async" or lost == 0, f"{lost} of {before.count()} acknowledged writes are lost"
 
 
 def test_of_two_standbys_one_is_promoted_and_the_other_follows_it(tmp_path: Path) -> None:
@@ -291,10 +295,10 @@ def test_a_write_that_no_standby_has_is_not_acknowledged(tmp_path: Path) -> None
     with machines(tmp_path, "only", KITH_STANDBY_MODE="one", KITH_STANDBY_TIMEOUT_MS="200") as (only,):
         only.start()
         assert code(only.follow(1, 2), 503) == "OUTCOME_UNKNOWN"
-        assert code(only.follow(1, 2), 503) == "OUTCOME_UNKNOWN", "though it is there already"
+        assert code(only.follow(1, 2), 503) == "OUTCOME_UNKNOWN", "although the edge is stored on the primary"
 
 
-def test_a_standby_with_a_full_disk_serves_on_and_catches_up(tmp_path: Path, disk: FaultyDisk) -> None:
+def test_a_standby_with_a_full_disk_keeps_serving_and_catches_up_later(tmp_path: Path, disk: FaultyDisk) -> None:
     with machines(tmp_path / "all", "first", "second") as (first, second):
         first.start()
         second.start(of=first, **disk.environment)
@@ -308,7 +312,7 @@ def test_a_standby_with_a_full_disk_serves_on_and_catches_up(tmp_path: Path, dis
         second.until(lambda: second.has(3))
 
 
-def test_a_standby_that_was_away_for_longer_than_the_log_is_kept_starts_over_by_itself(tmp_path: Path) -> None:
+def test_a_standby_that_was_away_longer_than_the_log_is_kept_restarts_from_a_snapshot(tmp_path: Path) -> None:
     few = {"KITH_LOG_EVENTS_MAX": "500", "KITH_LOG_LEASED_BYTES_MAX": str(1 << 16)}
     with machines(tmp_path, "first", "second", **few) as (first, second):
         first.start()
@@ -338,7 +342,7 @@ def test_the_log_is_kept_for_a_standby_that_is_away(tmp_path: Path) -> None:
         assert "starts over" not in second.said()
 
 
-def test_the_old_primary_says_where_the_standby_is_served_unless_told_otherwise(tmp_path: Path) -> None:
+def test_the_old_primary_answers_the_address_of_the_new_one(tmp_path: Path) -> None:
     with machines(tmp_path, "first", "second", "third") as (first, second, third):
         first.start()
         second.start(of=first)
@@ -356,11 +360,11 @@ def test_the_old_primary_says_where_the_standby_is_served_unless_told_otherwise(
         assert there == f"http://{socket.gethostname()}:7999"
 
 
-def test_an_old_primary_that_was_never_told_becomes_the_standby_of_the_one_in_its_place(tmp_path: Path) -> None:
+def test_an_old_primary_that_was_never_fenced_becomes_the_standby_of_the_new_one(tmp_path: Path) -> None:
     with machines(tmp_path, "first", "second") as (first, second):
         first.start()
         second.start(of=first)
-        first.kill()  # without a write that the second has not
+        first.kill()  # the standby has all of its writes
         assert second.promote().returncode == 0
         second.until(second.leads)
         first.start(of=second)
@@ -369,7 +373,7 @@ def test_an_old_primary_that_was_never_told_becomes_the_standby_of_the_one_in_it
         assert first.follow(1, 4).json()["error"]["code"] == "READ_ONLY_STANDBY"
 
 
-def test_what_is_no_standby_is_not_made_one_nor_promoted(tmp_path: Path) -> None:
+def test_a_store_that_takes_writes_becomes_no_standby_and_cannot_be_promoted(tmp_path: Path) -> None:
     with machines(tmp_path, "first", "second") as (first, second):
         first.start()
         second.start()

@@ -1,4 +1,4 @@
-"""`kith suggest` killed again and again, beside a server, leaves the suggestions of a run that nobody disturbed."""
+"""`kith suggest`, killed many times beside a server, gives the same suggestions as an uninterrupted run."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from kith.engines.embedded.environment import Environment
 from kith.engines.embedded.file_leases import FileLeases
 from kith.run.config import Settings
 
-# Chunks so small that a short run makes many moments to be killed at.
+# Chunks so small that even a short run offers many moments for a kill.
 _SMALL_STEPS = """
 from kith.suggestions import batch
 batch.USERS_A_CHUNK = 5
@@ -29,9 +29,9 @@ _PROGRESS_S = 60.0
 
 
 def imported(folder: Path, seed: int) -> Path:
-    """A data folder with a graph in it."""
+    """A data folder with an imported graph."""
     chosen = np.random.default_rng(seed)
-    sources = np.append(chosen.integers(0, USERS, EDGES), np.arange(USERS))  # everybody follows somebody
+    sources = np.append(chosen.integers(0, USERS, EDGES), np.arange(USERS))  # everybody follows at least one user
     targets = np.append(chosen.zipf(1.3, EDGES) % USERS, (np.arange(USERS) + 1) % USERS)
     ends = np.unique(np.column_stack([sources, targets]), axis=0)
     file = folder / "edges.csv"
@@ -52,29 +52,31 @@ def kith(tmp_path: Path) -> Iterator[Commands]:
 
 
 def rows(environment: Environment) -> dict[bytes, bytes]:
-    """What is kept of each user, without the times."""
+    """The stored row of each user, without times."""
     with environment.lmdb.begin(environment.suggestions) as txn:
         return {key: row[8:16] + row[24:] for key, row in txn.cursor() if len(key) == 9}
 
 
 def done(environment: Environment) -> int:
-    """How many users the run under way has done, as its checkpoint says."""
+    """The number of users that the unfinished run has done, by its checkpoint."""
     raw = environment.get_note("suggestions/job")
     return 0 if raw is None else int(json.loads(raw)["done"])
 
 
 def kill_after(process: Running, environment: Environment, users: int) -> None:
-    """Kill -9 once this many are done; where in the next chunk is left to chance."""
+    """Kill with SIGKILL after this many users are done, at a random moment in the next chunk."""
     deadline = time.monotonic() + _PROGRESS_S
     while done(environment) < users:
-        assert not process.ended(), "it ended before it was to be killed"
+        assert not process.ended(), "the job ended before the kill"
         assert time.monotonic() < deadline, f"{users} users were not done in {_PROGRESS_S} s"
         time.sleep(0.001)
     process.kill()
     assert process.wait().status == -9
 
 
-def test_a_job_killed_many_times_ends_as_if_it_had_not_been(tmp_path: Path, seed: int, kith: Commands) -> None:
+def test_a_job_killed_many_times_gives_the_result_of_an_uninterrupted_one(
+    tmp_path: Path, seed: int, kith: Commands
+) -> None:
     data, chosen = imported(tmp_path, seed), random.Random(seed)
     with serving(data) as server, server.client() as client, Environment(data, create=False) as environment:
         _, out, err = kith.start("suggest", "--data", data).wait()

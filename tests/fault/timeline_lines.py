@@ -1,11 +1,11 @@
-"""Kills a writer at every line of each change that changes anything, and looks at what it leaves.
+"""Kills a writer of timelines at every line of code that follows a write, and checks what is left.
 
     python timeline_lines.py FOLDER      prints how many kills each change took, in how many lines
 
-The writer is forked, traced, and killed (-9, so nothing is tidied up) at every line of the engine's code before which
-something was written; at the lines in between a kill leaves the very same bytes. Readers, and the next writer, may then
-see each timeline as it was before, as it was after, or between two pushes; the timeline that is put, dropped or evicted
-may also be gone.
+The writer is forked and traced. It is killed with SIGKILL, so it cleans up nothing. The kills are at each line of the
+engine before which the files changed; a kill at the lines in between leaves the same bytes. Afterwards readers, and the
+next writer, may see each timeline as before the change, as after it, or between two pushes. A timeline that was put,
+dropped or evicted may also be gone.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ _TRACED = {module.__file__ for module in (builds, directory, ring_file, ring_wri
 
 
 class Change(NamedTuple):
-    """What is done, its steps for the naive store, and whose timeline may be gone if it is cut short."""
+    """A change: its steps, and whose timelines may be gone after a kill."""
 
     steps: list[Callable[[BlockingTimelines], Any]]
     may_go: tuple[int, ...] = ()
 
 
 class Store(Protocol):
-    """A store that can be filled."""
+    """A store that timelines can be put into."""
 
     def put(self, user: int, ids: Any) -> None: ...
 
@@ -48,11 +48,11 @@ class Store(Protocol):
 CHANGES: dict[str, Change] = {
     "push": Change([lambda s: s.push(50, np.arange(8))]),
     "pushes beyond a tail": Change([lambda s, n=n: s.push(n, np.array([1, 0, 2, 7])) for n in range(100, 118)]),  # type: ignore[misc]
-    "put": Change([lambda s: s.put(6, np.arange(9))], may_go=(0, 6)),  # in place of 0, the longest unread
+    "put": Change([lambda s: s.put(6, np.arange(9))], may_go=(0, 6)),  # evicts user 0, who read longest ago
     "put anew": Change([lambda s: s.put(1, np.arange(20))], may_go=(1,)),
     "drop": Change([lambda s: s.drop(2)], may_go=(2,)),
     "evict": Change([lambda s: s.evict(FakeClock().ms + 2)], may_go=(0, 1)),
-    "users come and go": Change(  # until the directory is built anew
+    "users come and go": Change(  # until the directory is rebuilt
         [
             step
             for user in range(100, 108)
@@ -64,7 +64,7 @@ CHANGES: dict[str, Change] = {
 
 
 def fill(store: Store, clock: FakeClock) -> None:
-    """Users 0 to 3, the first one read longest ago."""
+    """Give users 0 to 3 a timeline each. User 0 read longest ago."""
     for user in range(SLOTS):
         clock.ms = FakeClock().ms + user
         store.put(user, np.arange(user * 10, user * 10 + 5 + user))
@@ -72,13 +72,13 @@ def fill(store: Store, clock: FakeClock) -> None:
 
 
 def shown(store: BlockingTimelines, user: int) -> tuple[int, ...] | None:
-    """A timeline as a tuple."""
+    """The ids of a timeline, or None if there is none."""
     timeline = store.read(user)
     return None if timeline is None else tuple(timeline.ids.tolist())
 
 
 def allowed(change: Change) -> list[set[tuple[int, ...] | None]]:
-    """What each user may show while the change is under way."""
+    """For each user, the timelines that may be seen during the change."""
     clock = FakeClock()
     naive = BlockingTimelines(ReferenceTimelines(SLOTS, clock))
     fill(naive, clock)
@@ -93,11 +93,11 @@ def allowed(change: Change) -> list[set[tuple[int, ...] | None]]:
 
 
 def traced(folder: Path, change: Change, at_line: Callable[[], None]) -> None:
-    """Open the folder and make the change; `at_line` is called before each line of the engine's."""
+    """Open the folder and make the change. `at_line` is called before each line of the engine."""
 
     def trace(frame: FrameType, event: str, _: Any) -> Any:
         if frame.f_code.co_filename not in _TRACED:
-            return None  # whose own lines do not count; what it calls is traced again
+            return None  # no line events for this frame; frames that it calls are traced again
         if event == "line":
             at_line()
         return trace
@@ -112,7 +112,7 @@ def traced(folder: Path, change: Change, at_line: Callable[[], None]) -> None:
 
 
 def written_at(folder: Path, change: Change) -> tuple[list[int], int]:
-    """The lines at which the folder is another than at the line before, and how many lines there are."""
+    """The numbers of the lines before which the files changed, and the number of all lines."""
     lines: list[int] = []
     count, last = 0, dict[str, bytes]()
 
@@ -129,7 +129,7 @@ def written_at(folder: Path, change: Change) -> tuple[list[int], int]:
 
 
 def killed_at(folder: Path, line: int, change: Change) -> bool:
-    """Open the folder and make the change, killed at this line of the engine's; False if it was completed."""
+    """Open the folder and change it in a new process, killed at this line of the engine. False if it completed."""
 
     def die() -> None:
         nonlocal left
@@ -144,7 +144,7 @@ def killed_at(folder: Path, line: int, change: Change) -> bool:
 
 
 def check(folder: Path, states: list[set[tuple[int, ...] | None]], where: str) -> None:
-    """Readers, and then the next writer, see what is allowed; and the store goes on."""
+    """Check that readers, and then the next writer, see only allowed states, and that the store takes writes."""
     clock, reader = FakeClock(), reading(folder)
     clock.ms += 100
     before = [shown(reader, user) for user in USERS]
@@ -161,7 +161,7 @@ def check(folder: Path, states: list[set[tuple[int, ...] | None]], where: str) -
 
 
 def main(folder: Path) -> None:
-    """Every change, every line."""
+    """Kill at every line of every change."""
     clock = FakeClock()
     with RingTimelines(folder / "before", slots=SLOTS, now_ms=clock) as store:
         fill(BlockingTimelines(store), clock)

@@ -1,10 +1,11 @@
-"""Writers and readers of timelines in processes of their own, where truth can be told from the ids alone.
+"""Writes and reads timelines in separate processes. Whether a timeline is correct follows from its ids alone.
 
-Post p, of 1, 2, 3, ..., goes to user u if `belongs(p, u)`: about half of all. So a true timeline is every post that
-belongs to its user between its oldest and its newest, and a list of another user, or one with a hole, shows.
+Post p, of 1, 2, 3, ..., goes to user u if `belongs(p, u)`: about half of all posts. So a correct timeline holds every
+post that belongs to its user between its oldest and its newest. A timeline of another user, or with a hole, is
+detected.
 
-    python timeline_writer.py FOLDER SEED kill ROUNDS       writers are killed at random moments
-    python timeline_writer.py FOLDER SEED read SECONDS      readers look on while one writes
+    python timeline_writer.py FOLDER SEED kill ROUNDS       kills writers at random moments
+    python timeline_writer.py FOLDER SEED read SECONDS      readers check timelines while a process writes
 """
 
 from __future__ import annotations
@@ -30,11 +31,11 @@ from kith.home.timelines import TIMELINE_IDS_MAX
 
 USERS, SLOTS = 3000, 2000
 EVERYONE = np.arange(USERS)
-_BACK = 1200  # posts that surely hold 500 of a user's
+_BACK = 1200  # so many posts surely include 500 that belong to a user
 
 
 class Progress:
-    """The last post that was pushed whole; shared with forked processes."""
+    """The last post that was pushed to all users; shared with forked processes."""
 
     def __init__(self) -> None:
         self._word = np.frombuffer(mmap.mmap(-1, 8), np.int64)
@@ -47,7 +48,7 @@ class Progress:
 
 
 def belongs(posts: Ids, users: Ids) -> NDArray[np.bool_]:
-    """Whether each post goes to the user at its place."""
+    """For each pair of post and user, whether the post goes to the user."""
     mixed = posts.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15) ^ users.astype(np.uint64) * np.uint64(
         0xC2B2AE3D27D4EB4F
     )
@@ -56,15 +57,16 @@ def belongs(posts: Ids, users: Ids) -> NDArray[np.bool_]:
 
 
 def theirs(user: int, oldest: int, newest: int) -> Ids:
-    """The posts of a user from `newest` down to `oldest`."""
+    """The posts that belong to a user, from `newest` down to `oldest`."""
     posts = np.arange(newest, max(oldest, 1) - 1, -1)
     return posts[belongs(posts, np.full(len(posts), user))]
 
 
 def check(store: BlockingTimelines, user: int, pushed: int, *, in_order: bool = True) -> int:
-    """A timeline is true, and has everything that was pushed before it was read, down to its floor; its length.
+    """Check a timeline: it is correct and holds every post pushed before the read, down to its floor. Returns its
+    length.
 
-    After a writer was killed posts are pushed again, so those it had pushed stand in between.
+    `in_order=False`: after a kill, posts are pushed a second time, so a timeline may hold posts twice and out of order.
     """
     timeline = store.read(user)
     if timeline is None:
@@ -73,25 +75,25 @@ def check(store: BlockingTimelines, user: int, pushed: int, *, in_order: bool = 
     found = ids if in_order else np.unique(ids)[::-1]
     latest = theirs(user, pushed - 60, pushed)[:1]
     if len(latest):
-        assert len(found), f"user {user} shows nothing after {pushed} posts"
-        assert found[0] >= latest[0], f"user {user} lost {latest[0]}, shows {found[:3]}"
+        assert len(found), f"user {user} sees nothing after {pushed} posts"
+        assert found[0] >= latest[0], f"user {user} lost {latest[0]}, sees {found[:3]}"
     if len(found):
         expected = theirs(user, int(found[-1]), int(found[0]))
         assert np.array_equal(found, expected), f"user {user}: {found[:20]}... is not {expected[:20]}..."
         whole = theirs(user, timeline.floor + 1, int(found[0]))
-        assert np.array_equal(found[found > timeline.floor], whole), f"user {user} lacks some above {timeline.floor}"
+        assert np.array_equal(found[found > timeline.floor], whole), f"user {user} lacks posts above {timeline.floor}"
     return len(found)
 
 
 @contextlib.contextmanager
 def opened(folder: Path) -> Iterator[BlockingTimelines]:
-    """A writer."""
+    """Timelines opened for writing."""
     with RingTimelines(folder, slots=SLOTS) as rings:
         yield BlockingTimelines(rings)
 
 
 def write_on(folder: Path, seed: int, progress: Progress) -> None:
-    """Push, put, drop and evict for ever, going on after the last post that was pushed whole."""
+    """Push, put, drop and evict forever. Starts after the last post that was pushed to all users."""
     chosen = random.Random(seed)
     with opened(folder) as rings:
         while True:
@@ -111,7 +113,7 @@ def write_on(folder: Path, seed: int, progress: Progress) -> None:
 
 
 def forked(work: Callable[[], object]) -> int:
-    """Do this in a process of its own; its pid."""
+    """Run a function in a forked process; returns its pid."""
     pid = os.fork()
     if pid == 0:
         code = 1
@@ -125,18 +127,18 @@ def forked(work: Callable[[], object]) -> int:
 
 
 def kill(pid: int) -> None:
-    """Kill -9; it must have been alive."""
+    """Kill with SIGKILL; the process must still run."""
     os.kill(pid, signal.SIGKILL)
     assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == -signal.SIGKILL, "the writer died by itself"
 
 
 def check_all(store: BlockingTimelines, users: Iterable[int], progress: Progress) -> int:
-    """How many ids the timelines of these users hold; all true."""
+    """Check the timelines of these users; returns the number of ids in them."""
     return sum(check(store, user, int(progress), in_order=False) for user in users)
 
 
 def kill_rounds(folder: Path, seed: int, rounds: int) -> None:
-    """Kill writers; after each, readers see true timelines, and so does the next writer."""
+    """Kill writers; after each kill, readers and the next writer must see correct timelines."""
     chosen, progress, held = random.Random(seed), Progress(), 0
     with opened(folder) as rings:
         for user in range(SLOTS):
@@ -150,7 +152,8 @@ def kill_rounds(folder: Path, seed: int, rounds: int) -> None:
         held = check_all(reader, some, progress)
         if number % 5 == 4:
             with opened(folder) as rings:
-                # What changed hands is given up; only a timeline that was whole and not entered yet is found now.
+                # Opening discards slots that were changing hands. It can find at most one timeline that readers did
+                # not: one that was complete but not in the directory yet.
                 assert check_all(rings, some, progress) <= held + TIMELINE_IDS_MAX
     with opened(folder) as rings:
         held = check_all(rings, range(USERS), progress)
@@ -160,7 +163,7 @@ def kill_rounds(folder: Path, seed: int, rounds: int) -> None:
 
 
 def read_while_written(folder: Path, seed: int, seconds: float) -> None:
-    """Two readers look at random timelines while slots change hands and posts are pushed."""
+    """Let two readers check random timelines while slots change hands and posts are pushed."""
     progress = Progress()
     writer = forked(lambda: write_on(folder, seed, progress))
     readers = [forked(lambda at=at: read_on(folder, seed + at, seconds, progress)) for at in (1, 2)]  # type: ignore[misc]
@@ -170,7 +173,7 @@ def read_while_written(folder: Path, seed: int, seconds: float) -> None:
 
 
 def read_on(folder: Path, seed: int, seconds: float, progress: Progress) -> None:
-    """Check random timelines for so long; most must be there."""
+    """Check random timelines for `seconds`. Most users must have one."""
     chosen, reader = random.Random(seed), reading(folder)
     end, looked, there = time.monotonic() + seconds, 0, 0
     while time.monotonic() < end:
@@ -178,7 +181,7 @@ def read_on(folder: Path, seed: int, seconds: float, progress: Progress) -> None
         there += check(reader, user, pushed) > 0
         reader.touch(chosen.randrange(USERS))
         looked += 1
-    assert there > 100, f"only {there} of {looked} timelines were there"
+    assert there > 100, f"only {there} of {looked} users had a timeline"
     print(f"{looked} reads, {there} timelines, {int(progress)} posts", flush=True)
 
 

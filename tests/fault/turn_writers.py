@@ -1,4 +1,4 @@
-"""Kills processes that write with two threads each, as commits and checkpoints do; another has to get on after each.
+"""Kills processes that write from two threads each, like commits and checkpoints. Another process must then continue.
 
 turn_writers.py FOLDER SEED KILLS
 """
@@ -19,11 +19,11 @@ from kith.engines.embedded.environment import Environment
 
 _THREADS, _PATIENCE_S = 2, 60.0
 _COUNT = struct.Struct("<q")
-_counts = mmap.mmap(-1, 2 * _COUNT.size)  # how often each of the two processes committed; forks share it
+_counts = mmap.mmap(-1, 2 * _COUNT.size)  # commits of each of the two processes, shared by forks
 
 
 def start(folder: Path, who: int) -> int:
-    """A process that commits for ever; its pid."""
+    """Fork a process that commits forever; returns its pid."""
     pid = os.fork()
     if pid == 0:
         try:

@@ -1,19 +1,19 @@
-"""Writes random edges, records and notes as fast as it can and says which were acknowledged, until it is killed.
+"""Writes random edges, records and notes as fast as it can and prints which were acknowledged, until it is killed.
 
     python writer.py FOLDER SEED [--durability full|relaxed] [--applies N] [--checkpoint-s S]
     python writer.py --zygote FOLDER
 
-The first form writes in this process. The second waits for lines on stdin, so that hundreds of writers cost
-one start of the interpreter: `start SEED ACKS_FILE` forks a writer and answers its pid, `kill PID` kills it
-with SIGKILL and answers once it is gone.
+The first form writes in this process. The second reads commands from stdin, so that hundreds of writers cost one start
+of the interpreter. `start SEED ACKS_FILE` forks a writer and answers its pid. `kill PID` kills it with SIGKILL and
+answers when it is gone.
 
 An acknowledgement is one line, written in one system call after `apply` has returned:
 
     graph source destination state position updated_at sequence
     record id version
 
-What is written aims at the hard parts of a list: a few hot nodes whose lists span many blocks, old and new
-positions, equal positions, negative ones, every state, versions that lose, several writers at a time.
+The writes cover the hard parts of lists: a few hot nodes whose lists span many blocks, old and new positions, equal
+and negative positions, every state, versions that lose, and several writers at a time.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from kith.records.store import Record, RecordKind
 GRAPHS = ("follows", "likes")
 WRITERS = 8
 _HOT = (1, 2, 3)
-_OTHERS = range(100, 1_600)  # against a hot node: up to 1,500 entries a list, 25 blocks
+_OTHERS = range(100, 1_600)  # against a hot node: up to 1,500 entries in a list, 25 blocks
 _COLD = range(2_000, 2_060)
 _STATES = (State.NORMAL,) * 6 + (State.REMOVED,) * 2 + (State.ARCHIVED, State.NEGATIVE)
 _RECORDS, _NOTES = range(40), range(5)
@@ -50,7 +50,7 @@ _TIES = (7, 1_000_000, 1_650_000_000_000)
 
 
 def random_write(chosen: random.Random, clock: HybridClock) -> EdgeWrite:
-    """One write: of now, or with a version of its own that may lose."""
+    """A random write: with the current version, or with one of its own that may lose."""
     if chosen.random() < 0.7:
         source, destination = chosen.choice(_HOT), chosen.choice(_OTHERS)
         if chosen.random() < 0.5:
@@ -75,7 +75,7 @@ def random_write(chosen: random.Random, clock: HybridClock) -> EdgeWrite:
 
 
 def line_of(change: EdgeChange) -> str:
-    """The acknowledgement of one write."""
+    """The line that acknowledges a write."""
     edge = change.after
     if edge is None:
         return ""
@@ -84,12 +84,12 @@ def line_of(change: EdgeChange) -> str:
 
 
 def content_of(id_: int, version: int) -> bytes:
-    """What a record of this version holds; some are larger than a row of the log."""
+    """The content of a record at this version. Some contents are larger than a row of the log."""
     return f"{id_} {version} ".encode() * (1 + version % 7 * (40 if id_ % 5 == 0 else 1))
 
 
 async def put_some(store: EmbeddedEdges, records: EmbeddedRecords, chosen: random.Random, clock: HybridClock) -> str:
-    """Put a record together with some edges, and change a note; the acknowledgement."""
+    """Put a record together with some edges, and change a note. Returns the acknowledgement."""
     id_, version = chosen.choice(_RECORDS), clock.next()
     record = Record(RecordKind.POST, id_, version, content_of(id_, version))
     put = await records.put([record], [random_write(chosen, clock) for _ in range(chosen.choice((0, 1, 3)))])
@@ -98,7 +98,7 @@ async def put_some(store: EmbeddedEdges, records: EmbeddedRecords, chosen: rando
 
 
 def rewrite(batch: Transaction) -> None:
-    """A job that does not say what it changes, so its group has no entry in the journal."""
+    """A commit that does not describe its changes, so that its group has no entry in the journal."""
     batch.undescribed()
     batch.put_note("rewritten", os.urandom(1_000))
 
@@ -106,7 +106,7 @@ def rewrite(batch: Transaction) -> None:
 async def write_on(
     store: EmbeddedEdges, records: EmbeddedRecords, commits: CommitQueue, seed: int, applies: int | None
 ) -> None:
-    """Several writers at a time, for ever or for `applies` calls each."""
+    """Run several writers at a time, forever or for `applies` calls each."""
     clock = HybridClock()
     store.restore_clock(clock)
 
@@ -126,7 +126,7 @@ async def write_on(
 
 
 def run(folder: Path, seed: int, applies: int | None = None, durability: Durability = "full") -> None:
-    """Open the folder and write."""
+    """Open the folder and write to it."""
     with Environment(folder, durability=durability) as environment:
         environment.declare(list(GRAPHS))
         commits = CommitQueue(environment)
@@ -138,7 +138,7 @@ def run(folder: Path, seed: int, applies: int | None = None, durability: Durabil
 
 
 def zygote(folder: Path) -> None:
-    """Fork a writer for each line; see the module's docstring. Nothing of LMDB is open in this process."""
+    """Fork and kill writers as commanded; see the module's docstring. This process has no LMDB open."""
     alive: set[int] = set()
     for line in sys.stdin:
         command, *arguments = line.split()
@@ -163,7 +163,7 @@ def zygote(folder: Path) -> None:
 
 
 def main() -> None:
-    """The command line."""
+    """Run as a command."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--zygote", action="store_true")
     parser.add_argument("folder", type=Path)

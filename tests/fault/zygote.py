@@ -1,4 +1,4 @@
-"""Starts and kills writers (`writer.py`) without starting an interpreter for each."""
+"""Starts and kills writers (`writer.py`) by forks, without a new interpreter for each."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Zygote:
         self._acks: dict[int, Path] = {}
 
     def start(self, seed: int) -> int:
-        """A writer that has acknowledged something; its pid."""
+        """Start a writer and wait for its first acknowledgement. Returns its pid."""
         acks = self._folder.parent / f"acks-{seed}"
         pid = self._ask(f"start {seed} {acks}")
         self._acks[pid] = acks
@@ -30,7 +30,7 @@ class Zygote:
         return pid
 
     def wait_for_more(self, pid: int, than_bytes: int) -> int:
-        """Wait until the writer has said more than `than_bytes`; how much it is."""
+        """Wait until the acknowledgements of a writer exceed `than_bytes`. Returns their bytes."""
         deadline = time.monotonic() + _FIRST_S
         while time.monotonic() < deadline:
             said = self._acks[pid].stat().st_size if self._acks[pid].exists() else 0
@@ -40,11 +40,11 @@ class Zygote:
         raise AssertionError(f"writer {pid} acknowledged nothing for {_FIRST_S} s")
 
     def said(self, pid: int) -> str:
-        """The acknowledgements so far."""
+        """The acknowledgements of a writer so far."""
         return self._acks[pid].read_text()
 
     def kill(self, pid: int) -> str:
-        """Kill -9; what the writer had acknowledged."""
+        """Kill with SIGKILL. Returns what the writer had acknowledged."""
         assert self._ask(f"kill {pid}") == -9, "the writer died by itself"
         acks = self._acks.pop(pid)
         text = acks.read_text()
@@ -61,9 +61,9 @@ class Zygote:
 
 @contextmanager
 def zygote_over(folder: Path) -> Iterator[Zygote]:
-    """A zygote over a data folder; what it started dies with it."""
+    """A zygote over a data folder. Its writers are killed at the end."""
     command = [sys.executable, str(WRITER), "--zygote", str(folder)]
-    one_thread = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}  # so that a fork of it copies no lock held
+    one_thread = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}  # so that a fork copies no held lock
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=one_thread) as process:
         try:
             yield Zygote(process, folder)
