@@ -1,4 +1,4 @@
-"""How many requests a second a caller may make, however many others there are."""
+"""Rate limits of a caller: a burst, then so many requests a second, independent of other callers."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ class Door:
         self.now_s = 100.0
         self._guard = Guard([], UserTokens("", (), "", ""), Rates(RATE, RATE, RATE, RATE), lambda: self.now_s)
 
-    def let_in(self, user: int, requests: int = 1) -> int:
-        """How many of these requests of a user are let in."""
+    def admitted(self, user: int, requests: int = 1) -> int:
+        """How many of the user's `requests` are admitted."""
         found = 0
         for _ in range(requests):
             with contextlib.suppress(RateLimited):
@@ -31,18 +31,18 @@ class Door:
         return found
 
 
-def test_a_burst_passes_and_then_so_many_a_second() -> None:
+def test_a_burst_is_admitted_and_then_the_rate_per_second() -> None:
     door = Door()
-    assert door.let_in(1, 100) == 2 * RATE
+    assert door.admitted(1, 100) == 2 * RATE
     door.now_s += 0.5
-    assert door.let_in(1, 100) == RATE // 2
-    assert door.let_in(2, 100) == 2 * RATE, "each for themselves"
+    assert door.admitted(1, 100) == RATE // 2
+    assert door.admitted(2, 100) == 2 * RATE, "each user has their own limit"
 
 
-def test_who_is_at_the_limit_stays_there_however_many_others_come(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_user_at_the_limit_stays_refused_though_many_others_come(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(guard, "_BUCKETS_MAX", 10)
     door = Door()
-    assert door.let_in(1, 100) == 2 * RATE
+    assert door.admitted(1, 100) == 2 * RATE
     for user in range(2, 50):
-        assert door.let_in(user) == 1
-        assert door.let_in(1) == 0
+        assert door.admitted(user) == 1
+        assert door.admitted(1) == 0

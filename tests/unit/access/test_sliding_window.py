@@ -1,4 +1,4 @@
-"""Sliding windows: never more than the limit in any window, and no wait longer than the answer said."""
+"""Sliding windows admit at most the limit in any window, and exactly after the wait that a refusal names."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ POSTS = Quota(10, 3_600)
 NOW_S = 1_700_000_000.5
 
 
-def asked(quota: Quota, times_s: list[float]) -> list[float]:
-    """The times at which one more was let in."""
+def admitted_at(quota: Quota, times_s: list[float]) -> list[float]:
+    """The times at which a request was admitted."""
     held, passed = Counts(), []
     for now_s in times_s:
         held, taken = take(held, quota, now_s)
@@ -24,8 +24,8 @@ def asked(quota: Quota, times_s: list[float]) -> list[float]:
     return passed
 
 
-def test_the_limit_is_let_in_at_once_and_no_more() -> None:
-    assert len(asked(POSTS, [NOW_S] * 30)) == 10
+def test_at_one_moment_exactly_the_limit_is_admitted() -> None:
+    assert len(admitted_at(POSTS, [NOW_S] * 30)) == 10
 
 
 @given(
@@ -33,7 +33,7 @@ def test_the_limit_is_let_in_at_once_and_no_more() -> None:
     limit=st.integers(1, 12),
     window_s=st.sampled_from([60, 3_600]),
 )
-def test_no_window_holds_more_than_the_limit_and_nobody_is_refused_for_nothing(
+def test_no_window_exceeds_the_limit_and_each_refusal_is_due_to_a_full_window(
     steps: list[float], limit: int, window_s: int
 ) -> None:
     quota, now_s, held = Quota(limit, window_s), NOW_S, Counts()
@@ -47,11 +47,11 @@ def test_no_window_holds_more_than_the_limit_and_nobody_is_refused_for_nothing(
             assert len(within) < limit
         else:
             counted = [one for one in passed if one > now_s - window_s * (PARTS + 1) / PARTS - 1e-6]
-            assert len(counted) >= limit, "what is older than a window and a part counts no more"
+            assert len(counted) >= limit, "requests older than a window and one part no longer count"
 
 
 @pytest.mark.parametrize("seed", range(20), ids="seed-{}".format)
-def test_whoever_comes_back_as_told_is_let_in_and_not_a_moment_sooner(seed: int) -> None:
+def test_a_retry_after_the_named_wait_is_admitted_and_an_earlier_one_is_not(seed: int) -> None:
     chosen = random.Random(seed)
     quota, held, now_s = Quota(chosen.randrange(1, 20), chosen.choice((60, 3_600))), Counts(), NOW_S
     for _ in range(200):
@@ -64,7 +64,7 @@ def test_whoever_comes_back_as_told_is_let_in_and_not_a_moment_sooner(seed: int)
             assert not take(held, quota, now_s + taken.wait_s + 0.000_001)[1].wait_s
 
 
-def test_what_is_given_back_can_be_taken_again_and_only_once() -> None:
+def test_a_place_that_is_given_back_can_be_taken_once() -> None:
     held, taken = Counts(), None
     for _ in range(10):
         held, taken = take(held, POSTS, NOW_S)
@@ -80,7 +80,7 @@ def test_what_is_given_back_can_be_taken_again_and_only_once() -> None:
     assert give_back(held, taken.part + 5) is held
 
 
-def test_a_clock_that_goes_back_neither_lets_more_in_nor_locks_anyone_out() -> None:
+def test_a_clock_that_goes_back_neither_raises_the_limit_nor_blocks_forever() -> None:
     held = Counts()
     for _ in range(10):
         held, _ = take(held, POSTS, NOW_S)
@@ -88,10 +88,10 @@ def test_a_clock_that_goes_back_neither_lets_more_in_nor_locks_anyone_out() -> N
     assert 0 < taken.wait_s <= 3_600
     assert not take(held, POSTS, NOW_S - 1_800 + taken.wait_s + 0.001)[1].wait_s
     held, taken = take(held, POSTS, NOW_S - 10 * 3_600)
-    assert not taken.wait_s, "a clock that was set back by hours begins anew"
+    assert not taken.wait_s, "after a clock was set back by hours, counting restarts"
 
 
-def test_a_limit_that_was_lowered_holds_for_what_is_counted_already() -> None:
+def test_a_lowered_limit_applies_to_requests_already_counted() -> None:
     held = Counts()
     for at in range(10):
         held, _ = take(held, POSTS, NOW_S + at * 300)

@@ -1,4 +1,4 @@
-"""What a worker does beside its events goes on, whatever fails once."""
+"""Periodic tasks of a worker continue after any failure."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kith.run.consumers import Task
 from kith.run.serving import worker
 
 
-def test_what_is_done_from_time_to_time_is_done_again_after_any_failure() -> None:
+def test_a_periodic_task_runs_again_after_any_failure() -> None:
     loop = PacedLoop()
     done_s: list[float] = []
     thrice = asyncio.Event()
@@ -31,14 +31,14 @@ def test_what_is_done_from_time_to_time_is_done_again_after_any_failure() -> Non
             raise Unavailable("the clock is wrong")
 
     async def check() -> None:
-        going_on = asyncio.create_task(worker._every(Task("it is done", every_s=600.0), do, own_leases(), check_clock))
+        task = asyncio.create_task(worker._every(Task("it is done", every_s=600.0), do, own_leases(), check_clock))
         waiting = asyncio.create_task(thrice.wait())
-        ended, _ = await asyncio.wait([going_on, waiting], return_when=asyncio.FIRST_COMPLETED)
-        assert ended == {waiting}, going_on
-        going_on.cancel()
+        ended, _ = await asyncio.wait([task, waiting], return_when=asyncio.FIRST_COMPLETED)
+        assert ended == {waiting}, task
+        task.cancel()
 
     with structlog.testing.capture_logs() as said, asyncio.Runner(loop_factory=lambda: loop) as runner:
         runner.run(check())
-    assert done_s == [0.0, 600.0, 1_800.0], "nothing is done by a wrong clock"
+    assert done_s == [0.0, 600.0, 1_800.0], "the task skips a turn while the clock is wrong"
     assert [line["log_level"] for line in said] == ["error", "warning", "warning"]
     assert {line["what"] for line in said} == {"it is done"}

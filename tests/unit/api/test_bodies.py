@@ -1,4 +1,4 @@
-"""A body that does not fit is answered with what may stand where it does not."""
+"""The error for a body that does not fit names the allowed words or fields."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Draft(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
         ({}, "missing required field `part`; see /docs"),
     ],
 )
-def test_a_wrong_word_or_field_is_answered_with_the_right_ones(body: dict[str, Any], says: str) -> None:
+def test_the_error_for_a_wrong_word_or_field_names_the_right_ones(body: dict[str, Any], says: str) -> None:
     with pytest.raises(BadRequest) as refused:
         BodyDecoder(Draft, numbers_as_strings=False).decode(msgspec.json.encode(body))
     assert says in str(refused.value)

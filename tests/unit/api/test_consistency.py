@@ -1,5 +1,6 @@
-"""A token moves the clock of the host that it comes to, and only if the write that it stands for is there; that of a
-later write stands for the earlier ones, too.
+"""Write tokens. A token advances the clock of the host that receives it, but only if its write is visible there.
+
+The token of a later write covers the earlier writes too.
 """
 
 from __future__ import annotations
@@ -26,14 +27,14 @@ from kith.core.tokens import NO_MARK, WriteMark, WriteTokens
 
 
 class Log:
-    """A log that has come to b"here"."""
+    """A log that has reached position b"here"."""
 
     async def reached(self, position: LogPosition) -> bool:
         return position <= b"here"
 
 
 @pytest.mark.parametrize("at", [b"here", b"later"])
-def test_what_a_user_writes_next_is_newer_than_what_they_wrote_on_a_host_that_is_ahead(at: bytes) -> None:
+def test_a_users_next_write_is_newer_than_their_write_on_a_host_whose_clock_is_ahead(at: bytes) -> None:
     clock, tokens = HybridClock(FakeClock()), WriteTokens(b"a secret of 32 bytes for a test.")
     consistency = Consistency(tokens, Log(), clock.observe)  # type: ignore[arg-type]
     ahead = hlc_of(START_MS + 5_000)
@@ -48,7 +49,7 @@ def test_what_a_user_writes_next_is_newer_than_what_they_wrote_on_a_host_that_is
 
 
 class Partitioned:
-    """A log whose events have a partition each, which the mark of a write names alone."""
+    """A log with partitions. The mark of a write names only the partition of its event."""
 
     joined = staticmethod(joined)
 
@@ -57,16 +58,16 @@ class Partitioned:
 
 
 class Writes:
-    """A resource whose writes go to the partition that is named; to none, as nothing changed, where it is 0."""
+    """A resource whose writes go to the named partition. A write to partition 0 changes nothing."""
 
     @post("/writes/{partition}", "Write")
     async def write(self, call: Call, partition: int) -> None:
-        """Is the tenth event there."""
+        """Write the tenth event of the partition."""
         mark = WriteMark(packed({partition: 10}), partition) if partition else NO_MARK
         call.wrote(mark)
 
 
-def test_a_client_that_keeps_the_newest_token_alone_sees_all_its_writes(run: Run) -> None:
+def test_a_client_that_keeps_only_the_newest_token_sees_all_its_writes(run: Run) -> None:
     tokens = WriteTokens(b"a secret of 32 bytes for a test.")
     consistency = Consistency(tokens, Partitioned(), lambda _: None)  # type: ignore[arg-type]
     guard = SimpleNamespace(caller=lambda *_: Caller(True, None, "key"), admit=lambda *_, **__: None)
@@ -88,13 +89,13 @@ def test_a_client_that_keeps_the_newest_token_alone_sees_all_its_writes(run: Run
     assert (unpacked(mark.at), mark.updated_at) == ({1: 10, 2: 10}, 2)
     assert token_of(0, ("Kith-Token", second)) is None
     third, fourth = token_of(3), token_of(4)
-    both = token_of(1, ("Kith-Token", f"{third}.{fourth}"))  # of two writes at the same time
+    both = token_of(1, ("Kith-Token", f"{third}.{fourth}"))  # of two concurrent writes
     assert both is not None
     assert unpacked(tokens.read(both).at) == {1: 10, 3: 10, 4: 10}
 
 
 @pytest.mark.parametrize("lost", ["first", "second"])
-def test_of_several_tokens_each_must_be_there(lost: str) -> None:
+def test_of_several_tokens_every_write_must_be_visible(lost: str) -> None:
     tokens = WriteTokens(b"a secret of 32 bytes for a test.")
     consistency = Consistency(tokens, Log(), lambda _: None)  # type: ignore[arg-type]
     both = [

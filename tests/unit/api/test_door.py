@@ -1,4 +1,4 @@
-"""The door without a server: numbers in bodies, methods, reads beside their quota."""
+"""The door without a server: numbers in bodies, methods, and reads that run while their quota is checked."""
 
 from __future__ import annotations
 
@@ -31,17 +31,17 @@ class Graphs:
 
 
 class Follow(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
-    """A body with a field of a name of its own."""
+    """A body whose field has another name in JSON."""
 
     followed_by: int
 
 
 class Follows:
-    """A resource that takes it."""
+    """A resource that takes a `Follow`."""
 
     @post("/follows", "Follow")
     async def follow(self, call: Call, body: Follow) -> None:
-        """Takes one."""
+        """Takes a follow."""
 
 
 @pytest.mark.parametrize(
@@ -49,7 +49,7 @@ class Follows:
     [b'{"a": 1e3}', b'{"a": 1.0}', b'{"a": "1e3"}', b'{"a": "1\\u00650"}', b'{"a": "1\\u002e0"}'],
     ids=["exponent", "point", "in a string", "escaped exponent", "escaped point"],
 )
-def test_a_number_is_whole_however_it_is_written(body: bytes) -> None:
+def test_a_number_that_is_not_a_plain_integer_is_refused(body: bytes) -> None:
     (operation,) = operations_of(Graphs())
     assert operation.decode(b'{"a": "7"}') == {"a": 7}
     with pytest.raises(BadRequest):
@@ -58,7 +58,7 @@ def test_a_number_is_whole_however_it_is_written(body: bytes) -> None:
 
 @pytest.mark.parametrize("end", [".", "e", "E"])
 @pytest.mark.parametrize("digit", "0123456789")
-def test_no_digit_of_a_number_begins_a_fraction_or_an_exponent(digit: str, end: str) -> None:
+def test_a_fraction_or_an_exponent_after_any_digit_is_refused(digit: str, end: str) -> None:
     (operation,) = operations_of(Graphs())
     with pytest.raises(BadRequest, match="plain decimal"):
         operation.decode(f'{{"ab": "12", "a": "{digit}{end}0"}}'.encode())
@@ -66,7 +66,7 @@ def test_no_digit_of_a_number_begins_a_fraction_or_an_exponent(digit: str, end: 
 
 def test_the_seconds_of_a_time_may_have_a_fraction() -> None:
     (operation,) = operations_of(Graphs())
-    with pytest.raises(BadRequest, match="not what this takes"):  # it is no number, which is said by what reads it
+    with pytest.raises(BadRequest, match="not what this takes"):  # the decoder refuses it as no number
         operation.decode(b'{"a": "2026-01-02T03:04:05.678Z"}')
 
 
@@ -88,14 +88,14 @@ def test_head_opens_no_stream() -> None:
 
 
 class Feed:
-    """A resource with a counted read, which waits; notes how it ended."""
+    """A resource with a read that has a quota. Notes how the read ended."""
 
     def __init__(self) -> None:
         self.began, self.ended = asyncio.Event(), ""
 
     @get("/feed", "A feed", quota="feed")
     async def feed(self, call: Call, fails: bool = False) -> None:
-        """Ends when it is told to."""
+        """Yields once, then ends; fails where `fails` says so."""
         self.began.set()
         try:
             await asyncio.sleep(0)
@@ -108,7 +108,7 @@ class Feed:
 
 
 class DistantQuotas(ReferenceQuotas):
-    """Counts that are kept elsewhere: a request is counted only once its handler has begun."""
+    """Remote quotas, whose answer comes only once the handler has begun."""
 
     immediate = False
 
@@ -122,7 +122,7 @@ class DistantQuotas(ReferenceQuotas):
         return await super().take(kind, user, quota_, now_s)
 
 
-def test_a_read_goes_on_while_its_quota_is_asked_elsewhere(run: Run) -> None:
+def test_a_read_runs_while_its_remote_quota_is_checked(run: Run) -> None:
     feed = Feed()
     counted = Quotas(DistantQuotas(feed), {"feed": Quota(1, 60)})
     guard = SimpleNamespace(caller=lambda *_: Caller(False, 7, "7"), admit=lambda *_, **__: None)
@@ -138,5 +138,5 @@ def test_a_read_goes_on_while_its_quota_is_asked_elsewhere(run: Run) -> None:
         return asked.answer[0]
 
     assert status("fails=true") == 400
-    assert (status(), feed.ended) == (200, "read"), "a read that fails gives back what it took"
+    assert (status(), feed.ended) == (200, "read"), "a read that fails gives its quota back"
     assert (status(), feed.ended) == (429, "given up")

@@ -1,4 +1,4 @@
-"""What clients are told of errors: nothing that only operators are to know."""
+"""Error answers keep details for operators away from clients."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kith.engines.cassandra.connecting import _unavailable
 from kith.engines.redis.script import _ours
 
 
-def test_what_a_driver_said_stands_in_the_log_and_in_no_answer() -> None:
+def test_a_drivers_error_text_is_logged_and_not_sent_to_clients() -> None:
     said = "timeout from /10.0.0.7:9042"
     for error in (_unavailable("ask", RuntimeError(said)), _ours(ConnectionError(said))):
         assert isinstance(error, StoreUnavailable)
@@ -22,7 +22,7 @@ def test_what_a_driver_said_stands_in_the_log_and_in_no_answer() -> None:
         assert said in logged[0]["error"]
 
 
-def test_what_says_all_itself_is_told_as_it_is() -> None:
+def test_an_error_without_hidden_details_is_sent_as_it_is_and_not_logged() -> None:
     with capture_logs() as logged:
         _, _, body = respond(StoreUnavailable("the store is closing; repeat the request on another instance"))
     assert b"the store is closing" in body

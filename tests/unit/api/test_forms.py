@@ -1,4 +1,4 @@
-"""The form of an upload is read as it comes, and no further than it may go."""
+"""The form of an upload is parsed as it arrives, and only up to its limits."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def head(name: str) -> bytes:
 
 
 class Body:
-    """Chunks, and how many of them were asked for."""
+    """Chunks, and how many of them were read."""
 
     def __init__(self, *chunks: bytes) -> None:
         self.chunks, self.taken = chunks, 0
@@ -31,7 +31,7 @@ class Body:
 
 
 def refused(run: Run, body: Body, bytes_max: int) -> type[KithError]:
-    """How a body is refused."""
+    """The type of the error that refuses a body."""
 
     async def read() -> None:
         async with uploaded(KIND, aiter(body), bytes_max):
@@ -43,13 +43,13 @@ def refused(run: Run, body: Body, bytes_max: int) -> type[KithError]:
 
 
 @pytest.mark.parametrize(("field", "error"), [("file", BodyTooLarge), ("altText", InvalidContent)])
-def test_a_part_that_never_ends_is_read_to_its_limit_only(run: Run, field: str, error: type[KithError]) -> None:
+def test_a_part_that_never_ends_is_read_only_up_to_its_limit(run: Run, field: str, error: type[KithError]) -> None:
     body = Body(head(field), *[CHUNK] * 1_000)
     assert refused(run, body, 50_000) is error
     assert body.taken < 10
 
 
-def test_the_parts_may_be_cut_into_chunks_anywhere(run: Run) -> None:
+def test_parts_may_be_split_into_chunks_anywhere(run: Run) -> None:
     whole = head("altText") + "a fox 🦊".encode() + b"\r\n" + head("file") + CHUNK + b"\r\n--b--\r\n"
 
     async def read(step: int) -> tuple[int, str, bytes]:
@@ -72,7 +72,7 @@ def test_a_file_may_have_any_name(run: Run) -> None:
     assert run(read()) == len(CHUNK)
 
 
-def test_the_file_is_gone_with_the_request(run: Run) -> None:
+def test_the_temporary_file_is_closed_at_the_end_of_the_request(run: Run) -> None:
     async def read() -> bool:
         async with uploaded(KIND, aiter(Body(head("file") + b"x\r\n--b--")), 10) as sent:
             kept = sent.file
@@ -81,7 +81,7 @@ def test_the_file_is_gone_with_the_request(run: Run) -> None:
     assert run(read())
 
 
-def test_no_room_for_temporary_files_is_said(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_for_temporary_files_is_reported(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 

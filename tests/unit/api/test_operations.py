@@ -1,4 +1,4 @@
-"""What no row of the table of operations may say, and what one keeps of the queries that it read."""
+"""The table of operations: rows that are refused at the start, and the cache of parsed queries."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kith.api.parameters import Cursor, Id, Limit
 
 
 class Counted:
-    """A resource whose stream has a quota, which the door would not take."""
+    """A resource whose stream has a quota. The door takes no quota for streams."""
 
     @get("/counted", "A stream", streams=True, quota="feed")
     async def counted(self, call: Call) -> None: ...
@@ -30,7 +30,7 @@ class Listed:
     async def listed(self, call: Call, limit: Limit = None, cursor: Cursor = None) -> None: ...
 
 
-def test_queries_that_come_again_are_kept_and_long_ones_are_not() -> None:
+def test_parsed_queries_are_cached_unless_they_are_long() -> None:
     (listed,) = operations_of(Listed())
     assert listed.read_query("limit=2") is listed.read_query("limit=2")
     long = "limit=2&cursor=" + "c" * 60_000
@@ -39,6 +39,6 @@ def test_queries_that_come_again_are_kept_and_long_ones_are_not() -> None:
 
 
 @pytest.mark.parametrize("resource", [Counted(), Swapped()], ids=["a quota of a stream", "a path in another order"])
-def test_a_row_that_the_door_would_not_follow_is_refused_at_the_start(resource: object) -> None:
+def test_a_row_that_the_door_cannot_honour_is_refused_at_the_start(resource: object) -> None:
     with pytest.raises(TypeError):
         operations_of(resource)

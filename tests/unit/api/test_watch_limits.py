@@ -1,4 +1,4 @@
-"""How many watchers a process takes, however many ask at once."""
+"""Limits on watchers of a process hold for concurrent requests."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ BOUNDS = {"watchers_max": 3, "user_max": 2}
 
 
 class Waiting:
-    """A `Watch` whose `place` waits for `found`, as a standby does that is behind."""
+    """A `Watch` whose `place` waits for `found`, as on a standby that lags."""
 
     def __init__(self) -> None:
         self.found, self.following, self.watching_now = asyncio.Event(), list[Any](), 0
@@ -48,7 +48,7 @@ class Waiting:
 
 
 def call_of(user: Any) -> Any:
-    """A request by a user, None: by the app. It stays connected."""
+    """A request by a user, or by the app if `user` is None. Its client stays connected."""
     outgoing = SimpleNamespace(send=lambda _: None, end=lambda: None, cut=lambda: None, unsent=lambda: 0)
     exchange = SimpleNamespace(stream=lambda *_: outgoing, disconnected=asyncio.Event().wait)
     caller = SimpleNamespace(server=user is None)
@@ -56,7 +56,7 @@ def call_of(user: Any) -> Any:
 
 
 async def asked(users: list[Any], *, token: str | None = None, stops: bool = False) -> tuple[Waiting, list[Any]]:
-    """What becomes of watchers that ask at once; "open" for those that were let in."""
+    """The outcome of each concurrent watch request: "open", or the error that refused it."""
     watch = Waiting()
     resource = WatchResource(
         watch, Graphs({}), watch, lifetime_s=lambda _: None, buffer_bytes=1_000, **BOUNDS  # type: ignore[arg-type]
@@ -80,7 +80,7 @@ async def asked(users: list[Any], *, token: str | None = None, stops: bool = Fal
     ("users", "expected"),
     [([None] * 5, ["open"] * 3 + [Overloaded] * 2), ([ALICE] * 3, ["open"] * 2 + [TooManyStreams])],
 )
-def test_watchers_that_ask_at_once_are_no_more_than_may_be(users: list[Any], expected: list[Any]) -> None:
+def test_concurrent_watch_requests_stay_within_the_limits(users: list[Any], expected: list[Any]) -> None:
     async def scenario() -> None:
         watch, became = await asked(users)
         assert became == expected
@@ -89,7 +89,7 @@ def test_watchers_that_ask_at_once_are_no_more_than_may_be(users: list[Any], exp
     run_all(scenario())
 
 
-def test_whose_token_is_refused_holds_no_place() -> None:
+def test_a_watcher_with_a_refused_token_takes_no_place() -> None:
     async def scenario() -> None:
         watch, became = await asked([ALICE] * 2, token="of another store")
         assert (became, watch.following) == ([BadToken] * 2, [])
@@ -97,7 +97,7 @@ def test_whose_token_is_refused_holds_no_place() -> None:
     run_all(scenario())
 
 
-def test_no_watcher_begins_in_a_process_that_stops_meanwhile() -> None:
+def test_a_process_that_stops_meanwhile_opens_no_watcher() -> None:
     async def scenario() -> None:
         watch, became = await asked([ALICE, None], stops=True)
         assert (became, watch.following) == ([Overloaded] * 2, [])

@@ -1,4 +1,4 @@
-"""The load generator: what it takes for a good answer, when requests are due, and what it does over a socket."""
+"""The load generator: which answers count as good, when requests are due, and how it behaves over a socket."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from bench import load
 GOOD = b'HTTP/1.1 200 OK\r\ncontent-length: 11\r\n\r\n{"count":1}'
 
 
-def test_an_answer_counts_once_all_of_its_body_has_come() -> None:
+def test_an_answer_counts_once_its_whole_body_has_arrived() -> None:
     assert [load.body_bytes(GOOD[:end]) for end in (10, 41, len(GOOD) - 1)] == [None, None, None]
     assert load.body_bytes(GOOD) == 11
 
@@ -38,7 +38,7 @@ def test_only_a_success_of_the_expected_length_is_good(answer: bytes, body: int,
     assert load.is_good(answer, body, least) is good
 
 
-def test_arrivals_come_on_schedule_whatever_was_answered() -> None:
+def test_arrivals_follow_the_schedule_however_slow_the_answers() -> None:
     arrivals = load.Arrivals(rate=4, seconds=1)
     assert arrivals.next_s() == 0.0
     assert list(arrivals.due(0.3)) == [0.0, 0.25]
@@ -47,7 +47,7 @@ def test_arrivals_come_on_schedule_whatever_was_answered() -> None:
     assert arrivals.next_s() is None
 
 
-def test_a_load_is_told_as_rate_and_percentiles() -> None:
+def test_a_load_is_reported_as_rate_and_percentiles() -> None:
     told = load.summed([0.001] * 98 + [0.5] * 2, seconds=2.0, body=1_100)
     assert (told.requests, told.rate, told.p50_ms, told.p99_ms) == (100, 50.0, 1.0, 500.0)
 
@@ -72,7 +72,7 @@ class _Server(asyncio.Protocol):
 
 @pytest.fixture
 def server() -> Iterator[tuple[int, list[bytes]]]:
-    """A port that answers GOOD, and what was asked of it."""
+    """A port that answers GOOD, and the requests that it received."""
     asked: list[bytes] = []
     loop = asyncio.new_event_loop()
     listening = loop.run_until_complete(loop.create_server(lambda: _Server(asked), "127.0.0.1", 0))
@@ -98,7 +98,7 @@ def test_a_load_that_sends_once_sends_each_request_once(server: tuple[int, list[
     assert sorted(asked) == sorted(path.encode() for path in paths)
 
 
-def test_a_load_at_a_rate_sends_so_many(server: tuple[int, list[bytes]]) -> None:
+def test_a_load_at_a_rate_sends_that_many(server: tuple[int, list[bytes]]) -> None:
     port, asked = server
     done = load.run(port, functools.partial(_gets, "/1"), connections=4, seconds=0.1, warm_s=0, arrivals=200)
     assert done.requests == len(asked) == 20

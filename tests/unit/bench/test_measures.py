@@ -1,4 +1,4 @@
-"""The names of measures: what they are called, and that docs/measured.md lists them."""
+"""Measures: docs/measured.md lists them, and a failing measure does not stop the others."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def signals() -> Iterator[None]:
     signal.signal(signal.SIGTERM, before)
 
 
-def test_a_measure_that_fails_or_has_no_engine_takes_no_other_along(
+def test_a_measure_that_fails_or_has_no_engine_stops_no_other(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fails(folder: Path) -> list[Figure]:

@@ -1,4 +1,4 @@
-"""The mix of requests: its shares; what it deletes it reads nowhere and deletes once; PostgreSQL has its shares."""
+"""The mix of requests: its shares, which PostgreSQL gets too; deleted posts are deleted once and never read."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def _asked(count: int = COUNT, seed: int = 1) -> list[str]:
     return [raw.decode().split(" HTTP")[0] for raw in mix.requests(CAST, mix.MIX, count, seed)]
 
 
-def test_the_published_shares_are_all_of_it() -> None:
+def test_the_published_shares_add_up_to_100_percent() -> None:
     assert sum(mix.MIX.values()) == pytest.approx(100)
     assert {**mix.READS, **mix.WRITES} == mix.MIX
 
@@ -51,7 +51,7 @@ def test_the_order_is_random_and_the_same_for_a_seed() -> None:
     assert len(set(mix.drawn(mix.MIX, 1_000, 1)[:50])) > 3
 
 
-def test_nothing_is_read_or_changed_that_is_deleted_and_no_post_is_deleted_twice() -> None:
+def test_deleted_posts_are_deleted_once_and_never_read_or_changed() -> None:
     asked = _asked()
     deleted = [path for path in asked if re.match(r"DELETE /api/v1/posts/", path)]
     others = {path.split("/posts/")[1] for path in asked if re.match(r"(GET|PATCH) /api/v1/posts/", path)}
@@ -61,14 +61,14 @@ def test_nothing_is_read_or_changed_that_is_deleted_and_no_post_is_deleted_twice
     assert not gone & others
 
 
-def test_runs_on_one_store_delete_posts_of_their_own() -> None:
+def test_runs_on_one_store_delete_different_posts() -> None:
     one, other = (set(CAST.part(number, 2).dropped_posts[:, 0].tolist()) for number in (0, 1))
     assert one
     assert other
     assert not one & other
 
 
-def test_a_run_that_deletes_more_than_there_is_says_so() -> None:
+def test_a_run_that_deletes_more_posts_than_exist_is_refused() -> None:
     with pytest.raises(mix.TooFewPosts):
         mix.requests(CAST, {"delete node": 100.0}, 201, 1)
 
@@ -82,7 +82,7 @@ def test_nobody_follows_themselves() -> None:
     assert all(one != other for one, other in pairs)
 
 
-def test_postgresql_gets_the_same_shares_and_a_script_each() -> None:
+def test_postgresql_gets_the_same_shares_and_one_script_per_kind() -> None:
     assert dict(pgbench.weights(mix.MIX)) == {name: round(share * 10) for name, share in mix.MIX.items()}
     assert sum(weight for _, weight in pgbench.weights(mix.MIX)) == 1_000
     scripts = pgbench.scripts(CAST)

@@ -1,4 +1,4 @@
-"""How peers are timed: as the load times ours."""
+"""Peers are timed as the load generator times Kith."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from bench import peers
 
 
-def test_what_comes_before_the_clock_runs_is_not_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_calls_of_the_warm_up_are_not_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     """The first calls prepare statements and fill caches."""
     monkeypatch.setattr(peers, "_WARM_S", 0.05)
     monkeypatch.setattr(peers, "SECONDS", 0.05)
@@ -24,7 +24,7 @@ def test_what_comes_before_the_clock_runs_is_not_counted(monkeypatch: pytest.Mon
     assert 0 < rate * peers.SECONDS < calls
 
 
-def test_callers_ask_beside_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_callers_run_concurrently(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(peers, "_WARM_S", 0.0)
     monkeypatch.setattr(peers, "SECONDS", 0.1)
     here, most = 0, 0

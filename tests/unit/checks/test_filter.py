@@ -1,4 +1,4 @@
-"""The filter: never a false no, and as many false maybes as the formula says."""
+"""The filter: no false negatives, and as many false positives as the formula says."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SEQUENCES = {
 
 @pytest.mark.parametrize("share", [0.01, 0.001])
 @pytest.mark.parametrize("kind", SEQUENCES)
-def test_its_false_positives_are_what_the_formula_says(kind: str, share: float) -> None:
+def test_the_share_of_false_positives_is_what_the_formula_says(kind: str, share: float) -> None:
     sources, destinations = SEQUENCES[kind]()
     held = Filter.sized(EDGES, share)
     held.add_many(hashes_of(3, sources, destinations))
@@ -28,13 +28,13 @@ def test_its_false_positives_are_what_the_formula_says(kind: str, share: float) 
     assert held.false_positives == pytest.approx(share, rel=0.01)
 
 
-def test_sizes_are_those_that_the_formula_asks_for() -> None:
+def test_sizes_follow_the_formula() -> None:
     assert [round(bits_an_edge(share), 1) for share in (0.01, 0.001)] == [10.5, 16.9]
     assert false_positives(bits_an_edge(0.004)) == pytest.approx(0.004)
     assert len(Filter.sized(1_000_000, 0.01).blocks) == pytest.approx(10.53 * 1_000_000 / 8, rel=0.01)
 
 
-def test_one_by_one_it_does_what_it_does_for_many() -> None:
+def test_single_calls_and_batches_agree() -> None:
     sources, destinations = (ends[:500] for ends in SEQUENCES["random"]())
     one, many = Filter.sized(400, 0.01), Filter.sized(400, 0.01)
     for source, destination in zip(sources.tolist(), destinations.tolist(), strict=True):
@@ -48,7 +48,7 @@ def test_one_by_one_it_does_what_it_does_for_many() -> None:
     assert [one.may_have(*key) for key in others] == asked.tolist()
 
 
-def test_one_without_edges_has_none() -> None:
+def test_an_empty_filter_holds_no_edge() -> None:
     empty = Filter.sized(0, 0.01)
     assert not empty.may_have(1, 2, 3)
     assert empty.false_positives == 0

@@ -1,4 +1,4 @@
-"""Both clients, sync and async, over a service that the test plays."""
+"""Both clients, sync and async, over a service that the test simulates."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kith.client import AsyncKith, Kith
 
 @pytest.fixture(params=[Kith, AsyncKith])
 def connect(request: pytest.FixtureRequest) -> Connect:
-    """Connects a client of either kind to a Service."""
+    """A function that connects a client of either kind to a `Service`."""
 
     def make(service: Service, url: str = "http://kith.example", **settings: Any) -> Client:
         client: Client = request.param(url, "a-key", transport=httpx.MockTransport(service), **settings)

@@ -1,4 +1,4 @@
-"""Both clients ask what the contract says of the graph and users, read what it answers, and walk lists to their end."""
+"""Both clients send the contract's requests about graph and users, read its answers, and page through lists."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ CONTRACT: list[ContractRow] = [
 
 
 @pytest.mark.parametrize("row", CONTRACT, ids=name_of)
-def test_each_method_asks_and_reads_as_the_contract_says(connect: Connect, row: ContractRow) -> None:
+def test_each_method_sends_and_reads_what_the_contract_says(connect: Connect, row: ContractRow) -> None:
     check_row(connect, row)
 
 
@@ -166,7 +166,7 @@ def test_a_page_is_one_request_and_shows_the_cursors_around_it(
     assert service.asked[0].url.params["cursor"] == "here"
 
 
-def test_suggestions_name_who_leads_there(connect: Connect) -> None:
+def test_suggestions_name_the_mutual_followees(connect: Connect) -> None:
     answer = {
         "items": [{"id": str(DANA), "mutualCount": 2, "mutuals": ["3", "2"]}],
         "pagination": {"nextCursor": None, "prevCursor": None, "hasMore": False},
@@ -188,7 +188,7 @@ def test_lists_of_edges_have_positions_and_computed_lists_may_have_none(connect:
     assert ask(client, "friends", ALICE) == [ListedNode(id=BOB)]
 
 
-def test_edges_in_other_states_are_asked_for_by_name(connect: Connect) -> None:
+def test_edges_in_other_states_are_requested_by_name(connect: Connect) -> None:
     service = Service(page(), COUNT)
     client = connect(service)
     ask(client, "edges_in", "follows", ALICE, state="archived")
@@ -196,7 +196,7 @@ def test_edges_in_other_states_are_asked_for_by_name(connect: Connect) -> None:
     assert [request.url.params["state"] for request in service.asked] == ["archived", "removed"]
 
 
-def test_a_list_of_edges_is_asked_for_by_range_of_time(connect: Connect) -> None:
+def test_a_list_of_edges_can_be_limited_to_a_time_range(connect: Connect) -> None:
     service = Service(page(CAROL, next_cursor="c1"), page(), page())
     client = connect(service)
     ask(client, "edges_out", "likes", ALICE, since=5, until=-(2**63))
@@ -206,21 +206,21 @@ def test_a_list_of_edges_is_asked_for_by_range_of_time(connect: Connect) -> None
     assert bounds == [("5", str(-(2**63)))] * 2 + [(None, "9")]
 
 
-def test_a_set_program_is_walked_with_the_cursor_in_the_body(connect: Connect) -> None:
+def test_a_set_program_is_paged_with_the_cursor_in_the_body(connect: Connect) -> None:
     service = Service(page(DANA, next_cursor="c1"), page(BOB))
     assert [node.id for node in ask(connect(service), "select", BOTH, page_size=1)] == [DANA, BOB]
     first = {"program": BOTH_WIRE, "limit": 1}
     assert service.bodies() == [first, first | {"cursor": "c1"}]
 
 
-def test_a_list_that_does_not_advance_is_an_error_and_no_endless_loop(connect: Connect) -> None:
+def test_a_repeated_cursor_is_an_error_and_no_endless_loop(connect: Connect) -> None:
     service = Service(*[page(BOB, next_cursor="same")] * 3)
     with pytest.raises(ApiError, match="same cursor"):
         ask(connect(service), "followers", ALICE)
     assert len(service.asked) == 2
 
 
-def test_a_list_ends_where_the_service_says_that_no_more_follow(connect: Connect) -> None:
+def test_a_list_ends_where_has_more_is_false(connect: Connect) -> None:
     last = page(BOB, next_cursor="for-what-may-come")
     last["pagination"]["hasMore"] = False
     service = Service(last)
@@ -245,7 +245,7 @@ def test_long_checks_are_split_and_keep_their_order(connect: Connect) -> None:
     assert [pair for batch in pairs for pair in batch] == [[ALICE, n] for n in range(2001)]
 
 
-def test_long_writes_are_split_read_as_they_are_sent_and_summed(connect: Connect) -> None:
+def test_long_writes_are_split_drawn_lazily_and_summed(connect: Connect) -> None:
     service = Service({"applied": 900, "token": "t1"}, {"applied": 5, "token": "t2"})
     drawn: list[int] = []
 
@@ -263,22 +263,22 @@ def test_long_writes_are_split_read_as_they_are_sent_and_summed(connect: Connect
     ("method", "args", "result"),
     [("exists_many", ("follows",), []), ("write_edges", ("follows",), Written(applied=0)), ("relationships", (), [])],
 )
-def test_an_empty_batch_asks_nothing(connect: Connect, method: str, args: Any, result: Any) -> None:
+def test_an_empty_batch_sends_no_request(connect: Connect, method: str, args: Any, result: Any) -> None:
     service = Service()
     assert ask(connect(service), method, *args, []) == result
     assert service.asked == []
 
 
-def test_only_what_is_given_of_a_profile_is_put_or_patched(connect: Connect) -> None:
+def test_only_the_given_fields_of_a_profile_are_put_or_patched(connect: Connect) -> None:
     service = Service(PROFILE, PROFILE)
     client = connect(service)
     assert ask(client, "put_user", BOB) == BOB_PROFILE
     assert ask(client, "patch_user", BOB, private=True) == BOB_PROFILE
     assert [request.method for request in service.asked] == ["PUT", "PATCH"]
-    assert service.bodies() == [{}, {"private": True}], "what is left out stays, so it is not sent"
+    assert service.bodies() == [{}, {"private": True}], "a field that is left out keeps its value, so it is not sent"
 
 
-def test_a_profile_gets_a_picture_and_none_takes_it_away(connect: Connect) -> None:
+def test_a_profile_gets_a_picture_and_none_removes_it(connect: Connect) -> None:
     shown = PROFILE | {"avatar": "7", "avatarUrl": "/media/y"}
     service = Service(shown, shown, PROFILE)
     client = connect(service)
@@ -289,7 +289,7 @@ def test_a_profile_gets_a_picture_and_none_takes_it_away(connect: Connect) -> No
     assert service.bodies()[2] == {"avatar": None}
 
 
-def test_a_profile_is_changed_and_found_by_the_names_of_the_api(connect: Connect) -> None:
+def test_profile_fields_may_have_their_names_of_the_api(connect: Connect) -> None:
     service = Service(PROFILE, PROFILE, PROFILE)
     client = connect(service)
     ask(client, "patch_user", BOB, username="Bob", display_name="Bob B.", is_verified=True)
@@ -302,7 +302,7 @@ def test_a_profile_is_changed_and_found_by_the_names_of_the_api(connect: Connect
 
 
 @pytest.mark.parametrize(("method", "path"), [("is_alive", "/healthz"), ("is_ready", "/readyz")])
-def test_probes_stand_outside_the_base_path_and_a_no_is_an_answer(connect: Connect, method: str, path: str) -> None:
+def test_probes_are_outside_the_base_path_and_not_ready_is_an_answer(connect: Connect, method: str, path: str) -> None:
     service = Service(httpx.Response(200, text="ok"), httpx.Response(503, text="starting"))
     client = connect(service)
     assert [ask(client, method), ask(client, method)] == [True, False]
@@ -321,7 +321,7 @@ def test_probes_stand_outside_the_base_path_and_a_no_is_an_answer(connect: Conne
         ("write_edges", ("follows/1", [EdgeWrite("add", 1, 2)]), BadRequest),
     ],
 )
-def test_what_cannot_be_part_of_a_path_is_refused_unsent(
+def test_a_value_that_cannot_be_part_of_a_path_is_refused_unsent(
     connect: Connect, method: str, args: Any, error: type[Exception]
 ) -> None:
     service = Service()

@@ -1,4 +1,4 @@
-"""Both clients about what people make: posts, comments, home, stories, moderation; as the contract says."""
+"""Both clients follow the contract for posts, comments, home, stories and moderation."""
 
 from __future__ import annotations
 
@@ -138,11 +138,11 @@ CONTRACT: list[ContractRow] = [
 
 
 @pytest.mark.parametrize("row", CONTRACT, ids=name_of)
-def test_each_method_asks_and_reads_as_the_contract_says(connect: Connect, row: ContractRow) -> None:
+def test_each_method_sends_and_reads_what_the_contract_says(connect: Connect, row: ContractRow) -> None:
     check_row(connect, row)
 
 
-def test_a_post_says_all_that_it_can(connect: Connect) -> None:
+def test_a_post_can_carry_every_field(connect: Connect) -> None:
     service = Service(httpx.Response(201, json=CREATED))
     place = Location(latitude=1.5, longitude=-2.25, name="here")
     ask(
@@ -161,7 +161,7 @@ def test_a_post_says_all_that_it_can(connect: Connect) -> None:
 
 
 @pytest.mark.parametrize("method", ["create_post", "create_story"])
-def test_posts_and_stories_are_made_once_however_often_they_are_sent(connect: Connect, method: str) -> None:
+def test_retries_of_a_post_or_story_carry_the_same_idempotency_key(connect: Connect, method: str) -> None:
     answer = STORY if method == "create_story" else CREATED
     service = Service(httpx.Response(503, headers={"Retry-After": "0"}), *[httpx.Response(201, json=answer)] * 3)
     client = connect(service, retry=Retry(base_s=0))
@@ -173,7 +173,7 @@ def test_posts_and_stories_are_made_once_however_often_they_are_sent(connect: Co
     assert service.bodies()[0]["content"] == {"text": "x", "link": "https://example.com", "mediaIds": ["7"]}
 
 
-# what is given by name, and what is sent
+# (arguments of `edit_post`, body that is sent)
 EDITS: list[tuple[dict[str, Any], dict[str, Any]]] = [
     ({"text": "y"}, {"content": {"text": "y"}}),
     ({"text": ""}, {"content": {"text": ""}}),
@@ -190,7 +190,7 @@ EDITS: list[tuple[dict[str, Any], dict[str, Any]]] = [
 
 
 @pytest.mark.parametrize(("given", "sent"), EDITS)
-def test_an_edit_sends_what_is_given_and_none_takes_it_away(
+def test_an_edit_sends_only_the_given_fields_and_none_removes_one(
     connect: Connect, given: dict[str, Any], sent: dict[str, Any]
 ) -> None:
     service = Service(POST)
@@ -198,7 +198,7 @@ def test_an_edit_sends_what_is_given_and_none_takes_it_away(
     assert service.bodies() == [sent]
 
 
-def test_the_posts_of_a_user_are_walked_between_times(connect: Connect) -> None:
+def test_the_posts_of_a_user_can_be_limited_to_a_time_range(connect: Connect) -> None:
     service = Service(page(next_cursor="c1"), page() | {"items": [POST]})
     assert ask(connect(service), "user_posts", BOB, since=5, until=9) == [BOB_POST]
     assert {request.url.path for request in service.asked} == {"/api/v1/users/2/posts"}
@@ -206,7 +206,7 @@ def test_the_posts_of_a_user_are_walked_between_times(connect: Connect) -> None:
     assert {(request.url.params["since"], request.url.params["until"]) for request in service.asked} == {("5", "9")}
 
 
-def test_comments_are_listed_in_the_order_asked_for_with_replies_and_all_counted(connect: Connect) -> None:
+def test_comments_are_listed_in_the_requested_order_with_replies_and_a_total(connect: Connect) -> None:
     reply = COMMENT | {"id": "6", "replyTo": "5"}
     answer = page() | {"items": [COMMENT | {"replies": [reply]}], "totalCount": 7, "partial": True}
     service = Service(answer, page() | {"items": [reply], "totalCount": 1})
@@ -229,7 +229,7 @@ def test_a_reply_names_the_comment_that_it_answers(connect: Connect) -> None:
     assert service.bodies() == [{"text": "no", "replyTo": "5"}]
 
 
-def test_home_is_walked_over_short_and_empty_pages(connect: Connect) -> None:
+def test_home_is_paged_over_short_and_empty_pages(connect: Connect) -> None:
     ranked = POST | {"ranking": {"score": 0.25, "reason": "recent"}}
     service = Service(home(next_cursor="c1"), home(ranked, next_cursor="c2"), home(POST))
     first, second = ask(connect(service), "feed")
@@ -240,7 +240,7 @@ def test_home_is_walked_over_short_and_empty_pages(connect: Connect) -> None:
     ]
 
 
-def test_words_that_a_newer_service_has_are_read_as_they_are(connect: Connect) -> None:
+def test_unknown_words_of_a_newer_service_are_passed_through(connect: Connect) -> None:
     poke = {"id": "7", "ids": ["7"], "type": "poke", "actors": [], "actorCount": 0, "read": False, "seen": False}
     device = {"id": "3", "kind": "hms", "registeredAt": AT.isoformat()}
     service = Service(
@@ -276,7 +276,7 @@ def test_a_page_of_home_says_how_it_was_made(connect: Connect) -> None:
         ("labels", ("..", 1), BadRequest),
     ],
 )
-def test_what_cannot_be_part_of_a_path_is_refused_unsent(
+def test_a_value_that_cannot_be_part_of_a_path_is_refused_unsent(
     connect: Connect, method: str, args: Any, error: type[Exception]
 ) -> None:
     service = Service()
@@ -304,7 +304,7 @@ def test_what_cannot_be_part_of_a_path_is_refused_unsent(
         ("create_webhook", ("https://app.example",), {"kinds": "edge"}, "kinds"),
     ],
 )
-def test_one_in_place_of_a_list_is_refused_unsent_and_not_taken_for_its_digits(
+def test_a_single_value_in_place_of_a_list_is_refused_unsent(
     connect: Connect, method: str, args: Any, named: dict[str, Any], field: str
 ) -> None:
     service = Service()
@@ -314,7 +314,7 @@ def test_one_in_place_of_a_list_is_refused_unsent_and_not_taken_for_its_digits(
 
 
 @pytest.mark.parametrize("value", ["", "é", "a\nb"])
-def test_what_no_header_can_carry_is_refused_unsent(connect: Connect, value: str) -> None:
+def test_a_value_that_no_header_can_carry_is_refused_unsent(connect: Connect, value: str) -> None:
     service = Service()
     for method, name in (("create_post", "key"), ("create_story", "key"), ("feed_page", "request_id")):
         with pytest.raises(BadRequest, match=f"`{name}` must be printable"):
@@ -322,7 +322,7 @@ def test_what_no_header_can_carry_is_refused_unsent(connect: Connect, value: str
     assert service.asked == []
 
 
-def test_lists_of_stories_are_walked_and_say_if_something_was_left_out(connect: Connect) -> None:
+def test_lists_of_stories_are_paged_and_say_if_they_are_partial(connect: Connect) -> None:
     rest = {"pagination": page()["pagination"]}
     entry = {"id": "2", "author": MADE["author"], "storyCount": 2, "unseenCount": 1, "latestAt": MADE["createdAt"]}
     viewer = {"id": "2", "user": MADE["author"], "viewedAt": MADE["createdAt"]}

@@ -1,4 +1,4 @@
-"""Both clients send pictures and videos: as bytes or from a file, whole in every try, with the time it takes."""
+"""Both clients upload pictures and videos, from bytes or a file: whole in every try, with a longer timeout."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Part(NamedTuple):
 
 
 def parts(request: httpx.Request) -> list[Part]:
-    """The parts of a form, read by another library than the one that wrote it."""
+    """The parts of a form, parsed by another library than the one that wrote it."""
     head = f"Content-Type: {request.headers['Content-Type']}\r\n\r\n".encode()
     form = BytesParser(EmailMessage, policy=HTTP).parsebytes(head + request.content)
     return [
@@ -43,7 +43,7 @@ def parts(request: httpx.Request) -> list[Part]:
 
 @pytest.fixture(params=["bytes", "str", "Path"])
 def picture(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
-    """A picture in every form that an upload takes."""
+    """A picture in every form that an upload accepts."""
     path = tmp_path / "private name.jpg"
     path.write_bytes(PICTURE)
     return {"bytes": PICTURE, "str": str(path), "Path": path}[request.param]
@@ -61,7 +61,7 @@ def test_a_picture_is_sent_as_a_form_with_its_text_and_without_its_path(connect:
     assert asked.headers["X-Kith-User"] == "1"
 
 
-def test_an_upload_that_was_not_started_is_sent_again_whole(connect: Connect, picture: Any) -> None:
+def test_an_upload_that_was_not_started_is_retried_whole(connect: Connect, picture: Any) -> None:
     overloaded = httpx.Response(503, json={"error": {"code": "OVERLOADED", "message": "wait", "details": {}}})
     service = Service(httpx.Response(429), overloaded, httpx.Response(201, json=ANSWER))
     assert ask(connect(service, retry=NO_WAIT), "upload_media", picture) == OF_PICTURE
@@ -75,7 +75,7 @@ def timed_out(request: httpx.Request) -> httpx.Response:
 @pytest.mark.parametrize(
     ("failure", "error"), [(lambda _: httpx.Response(503), ApiError), (timed_out, Unreachable)], ids=["503", "timeout"]
 )
-def test_an_upload_that_may_have_been_taken_is_not_sent_again(
+def test_an_upload_that_may_have_been_accepted_is_not_retried(
     connect: Connect, failure: Callable[[httpx.Request], httpx.Response], error: type[Exception]
 ) -> None:
     asked: list[httpx.Request] = []
@@ -89,7 +89,7 @@ def test_an_upload_that_may_have_been_taken_is_not_sent_again(
     assert len(asked) == 1
 
 
-def test_an_answer_to_an_upload_may_take_as_long_as_the_service_lets_it(connect: Connect) -> None:
+def test_an_upload_waits_for_its_answer_as_long_as_the_service_allows(connect: Connect) -> None:
     service = Service(ANSWER, ANSWER)
     client = connect(service, timeout_s=0.5)
     ask(client, "upload_media", PICTURE)
@@ -98,7 +98,7 @@ def test_an_answer_to_an_upload_may_take_as_long_as_the_service_lets_it(connect:
     assert waits == [(0.5, 130.0), (0.5, 0.5)]
 
 
-def test_a_file_that_is_not_there_is_the_callers_error_and_nothing_is_sent(connect: Connect, tmp_path: Path) -> None:
+def test_a_missing_file_is_the_callers_error_and_nothing_is_sent(connect: Connect, tmp_path: Path) -> None:
     service = Service()
     with pytest.raises(FileNotFoundError):
         ask(connect(service), "upload_media", tmp_path / "none.jpg")

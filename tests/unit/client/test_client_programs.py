@@ -36,12 +36,12 @@ def test_a_chain_of_one_operator_stays_flat() -> None:
     assert (A - B - C).wire() == {"difference": parts}
 
 
-def test_what_is_taken_away_in_parentheses_stays_together() -> None:
+def test_a_parenthesised_subtrahend_stays_together() -> None:
     assert (A - (B - C)).wire() == {"difference": [A.wire(), {"difference": [B.wire(), C.wire()]}]}
     assert (A & (B | C)).wire() == {"intersect": [A.wire(), {"union": [B.wire(), C.wire()]}]}
 
 
-def test_what_is_no_program_is_refused() -> None:
+def test_an_operand_that_is_no_program_is_refused() -> None:
     with pytest.raises(BadRequest, match="cannot hold a int"):
         A & 7  # type: ignore[operator]
     with pytest.raises(BadRequest, match="cannot hold a int"):
@@ -54,7 +54,7 @@ NODES = range(6)
 
 
 def members(wire: dict[str, Any], lists: dict[str, set[int]]) -> set[int]:
-    """What a program means, by the contract, when the list of node n is `lists[n]`."""
+    """The result of a program by the contract, where the list of node n is `lists[n]`."""
     if "graph" in wire:
         return lists[wire["node"]]
     ((operator, parts),) = wire.items()
@@ -66,7 +66,7 @@ def members(wire: dict[str, Any], lists: dict[str, set[int]]) -> set[int]:
 
 @st.composite
 def expressions(draw: st.DrawFn, depth: int = 4) -> str:
-    """A Python expression over n0, n1, ... which means the same to sets and to programs."""
+    """A Python expression over n0, n1, ... that is valid for sets and for programs."""
     if depth == 0 or draw(st.booleans()):
         return f"n{draw(st.sampled_from(NODES))}"
     left, right = draw(expressions(depth=depth - 1)), draw(expressions(depth=depth - 1))
@@ -74,7 +74,7 @@ def expressions(draw: st.DrawFn, depth: int = 4) -> str:
 
 
 @given(expressions(), st.lists(st.sets(st.integers(0, 9)), min_size=len(NODES), max_size=len(NODES)))
-def test_programs_mean_what_the_same_expression_means_on_sets(expression: str, sets: list[set[int]]) -> None:
+def test_a_program_gives_what_the_same_expression_gives_on_sets(expression: str, sets: list[set[int]]) -> None:
     program = eval(expression, {f"n{node}": out("follows", node) for node in NODES})
     expected = eval(expression, {f"n{node}": sets[node] for node in NODES})
     assert members(program.wire(), {str(node): sets[node] for node in NODES}) == expected

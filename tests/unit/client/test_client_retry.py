@@ -1,4 +1,4 @@
-"""What is tried again, when, and what is raised in the end. No network and no clock: the steps are driven by hand."""
+"""What is retried, when, and which error is raised in the end. The steps are driven by hand: no network, no clock."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ CHECK = graphs.exists("follows", ALICE, BOB)
 
 @pytest.mark.parametrize("failure", [no(429), no(503), REFUSED, httpx.ReadTimeout("slow")], ids=str)
 @pytest.mark.parametrize(("call", "success"), [(CHECK, YES), (graphs.follow(BOB), FOLLOWED)])
-def test_a_read_or_a_write_is_tried_again_until_it_is_answered(
+def test_a_read_or_an_idempotent_write_is_retried_until_it_is_answered(
     failure: Outcome, call: Any, success: httpx.Response
 ) -> None:
     driver = Driver(failure, failure, failure, success)
@@ -74,7 +74,7 @@ UPLOAD = uploads.upload_media(b"x")
     [no(429), OVERLOADED, REFUSED, httpx.ConnectTimeout("slow"), httpx.PoolTimeout("busy")],
     ids=["429", "OVERLOADED", "refused", "connect", "pool"],
 )
-def test_what_must_not_be_done_twice_is_tried_again_where_it_was_not_started(failure: Outcome) -> None:
+def test_a_request_that_is_not_idempotent_is_retried_if_it_was_not_started(failure: Outcome) -> None:
     driver = Driver(failure, failure, no(404))
     with pytest.raises(ApiError):
         driver.run(UPLOAD)
@@ -83,7 +83,7 @@ def test_what_must_not_be_done_twice_is_tried_again_where_it_was_not_started(fai
 
 @pytest.mark.parametrize("failure", [no(503), httpx.ReadTimeout("slow"), httpx.RemoteProtocolError("cut"),
                                      httpx.WriteError("cut")], ids=repr)  # fmt: skip
-def test_what_must_not_be_done_twice_is_not_tried_again_where_it_may_have_been_done(failure: Outcome) -> None:
+def test_a_request_that_is_not_idempotent_is_not_retried_if_it_may_have_been_done(failure: Outcome) -> None:
     driver = Driver(failure)
     with pytest.raises((ApiError, Unreachable)):
         driver.run(UPLOAD)
@@ -96,18 +96,18 @@ def test_what_must_not_be_done_twice_is_not_tried_again_where_it_may_have_been_d
     [posts.delete_post(9), comments.delete_comment(9), stories.delete_story(9), uploads.delete_media(9)],
     ids=["post", "comment", "story", "media"],
 )
-def test_what_is_not_found_after_a_lost_answer_was_deleted(lost: Outcome, call: Any) -> None:
+def test_a_404_after_a_lost_answer_means_that_the_delete_worked(lost: Outcome, call: Any) -> None:
     assert Driver(lost, no(404)).run(call) is None
     assert Driver(GONE).run(call) is None
 
 
 @pytest.mark.parametrize("failures", [[], [no(429)], [REFUSED], [OVERLOADED]], ids=["at once", "429", "off", "busy"])
-def test_what_was_never_there_is_not_called_deleted(failures: list[Outcome]) -> None:
+def test_a_404_without_a_lost_answer_is_an_error(failures: list[Outcome]) -> None:
     with pytest.raises(ApiError, match="404"):
         Driver(*failures, no(404)).run(posts.delete_post(9))
 
 
-def test_a_post_that_is_sent_again_is_the_same_request_and_another_is_not() -> None:
+def test_retries_of_a_post_carry_its_idempotency_key_and_another_post_has_its_own() -> None:
     driver = Driver(no(503), httpx.ReadTimeout("slow"), no(400), no(400))
     for _ in range(2):
         with pytest.raises(ApiError):
@@ -138,12 +138,12 @@ def test_without_an_answer_in_all_tries_the_service_is_unreachable() -> None:
         driver.run(CHECK)
 
 
-def test_a_single_try_is_named_so() -> None:
+def test_a_single_try_is_reported_as_one() -> None:
     with pytest.raises(Unreachable, match=r"in 1 try \(ReadTimeout: slow\)"):
         Driver(httpx.ReadTimeout("slow")).run(UPLOAD)
 
 
-def test_waits_double_from_one_try_to_the_next_up_to_the_cap() -> None:
+def test_waits_double_with_each_try_up_to_the_cap() -> None:
     driver = Driver(*[REFUSED] * 5, YES, retry=Retry(tries=6, base_s=0.5, cap_s=3.0), random=1.0)
     driver.run(CHECK)
     assert driver.waits == [0.5, 1.0, 2.0, 3.0, 3.0]
@@ -156,7 +156,7 @@ def test_jitter_spreads_a_wait_over_its_full_range() -> None:
         assert driver.waits == [wait_s]
 
 
-def test_retry_after_is_the_least_that_is_waited() -> None:
+def test_retry_after_is_the_minimum_wait() -> None:
     driver = Driver(no(429, "2"), no(503, "1.5"), YES, random=0.0)
     driver.run(CHECK)
     assert driver.waits == [2.0, 1.5]
@@ -170,7 +170,7 @@ def test_a_retry_after_beyond_the_cap_is_left_to_the_caller() -> None:
 
 
 @pytest.mark.parametrize("header", ["Wed, 21 Oct 2015 07:28:00 GMT", "nan", "inf", "-1", ""])
-def test_a_retry_after_that_is_no_number_of_seconds_leaves_the_backoff(header: str) -> None:
+def test_a_retry_after_that_is_no_number_of_seconds_is_ignored(header: str) -> None:
     driver = Driver(no(503, header), YES)
     driver.run(CHECK)
     assert driver.waits == [0.2]
@@ -182,7 +182,7 @@ def test_a_retry_after_that_is_no_number_of_seconds_leaves_the_backoff(header: s
     random=st.floats(0, 1),
     retry=st.builds(Retry, tries=st.integers(1, 10_000), base_s=st.floats(0, 10), cap_s=st.floats(0, 10)),
 )
-def test_no_wait_is_longer_than_the_cap_or_shorter_than_asked(
+def test_no_wait_is_longer_than_the_cap_or_shorter_than_retry_after(
     failures: int, asked_s: float | None, random: float, retry: Retry
 ) -> None:
     wait_s = retry.wait_s(failures, asked_s, lambda: random)
@@ -190,7 +190,7 @@ def test_no_wait_is_longer_than_the_cap_or_shorter_than_asked(
     assert wait_s is None if gives_up else (asked_s or 0) <= wait_s <= retry.cap_s
 
 
-def test_a_batch_that_fails_in_the_middle_is_tried_again_alone() -> None:
+def test_only_the_batch_that_failed_is_retried() -> None:
     first, second = (httpx.Response(200, json={"applied": n, "token": f"t{n}"}) for n in (1000, 1))
     driver = Driver(first, REFUSED, second)
     written = driver.run(graphs.write_edges("follows", (EdgeWrite("add", ALICE, n) for n in range(1001))))
@@ -198,7 +198,7 @@ def test_a_batch_that_fails_in_the_middle_is_tried_again_alone() -> None:
     assert driver.requests[1].content == driver.requests[2].content != driver.requests[0].content
 
 
-def test_a_probe_asks_once_about_readiness_but_again_for_a_connection() -> None:
+def test_a_probe_retries_a_failed_connection_but_takes_not_ready_as_the_answer() -> None:
     driver = Driver(REFUSED, no(503))
     assert driver.run(operations.is_ready()) is False
     assert len(driver.requests) == 2
@@ -212,13 +212,13 @@ def test_a_refusal_carries_what_the_service_said() -> None:
 
 
 @pytest.mark.parametrize("body", ["<html>Bad Gateway</html>", "", "[]", '{"error": "text"}'])
-def test_a_refusal_by_something_in_between_is_named_by_its_status(body: str) -> None:
+def test_a_refusal_by_a_proxy_is_named_by_its_status(body: str) -> None:
     with pytest.raises(ApiError, match="HTTP_502"):
         Driver(httpx.Response(502, text=body)).run(CHECK)
 
 
 @pytest.mark.parametrize("body", ["<html>Welcome</html>", "", "{}", '{"exists": "perhaps"}', "\xff"])
-def test_a_success_that_cannot_be_read_is_an_error(body: str) -> None:
+def test_a_success_that_cannot_be_decoded_is_an_error(body: str) -> None:
     with pytest.raises(ApiError, match=r"INVALID_ANSWER: GET /api/v1/graph/follows/1/2"):
         Driver(httpx.Response(200, content=body.encode("latin-1"))).run(CHECK)
 
@@ -233,7 +233,7 @@ def test_fewer_answers_than_pairs_are_an_error_and_not_shifted() -> None:
 @pytest.mark.parametrize(
     "error", [ApiError(429, "RATE_LIMITED", "wait", {"limit": 5}, 2.0), Unreachable(URL, 4, "ConnectError")]
 )
-def test_errors_cross_process_borders_whole(error: Exception) -> None:
+def test_errors_survive_pickling(error: Exception) -> None:
     copied = pickle.loads(pickle.dumps(error))
     assert (type(copied), str(copied), vars(copied)) == (type(error), str(error), vars(error))
 

@@ -1,4 +1,4 @@
-"""Whom a client acts for, the token it carries, and the key it never shows; the same for both clients."""
+"""The acting user of a client, the token it carries, and the key it never shows. Same for both clients."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def ask(client: Client, method: str, *args: Any) -> Any:
 
 
 class Service:
-    """Answers every follow and unfollow, and counts them in the token it gives: t1, t2, ..."""
+    """Answers every follow and unfollow with a token that counts them: t1, t2, ..."""
 
     def __init__(self, in_header: bool = False) -> None:
         self.in_header = in_header
@@ -67,8 +67,8 @@ def test_the_newest_token_goes_with_the_next_request(kind: type[Client], in_head
     assert kith.token == "t2"
 
 
-def test_of_writes_at_the_same_time_no_token_is_lost() -> None:
-    """Each answer comes while the next write is under way already, and none knows of the other."""
+def test_concurrent_writes_lose_no_token() -> None:
+    """Each answer arrives while the next write is already under way, so no write carries the others' tokens."""
     told: list[str | None] = []
 
     def handler(request: httpx.Request) -> httpx.Response:
@@ -88,7 +88,7 @@ def test_of_writes_at_the_same_time_no_token_is_lost() -> None:
 
 
 @BOTH
-def test_a_refusal_hands_over_its_token_too(kind: type[Client]) -> None:
+def test_the_token_of_a_refusal_is_kept_too(kind: type[Client]) -> None:
     kith = connected(kind, lambda _: httpx.Response(409, headers={"Kith-Token": "t9"}))
     with pytest.raises(ApiError):
         ask(kith, "follow", BOB)
@@ -108,7 +108,7 @@ def test_a_token_can_be_handed_over_and_dropped(kind: type[Client]) -> None:
 
 
 @BOTH
-def test_a_view_acts_for_its_user_and_the_client_still_for_none(kind: type[Client]) -> None:
+def test_a_view_acts_for_its_user_and_the_client_for_none(kind: type[Client]) -> None:
     service = Service()
     kith = connected(kind, service)
     alice = kith.as_user(ALICE)
@@ -161,7 +161,7 @@ def test_closing_an_async_view_leaves_the_connections_too() -> None:
     asyncio.run(story())
 
 
-def test_async_calls_run_side_by_side() -> None:
+def test_async_calls_run_concurrently() -> None:
     async def story() -> None:
         both_asked = asyncio.Barrier(2)
 
@@ -246,14 +246,14 @@ def test_a_token_no_header_can_carry_is_refused(kind: type[Client]) -> None:
     "url",
     ["kith.example", "ftp://kith.example", "http://", "http://a:pass@kith.example", "http://x:y", "http://a..b", ""],
 )
-def test_a_url_that_cannot_be_a_service_is_refused_unechoed(kind: type[Client], url: str) -> None:
+def test_a_url_that_cannot_be_a_service_is_refused_without_showing_it(kind: type[Client], url: str) -> None:
     with pytest.raises(ValueError, match="url must be") as caught:
         kind(url, KEY)
     assert "pass@" not in "".join(traceback.format_exception(caught.value))
 
 
 @BOTH
-def test_the_repr_says_where_and_for_whom_and_not_the_key(kind: type[Client]) -> None:
+def test_the_repr_shows_url_and_user_and_not_the_key(kind: type[Client]) -> None:
     kith = kind(f"{URL}/", KEY)
     assert repr(kith) == f"{kind.__name__}('{URL}')"
     assert repr(kith.as_user(ALICE)) == f"{kind.__name__}('{URL}', user=1)"

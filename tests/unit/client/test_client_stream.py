@@ -1,4 +1,4 @@
-"""The client's loop over a stream: it comes back where it was, and sees every event once."""
+"""The client's loop over a stream reconnects, resumes where it was, and yields every event once."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ HELLO = "retry: 7\n\n:\nid: 1-1\n\n"
 
 
 class Body(httpx.SyncByteStream, httpx.AsyncByteStream):
-    """An answer that comes in pieces and may break off."""
+    """An answer that arrives in pieces and may break off."""
 
     def __init__(self, *pieces: str, breaks: bool = False) -> None:
         self._pieces, self._breaks = pieces, breaks
@@ -50,7 +50,7 @@ def new_post(at: str, post: int) -> str:
 
 
 class Service:
-    """Gives its answers one after another. `asked`: the requests; `waited`: seconds the client waited."""
+    """Gives its answers in order. `asked`: the requests. `waited`: the seconds of each pause of the client."""
 
     def __init__(self, *answers: Callable[[], httpx.Response]) -> None:
         self._answers = list(answers)
@@ -81,7 +81,7 @@ NO_PAUSE = Retry(tries=2, base_s=0.0)
 def listen(
     kind: Any, service: Service, count: int, stream: str = "feed_stream", retry: Retry = NO_PAUSE, **arguments: Any
 ) -> list[Any]:
-    """The first events of a stream. Pauses are half as long as they may be."""
+    """The first events of a stream. Each pause is half of its maximum."""
     settings = {"user": 1, "transport": httpx.MockTransport(service), "retry": retry, "random": lambda: 0.5}
     if kind is Kith:
         kith = Kith(URL, KEY, sleep=service.waited.append, **settings)
@@ -129,7 +129,7 @@ def test_events_come_as_records(kind: Any) -> None:
 
 
 @BOTH
-def test_a_notification_of_a_kind_that_a_newer_service_has_is_told_as_it_is(kind: Any) -> None:
+def test_a_notification_of_an_unknown_kind_is_passed_through(kind: Any) -> None:
     data = '{"notificationId":"7","kind":"poke","actorId":"2","postId":null,"commentId":null}'
     (told,) = listen(kind, Service(streaming(f"{HELLO}id: 2-1\nevent: notification\ndata: {data}\n\n")), 1)
     assert told == NotificationMade(event_id="2-1", notification_id=7, kind="poke", actor_id=2)
@@ -137,19 +137,19 @@ def test_a_notification_of_a_kind_that_a_newer_service_has_is_told_as_it_is(kind
 
 @BOTH
 @pytest.mark.parametrize("breaks", [False, True])
-def test_a_stream_that_ends_or_breaks_is_taken_up_after_its_last_whole_event(kind: Any, breaks: bool) -> None:
+def test_a_stream_that_ends_or_breaks_resumes_after_its_last_whole_event(kind: Any, breaks: bool) -> None:
     cut = new_post("3-1", 6)[:-1]
     service = Service(
         streaming(HELLO, new_post("2-1", 5), cut, breaks=breaks), streaming(new_post("3-1", 6) + ":\nid: 9-9\n\n"),
         streaming(new_post("10-9", 7)),
     )  # fmt: skip
     assert [event.post_id for event in listen(kind, service, 3)] == [5, 6, 7]
-    assert service.ids() == [None, "2-1", "9-9"], "a heartbeat moves it, half an event does not"
+    assert service.ids() == [None, "2-1", "9-9"], "a heartbeat advances the position, half an event does not"
     assert len(service.waited) == 2
 
 
 @BOTH
-def test_a_notification_that_comes_again_on_the_next_connection_is_told_once(kind: Any) -> None:
+def test_a_notification_repeated_after_a_reconnect_is_yielded_once(kind: Any) -> None:
     notice = 'id: {}\nevent: notification\ndata: {{"notificationId":"{}","kind":"mention","actorId":"2"}}\n\n'
     service = Service(
         streaming(HELLO, notice.format("2-1", 7)),
@@ -161,21 +161,21 @@ def test_a_notification_that_comes_again_on_the_next_connection_is_told_once(kin
 
 
 @BOTH
-def test_an_ended_stream_waits_as_long_as_the_service_asked(kind: Any) -> None:
+def test_after_a_stream_ends_the_client_waits_as_long_as_the_service_asked(kind: Any) -> None:
     service = Service(streaming(HELLO), streaming(new_post("2-1", 5)))
     listen(kind, service, 1)
     assert service.waited == [0.007]
 
 
 @BOTH
-def test_it_begins_where_it_is_told_to(kind: Any) -> None:
+def test_a_stream_starts_after_the_given_event(kind: Any) -> None:
     service = Service(streaming(new_post("9-8", 5)))
     listen(kind, service, 1, after="8-8")
     assert service.ids() == ["8-8"]
 
 
 @BOTH
-def test_a_refusal_that_will_not_pass_is_raised_and_one_that_may_is_waited_out(kind: Any) -> None:
+def test_a_permanent_refusal_is_raised_and_a_temporary_one_is_retried(kind: Any) -> None:
     service = Service(streaming(HELLO), refusing(503), refusing(429), refusing(503), refusing(401, "UNAUTHORIZED"))
     with pytest.raises(ApiError) as refused:
         listen(kind, service, 1)
@@ -183,7 +183,7 @@ def test_a_refusal_that_will_not_pass_is_raised_and_one_that_may_is_waited_out(k
 
 
 @BOTH
-def test_a_stream_that_never_opened_is_given_up_as_any_call(kind: Any) -> None:
+def test_a_stream_that_never_opened_is_retried_like_any_call(kind: Any) -> None:
     service = Service()
     with pytest.raises(Unreachable):
         listen(kind, service, 1)
@@ -191,7 +191,7 @@ def test_a_stream_that_never_opened_is_given_up_as_any_call(kind: Any) -> None:
 
 
 @BOTH
-def test_one_that_was_open_is_sought_longer_but_not_for_ever(kind: Any) -> None:
+def test_a_stream_that_was_open_is_retried_longer_but_not_forever(kind: Any) -> None:
     service = Service(streaming(HELLO))
     with pytest.raises(Unreachable):
         listen(kind, service, 1)
@@ -200,9 +200,7 @@ def test_one_that_was_open_is_sought_longer_but_not_for_ever(kind: Any) -> None:
 
 @BOTH
 @pytest.mark.parametrize("tries", [1, 4])
-def test_one_that_was_open_outlives_minutes_without_a_service_however_calls_are_tried_again(
-    kind: Any, tries: int
-) -> None:
+def test_a_stream_that_was_open_survives_minutes_without_a_service_for_any_retry_setting(kind: Any, tries: int) -> None:
     service = Service(streaming(HELLO))
     with pytest.raises(Unreachable):
         listen(kind, service, 1, retry=Retry(tries=tries))
@@ -211,7 +209,7 @@ def test_one_that_was_open_outlives_minutes_without_a_service_however_calls_are_
 
 
 @BOTH
-def test_data_that_is_not_as_promised_is_an_error(kind: Any) -> None:
+def test_data_that_breaks_the_contract_is_an_error(kind: Any) -> None:
     with pytest.raises(ApiError, match="postId"):
         listen(kind, Service(streaming('id: 1-1\nevent: new_post\ndata: {"authorId":"2","preview":""}\n\n')), 1)
 
@@ -225,20 +223,20 @@ EDGE = (
 @BOTH
 @pytest.mark.parametrize("status", [502, 504])
 @pytest.mark.parametrize("stream", ["feed_stream", "watch"])
-def test_a_stream_that_was_open_outlives_what_a_proxy_says_of_a_restart(kind: Any, stream: str, status: int) -> None:
+def test_a_stream_that_was_open_survives_a_proxys_errors_during_a_restart(kind: Any, stream: str, status: int) -> None:
     first, second = HELLO + new_post("1-1", 1), new_post("1-2", 2)
     if stream == "watch":
         first, second = EDGE.format(1, ""), EDGE.format(2, "")
     restarting = httpx.Response(status, text="<html>Bad Gateway</html>")
     service = Service(streaming(first, breaks=True), lambda: restarting, lambda: restarting, streaming(second))
     assert len(listen(kind, service, 2, stream)) == 2
-    with pytest.raises(ApiError, match="check the URL"):  # one that was never open may have a wrong one
+    with pytest.raises(ApiError, match="check the URL"):  # a stream that never opened may have a wrong URL
         listen(kind, Service(lambda: restarting), 1, stream)
 
 
 @BOTH
-def test_a_change_may_hold_whatever_else_ends_lines(kind: Any) -> None:
-    """Texts that are pasted have U+2028 at times."""
+def test_a_change_may_hold_unicode_line_separators(kind: Any) -> None:
+    """Pasted text sometimes contains U+2028."""
     said = "".join(EDGE.format(number, f"one{char}two") for number, char in enumerate("\u2028\u2029\x85"))
     changes = listen(kind, Service(streaming(said[:170], said[170:200], said[200:])), 3, "watch")
     assert [change.token for change in changes] == ["t0", "t1", "t2"]
