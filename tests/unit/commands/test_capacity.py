@@ -1,4 +1,4 @@
-"""The planner's arithmetic, and the article's done again; the document shows both truly."""
+"""The planner's arithmetic, and the article's recomputed. The document shows the figures of both."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ def test_a_day_divides_by_86_400_and_the_peak_is_twice_the_average() -> None:
     assert per_second(50e9) == pytest.approx(1_157_407.4, abs=0.1)
 
 
-def test_a_filter_takes_14_4_bits_a_key_at_one_in_a_thousand() -> None:
+def test_a_filter_takes_14_4_bits_per_key_for_one_false_positive_in_a_thousand() -> None:
     assert pytest.approx(14.378, abs=0.001) == article_module.FILTER_BITS
     keys, bits, hashes = 1e6, 1e6 * article_module.FILTER_BITS, 10  # the usual estimate: (1 - e^(-kn/m))^k
     assert (1 - math.exp(-hashes * keys / bits)) ** hashes == pytest.approx(0.001, rel=0.01)
 
 
-def test_a_town_fits_one_machine_and_each_figure_is_its_product() -> None:
+def test_a_small_community_fits_one_machine_and_its_figures_multiply_out() -> None:
     embedded = with_(TOWN, pages_per_s=700, batched_share=0.5).embedded
     assert embedded.storage.edges == 1e8
     assert embedded.storage.ids_bytes == 1.6e9
@@ -74,7 +74,7 @@ def test_a_town_fits_one_machine_and_each_figure_is_its_product() -> None:
         ({"writes_per_s": 20_000.0}, "write rate"),
     ],
 )
-def test_what_does_not_fit_one_machine_names_the_bound_that_breaks(changes: dict, broken: str) -> None:
+def test_a_plan_beyond_one_machine_names_the_exceeded_bound(changes: dict, broken: str) -> None:
     embedded = with_(TOWN, **changes).embedded
     assert [bound.name for bound in embedded.bounds if bound.broken] == [broken]
     assert not embedded.fits
@@ -136,14 +136,14 @@ def test_homes_posts_timelines_and_inboxes_are_priced_each() -> None:
     assert roles["log"] - before["log"] == pytest.approx(32 * 1.5 * 3 / 5_000 / 0.7)
 
 
-def test_checks_end_at_a_filter_only_where_each_process_has_room_for_it() -> None:
+def test_the_filter_is_planned_only_where_each_process_has_room_for_it() -> None:
     few, many = with_(TOWN, users=15_000_000).cluster, with_(TOWN, users=20_000_000).cluster
     assert few.memory.filter_bytes == pytest.approx(few.roles[0].nodes * 16 * 2 * 1.5e9 * 1.65)
     assert many.memory.filter_bytes == 0
     assert many.network.internal_bytes_per_s > few.network.internal_bytes_per_s
 
 
-def test_a_small_cluster_still_has_every_copy() -> None:
+def test_a_small_cluster_still_has_a_machine_for_each_copy() -> None:
     cluster = plan(TOWN).cluster
     assert {role.name: role.nodes for role in cluster.roles} == {"api": 2, "cache": 2, "store": 3, "log": 3}
     assert {role.decided_by for role in cluster.roles} == {"copies"}
@@ -193,7 +193,7 @@ def test_assumptions_in_words_follow_the_numbers() -> None:
         {"replicas": 0},
     ],
 )
-def test_a_demand_that_cannot_be_is_refused(changes: dict) -> None:
+def test_an_impossible_demand_is_refused(changes: dict) -> None:
     with pytest.raises(BadRequest):
         with_(TOWN, **changes)
 
@@ -202,7 +202,7 @@ def test_a_demand_that_cannot_be_is_refused(changes: dict) -> None:
     "changes",
     [{"edge_bytes": 0}, {"core_use_max": 1.2}, {"core_usd": -1}, {"base_memory_bytes": 2e11}, {"hot_share": math.nan}],
 )
-def test_an_assumption_that_cannot_be_is_refused(changes: dict) -> None:
+def test_an_impossible_assumption_is_refused(changes: dict) -> None:
     with pytest.raises(BadRequest):
         Assumptions(**changes)
 
@@ -235,7 +235,7 @@ def test_the_article_is_recomputed(quantity: str, ours: str, verdict: ClaimVerdi
     assert (found.ours, found.verdict) == (ours, verdict)
 
 
-def test_right_means_within_two_percent_of_what_the_article_prints() -> None:
+def test_a_verdict_of_right_means_within_two_percent_of_the_articles_figure() -> None:
     printed = {
         "downtime a year at 99.99%": 52,
         "ids of one direction": 1.6e12,
@@ -299,7 +299,7 @@ def test_the_document_has_no_row_that_the_code_lacks() -> None:
     assert sentence in " ".join(DOCUMENT.split())
 
 
-def test_the_document_shows_the_plan_and_its_assumptions_truly() -> None:
+def test_the_document_shows_the_plan_and_its_assumptions() -> None:
     made = plan(ARTICLE_DEMAND)
     cluster = made.cluster
     for line in made.assumptions:

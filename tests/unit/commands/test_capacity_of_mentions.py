@@ -1,4 +1,4 @@
-"""What mentions cost by push, pull and hybrid, and article 003's arithmetic; the document shows both truly."""
+"""The cost of mentions by push, pull and hybrid, and article 003's arithmetic. The document shows both."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from kith.notifications.notice import NoticeDraft, claim_of, notice_from, notice
 DOCUMENT = (Path(__file__).parents[3] / "docs" / "capacity-of-mentions.md").read_text()
 
 
-def test_each_way_writes_what_its_name_says() -> None:
+def test_push_pull_and_hybrid_write_what_their_names_say() -> None:
     push, pull, hybrid = mention_costs(MentionDemand(followers=1_000_000, asking_share=0.5))
     assert (push.rows_per_event, pull.rows_per_event, hybrid.rows_per_event) == (500_001, 1, 25_001)
     assert push.chunks_per_event == 1_000_000 / CHUNK_IDS
-    assert hybrid.chunks_per_event == 3 * push.chunks_per_event, "each tier is a walk"
+    assert hybrid.chunks_per_event == 3 * push.chunks_per_event, "each tier walks the followers once"
     assert pull.chunks_per_event == 0
     figures = MentionFigures()
     assert hybrid.bytes_per_event == 25_001 * figures.row_bytes + figures.notice_bytes
@@ -40,7 +40,7 @@ def test_pull_costs_the_same_for_any_number_of_followers() -> None:
     assert few == many
 
 
-def test_half_the_rates_take_half_the_cores() -> None:
+def test_half_the_rates_need_half_the_cores() -> None:
     whole, half = (mention_costs(MentionDemand(mentions_per_s=500 / by, opens_per_s=500_000 / by)) for by in (1, 2))
     for one, other in zip(whole, half, strict=True):
         assert other.write_cores == pytest.approx(one.write_cores / 2)
@@ -53,7 +53,7 @@ def test_numbers_that_make_no_sense_are_refused(wrong: dict[str, float]) -> None
         MentionDemand(**wrong)  # type: ignore[arg-type]
 
 
-def test_a_notice_takes_what_its_parts_take() -> None:
+def test_the_size_of_a_notice_is_the_sum_of_its_parts() -> None:
     draft, id_ = NoticeDraft("mention", 5 * 10**17, 6 * 10**17, 1_790_000_000_000, 5 * 10**17), 5 * 10**17
     notice, claim = notice_record(notice_from(id_, draft), 1 << 60), claim_of(draft, id_, 1 << 60)  # type: ignore[arg-type]
     rows = len(record_key(notice.kind, id_)) + 8 + len(notice.data) + 17 + 8 + len(claim.value) + 25
@@ -61,7 +61,7 @@ def test_a_notice_takes_what_its_parts_take() -> None:
     assert rows + events == pytest.approx(MentionFigures().notice_bytes, rel=0.02)
 
 
-def test_right_means_what_the_article_prints() -> None:
+def test_a_verdict_of_right_means_the_articles_figure() -> None:
     printed = [55, 100e6, 5e6, 800e6, 1.67e6, 500e3, 160e9]
     right = [row.value for row in article_003() if row.verdict is ClaimVerdict.RIGHT]
     assert right == [pytest.approx(value, rel=0.025) for value in printed]
@@ -88,7 +88,7 @@ def test_the_document_has_each_verdict_row(found: ArticleRow) -> None:
     assert DOCUMENT.count(line) == 1
 
 
-def test_the_document_shows_the_costs_and_no_other_row() -> None:
+def test_the_document_shows_exactly_these_costs() -> None:
     costs = mention_costs(MentionDemand())
     for name, field, unit in MENTION_LINES:
         cells = [name, *(in_words(getattr(cost, field), unit) for cost in costs)]

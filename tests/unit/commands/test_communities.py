@@ -1,4 +1,4 @@
-"""Generated graphs keep what they promise: exact sizes, no repeats, real tails, flat memory."""
+"""Generated graphs have the exact size asked, no repeated edge, realistic tails, and need constant memory."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_the_same_seed_gives_the_same_chunks_and_another_seed_another_graph(town
     assert shared < len(town) / 4
 
 
-def test_chunks_own_rising_ranges_of_sources_so_no_edge_can_repeat() -> None:
+def test_chunks_cover_disjoint_rising_ranges_of_sources_so_no_edge_repeats() -> None:
     chunks = list(stream(TOWN))
     assert len(chunks) > 1
     for chunk in chunks:
@@ -94,7 +94,7 @@ def test_nobody_follows_more_than_the_cap_even_with_every_celebrity() -> None:
     assert degrees(edges, 0, 60_000).max() == OUT_DEGREE_MAX
 
 
-def test_both_tails_have_the_exponents_asked() -> None:
+def test_both_degree_tails_have_the_exponents_asked() -> None:
     edges = whole(Community(users=200_000, edges=1_500_000, out_tail=2.4, in_tail=1.6, top_share=1))
     assert tail_exponent(degrees(edges, 0, 200_000), 0.002) == pytest.approx(2.4, rel=0.08)
     assert tail_exponent(degrees(edges, 1, 200_000), 0.002) == pytest.approx(1.6, rel=0.08)
@@ -112,7 +112,7 @@ def test_one_user_in_four_has_no_follower_and_one_in_seven_follows_nobody() -> N
     assert silent == pytest.approx(0.139, abs=0.005)
 
 
-def test_popular_people_are_scattered_over_the_ids() -> None:
+def test_popular_users_are_spread_over_the_ids() -> None:
     edges = whole(Community(users=82_168, edges=870_161))
     top = np.argsort(degrees(edges, 1, 82_168))[-1000:]
     tenths = np.bincount(top * 10 // 82_169, minlength=10)
@@ -120,7 +120,7 @@ def test_popular_people_are_scattered_over_the_ids() -> None:
     assert tenths.max() < 140
 
 
-def test_a_billion_edges_start_at_once_and_in_small_memory() -> None:
+def test_generating_a_billion_edges_starts_at_once_in_little_memory() -> None:
     dana = {"dana": 1_000_000}
     tracemalloc.start()
     try:
@@ -147,7 +147,7 @@ def test_a_billion_edges_start_at_once_and_in_small_memory() -> None:
         ({"users": 4, "edges": 0, "celebrities": dict.fromkeys("abc", 0)}, "celebrities"),
     ],
 )
-def test_a_graph_that_cannot_be_is_refused_with_what_to_do(asked: dict, says: str) -> None:
+def test_an_impossible_graph_is_refused_with_what_to_do(asked: dict, says: str) -> None:
     with pytest.raises(BadRequest, match=says):
         Community(**asked)
 
@@ -159,7 +159,7 @@ def test_degree_tail_is_the_share_of_nodes_with_as_many_or_more() -> None:
     assert [part.size for part in degree_tail([0, 0])] == [0, 0]
 
 
-def test_tail_exponent_finds_that_of_a_pareto_and_refuses_a_flat_tail() -> None:
+def test_tail_exponent_estimates_a_pareto_and_refuses_a_flat_tail() -> None:
     quantiles = (np.arange(100_000) + 0.5) / 100_000
     assert tail_exponent(quantiles ** (-1 / 1.7), 0.05) == pytest.approx(1.7, rel=0.02)
     assert np.isnan(tail_exponent(np.full(5_000, 1000)))

@@ -1,11 +1,11 @@
-"""What progress says."""
+"""The rate that progress shows."""
 
 from __future__ import annotations
 
 from kith.commands.console import Rate
 
 
-def test_a_rate_is_of_what_this_run_did_and_is_not_told_before_it_means_something() -> None:
+def test_a_rate_covers_this_run_only_and_is_empty_until_it_is_meaningful() -> None:
     now = [100.0]
     rate = Rate(5_000_000, lambda: now[0])
     now[0] += 0.000_01

@@ -1,4 +1,4 @@
-"""What the demo does with what a server answers: errors in a line, tokens to whom they belong, profiles let alone."""
+"""How the demo uses a server's answers: errors in one line, tokens kept per user, existing profiles left alone."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Handler = Callable[[httpx.Request], httpx.Response]
 
 
 def asking(handler: Handler, what: Callable[[DemoClient], Any]) -> Any:
-    """What `what` makes of a server that answers by `handler`."""
+    """The result of `what`, called with a client of a server that answers by `handler`."""
 
     async def run() -> Any:
         async with httpx.AsyncClient(base_url="http://x/api/v1", transport=httpx.MockTransport(handler)) as http:
@@ -40,7 +40,7 @@ def test_a_refusal_is_one_line_that_names_the_request_and_the_reason() -> None:
 
 
 @pytest.mark.parametrize("body", [b"<html>", b"[]", b'{"error": "x"}', b"{}"])
-def test_an_answer_of_something_else_is_told_as_such(body: bytes) -> None:
+def test_an_answer_of_another_program_is_reported_as_such(body: bytes) -> None:
     with pytest.raises(Refused, match="502 from something that is not Kith"):
         asking(lambda _: httpx.Response(502, content=body), lambda asker: asker.ask("GET", "/feed"))
 
@@ -56,7 +56,7 @@ def test_a_server_that_is_gone_is_unavailable() -> None:
 # Tokens
 
 
-def test_a_users_token_goes_with_their_own_requests_only() -> None:
+def test_a_users_token_is_sent_only_with_their_own_requests() -> None:
     seen: list[tuple[str | None, str | None]] = []
 
     def answer(request: httpx.Request) -> httpx.Response:
@@ -82,7 +82,7 @@ def profile(id_: int, **fields: Any) -> dict[str, Any]:
 
 
 def chosen(follows: list[tuple[int, int]], *profiles: dict[str, Any]) -> Cast:
-    """The cast around Dana in a community of these follows."""
+    """The cast around Dana in a community with these follows."""
     known = {int(row["id"]): row for row in profiles}
 
     def answer(request: httpx.Request) -> httpx.Response:
@@ -117,7 +117,7 @@ def test_everybody_takes_part_once() -> None:
     assert (cast.name(DANA)[:5], cast.name("77")) == ("Dana ", "user 77")
 
 
-def test_who_has_posted_before_keeps_the_name_and_is_not_new() -> None:
+def test_a_user_of_an_earlier_demo_keeps_their_name_and_is_not_new() -> None:
     said = {"username": "ruth_2", "displayName": "Ruth Reed", "attributes": MARK}
     cast = chosen(FOLLOWS, profile(BOB, **said))
     assert BOB not in [one.id for one in cast.new]
@@ -125,13 +125,13 @@ def test_who_has_posted_before_keeps_the_name_and_is_not_new() -> None:
 
 
 @pytest.mark.parametrize("own", [{"username": "bob"}, {"displayName": "Bob"}, {"attributes": {"vip": True}}])
-def test_who_has_a_profile_of_their_own_is_left_alone(own: dict[str, Any]) -> None:
+def test_a_user_with_a_real_profile_is_left_alone(own: dict[str, Any]) -> None:
     assert BOB not in [one.id for one in chosen(FOLLOWS, profile(BOB, **own)).all]
     assert BOB not in [one.id for one in chosen(FOLLOWS, profile(BOB, state="archived")).all]
     with pytest.raises(BadRequest, match="--data"):
         chosen(FOLLOWS, profile(DANA, **own))
 
 
-def test_a_star_whom_nobody_follows_any_more_is_no_star() -> None:
+def test_a_star_without_followers_is_refused() -> None:
     with pytest.raises(KithError, match="--data"):
         chosen([])

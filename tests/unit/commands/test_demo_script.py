@@ -1,4 +1,4 @@
-"""What people of the demo are called, say, show and do: the same for the same seed, and within its bounds."""
+"""Names, texts, pictures and actions of the demo's users: fixed by the seed, and within the demo's bounds."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ID_LONG = (1 << 63) - 1
 
 
 def cast_of(size: int, *, silent: int | None = None) -> Cast:
-    """A cast of this many people, the first `silent` of whom (default: all) have said nothing yet."""
+    """A cast of this many users. The first `silent` of them (default: all) have not posted yet."""
     people = [person(100 + number, number, star=not number) for number in range(size)]
     return Cast(people[0], people[1], people[2:26], people[26:], people[:silent])
 
@@ -28,10 +28,10 @@ def posts_of(author: Person, written: script.DemoScript) -> int:
     return sum(thread.post.author == author for thread in written.posts)
 
 
-# What they are called
+# Names
 
 
-def test_everybody_has_a_name_of_their_own_that_the_service_takes() -> None:
+def test_every_user_has_a_distinct_name_that_the_service_accepts() -> None:
     people = [person(ID_LONG - number, number, star=not number) for number in range(LARGEST)]
     assert len({one.name for one in people}) == len({one.username for one in people}) == LARGEST
     assert people[0].name.startswith("Dana ")
@@ -44,10 +44,10 @@ def test_a_name_does_not_change() -> None:
     assert person(7, 0, star=True) == Person(7, "Dana Brook", "dana_7")
 
 
-# What they say
+# Texts
 
 
-def test_a_seed_says_the_same_each_time_and_another_something_else() -> None:
+def test_a_seed_decides_the_texts() -> None:
     def said(seed: int) -> list[str]:
         words = Words(seed)
         return [words.post(["bob_2"]), words.comment(), words.story(), words.bio(), words.post()]
@@ -56,7 +56,7 @@ def test_a_seed_says_the_same_each_time_and_another_something_else() -> None:
     assert said(1) != said(2)
 
 
-def test_a_text_is_one_that_the_service_takes_and_names_whom_it_mentions() -> None:
+def test_a_text_is_accepted_by_the_service_and_names_each_mentioned_user_once() -> None:
     words = Words(3)
     for _ in range(300):
         text = words.post(["bob_2", "carol_3"])
@@ -65,12 +65,12 @@ def test_a_text_is_one_that_the_service_takes_and_names_whom_it_mentions() -> No
         assert "{" not in text
 
 
-def test_people_seldom_say_the_same() -> None:
+def test_texts_seldom_repeat() -> None:
     words = Words(1)
     assert len({words.post() for _ in range(200)}) > 180
 
 
-# What they show
+# Pictures
 
 
 def test_a_picture_is_a_png_that_its_seed_decides() -> None:
@@ -81,15 +81,15 @@ def test_a_picture_is_a_png_that_its_seed_decides() -> None:
     assert len(made) < 100_000
 
 
-def test_no_two_pictures_look_alike_to_the_feed_which_would_show_one_of_them() -> None:
+def test_no_two_pictures_have_one_fingerprint_or_the_feed_would_show_only_one() -> None:
     prints = [picture_fingerprint(decoded(pictures.landscape(seed))) for seed in range(100)]
     assert len(set(prints)) == 100
 
 
-# What they do
+# Actions
 
 
-def test_a_seed_is_one_script() -> None:
+def test_a_seed_decides_the_script() -> None:
     cast = cast_of(30)
     assert script.write(cast, 1) == script.write(cast, 1) != script.write(cast, 2)
 
@@ -110,17 +110,17 @@ def test_everybody_posts_and_nobody_does_too_much(size: int) -> None:
             assert len(set(thread.liked_by)) == len(thread.liked_by)
 
 
-def test_the_whole_story_is_in_it() -> None:
+def test_a_script_contains_the_whole_story() -> None:
     written = script.write(cast_of(LARGEST), 1)
     assert any(thread.post.mentions for thread in written.posts)
     assert any(thread.post.link for thread in written.posts)
     assert any(thread.post.picture is not None for thread in written.posts)
     assert any(reply.liked_by for thread in written.posts for reply in thread.comments)
     likes = sorted(len(thread.liked_by) for thread in written.posts)
-    assert likes[len(likes) // 2] <= 3 < 10 <= likes[-1], "a few get most"
+    assert likes[len(likes) // 2] <= 3 < 10 <= likes[-1], "a few posts get most likes"
 
 
-def test_who_has_posted_before_only_answers() -> None:
+def test_a_user_who_has_posted_before_only_answers() -> None:
     cast = cast_of(10, silent=3)
     written = script.write(cast, 1)
     assert {thread.post.author for thread in written.posts} == set(cast.new)
@@ -129,10 +129,10 @@ def test_who_has_posted_before_only_answers() -> None:
     assert answering - set(cast.new)
 
 
-# What a stream tells
+# Events of a stream
 
 
-def test_every_event_of_a_stream_is_a_line() -> None:
+def test_every_event_of_a_stream_is_shown_as_a_line() -> None:
     cast = cast_of(3)
 
     def line(event: object) -> str:

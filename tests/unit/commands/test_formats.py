@@ -1,4 +1,4 @@
-"""Edge files are read and written the same whatever their kind, and a refused line is named exactly."""
+"""Edge files of every kind are read alike, and a refused line is named with its number and reason."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ TEXT_KINDS = (".csv", ".tsv", ".txt", ".edgelist", ".edges")
 @pytest.mark.parametrize("how", SQUEEZED)
 @pytest.mark.parametrize("kind", TEXT_KINDS)
 @pytest.mark.parametrize("separator", [b",", b"\t", b" ", b"   ", b", ", b" \t "])
-def test_any_text_name_takes_any_separator_and_compression(
+def test_any_name_of_a_text_file_allows_any_separator_and_compression(
     tmp_path: Path, kind: str, how: str, separator: bytes
 ) -> None:
     data = b"".join(separator.join(row) + b"\n" for row in ((b"1", b"2"), (b"3", b"4")))
@@ -36,17 +36,17 @@ def test_any_text_name_takes_any_separator_and_compression(
 
 @pytest.mark.parametrize("how", SQUEEZED)
 @pytest.mark.parametrize("kind", [".ndjson", ".jsonl"])
-def test_ndjson_takes_ids_as_strings_and_as_numbers(tmp_path: Path, kind: str, how: str) -> None:
+def test_ndjson_accepts_ids_as_strings_and_as_numbers(tmp_path: Path, kind: str, how: str) -> None:
     data = b'{"source":"1","destination":2}\n{"destination":"4","source":"3","note":[]}\n'
     assert got(tmp_path, data, kind + how) == Got([(1, 2), (3, 4)], [])
 
 
-def test_ndjson_positions_are_optional_a_row(tmp_path: Path) -> None:
+def test_ndjson_positions_are_optional_in_each_row(tmp_path: Path) -> None:
     data = b'{"source":"1","destination":"2","position":"-5"}\n{"source":"3","destination":"4"}\n'
     assert got(tmp_path, data, ".ndjson").rows == [(1, 2, -5), (3, 4)]
 
 
-def test_a_name_that_says_nothing_is_refused_with_the_names_that_do(tmp_path: Path) -> None:
+def test_a_file_name_without_a_known_ending_is_refused_with_the_known_ones(tmp_path: Path) -> None:
     for name in ("edges", "edges.gz", "edges.xlsx", "edges.zip", ".csv"):
         with pytest.raises(BadRequest, match=r"\.csv.*\.parquet"):
             kind_of(tmp_path / name)
@@ -83,8 +83,8 @@ def test_comments_may_stand_anywhere(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "head", [b"destination,source", b"id,source,destination", b",Source,Destination", b'"x" "source" "destination"']
 )
-def test_columns_that_a_header_names_are_not_mixed_up(tmp_path: Path, head: bytes) -> None:
-    """A table with an index of its own begins with a column that has no name."""
+def test_columns_are_found_by_the_names_in_the_header(tmp_path: Path, head: bytes) -> None:
+    """A table exported with its index begins with a column that has no name."""
     for mark in (b"", b"\xef\xbb\xbf"):
         with pytest.raises(BadRequest, match="source, destination and, if there is a third, position"):
             got(tmp_path, mark + head + b"\n0,5,7\n")
@@ -92,7 +92,7 @@ def test_columns_that_a_header_names_are_not_mixed_up(tmp_path: Path, head: byte
         assert got(tmp_path, right) == Got([(5, 7)], [])
 
 
-def test_a_byte_order_mark_does_not_cost_the_first_edge(tmp_path: Path) -> None:
+def test_a_byte_order_mark_does_not_lose_the_first_edge(tmp_path: Path) -> None:
     assert got(tmp_path, b"\xef\xbb\xbf1,2\n3,4\n") == Got([(1, 2), (3, 4)], [])
 
 
@@ -106,7 +106,7 @@ def test_the_third_column_is_the_position_and_the_rest_is_ignored(tmp_path: Path
     assert got(tmp_path, b"1,2\n3,4,5\n").rows == [(1, 2), (3, 4, 5)]
 
 
-def test_the_greatest_ids_and_positions_are_taken(tmp_path: Path) -> None:
+def test_the_greatest_ids_and_positions_are_accepted(tmp_path: Path) -> None:
     data = f"{ID_MAX},0,{ID_MAX}\n0,{ID_MAX},{POSITION_MIN}\n".encode()
     assert got(tmp_path, data).rows == [(ID_MAX, 0, ID_MAX), (0, ID_MAX, POSITION_MIN)]
 
@@ -144,7 +144,7 @@ BAD_LINES = [
 
 
 @pytest.mark.parametrize(("bad", "reason"), BAD_LINES)
-def test_a_bad_line_is_refused_by_number_and_reason_and_its_neighbours_are_not(
+def test_a_bad_line_is_refused_with_number_and_reason_and_its_neighbours_are_read(
     tmp_path: Path, bad: bytes, reason: str
 ) -> None:
     for before in ([b"1,2"], [b"# head", b"1,2"], [b"source,destination", b"1,2"]):
@@ -161,7 +161,7 @@ def test_a_file_of_bad_lines_alone_is_refused_line_by_line(tmp_path: Path, bad: 
     assert found == Got([(1, 2)], [(2, reason), (3, reason), (4, reason)])
 
 
-def test_a_short_and_a_long_line_do_not_add_up(tmp_path: Path) -> None:
+def test_a_short_and_a_long_line_do_not_make_two_good_ones(tmp_path: Path) -> None:
     assert got(tmp_path, b"1 2\n3\n4 5 6\n7 8\n", ".txt").refused == [(2, SHORT)]
     assert got(tmp_path, b"1 2\n3 4 5\n6\n7 8\n", ".txt").refused == [(3, SHORT)]
     assert got(tmp_path, b"1 2 9\n3 4\n5 6 7 8\n", ".txt").rows == [(1, 2, 9), (3, 4), (5, 6, 7)]
@@ -177,7 +177,7 @@ BAD_OBJECTS = [
 
 
 @pytest.mark.parametrize("bad", BAD_OBJECTS)
-def test_what_is_not_an_edge_in_ndjson_is_refused_by_number(tmp_path: Path, bad: bytes) -> None:
+def test_a_row_of_ndjson_that_is_no_edge_is_refused_by_number(tmp_path: Path, bad: bytes) -> None:
     good = b'{"source":"1","destination":"2"}\n'
     found = got(tmp_path, good + bad + b"\n" + good, ".ndjson")
     assert (len(found.rows), [line for line, _ in found.refused]) == (2, [2])
@@ -185,7 +185,7 @@ def test_what_is_not_an_edge_in_ndjson_is_refused_by_number(tmp_path: Path, bad:
     assert (len(found.rows), [line for line, _ in found.refused]) == (1, [1])
 
 
-def test_ndjson_refuses_what_text_refuses(tmp_path: Path) -> None:
+def test_ndjson_refuses_the_edges_that_text_refuses(tmp_path: Path) -> None:
     data = (
         b'{"source":7,"destination":7}\n{"source":-1,"destination":2}\n{"source":9223372036854775808,"destination":2}'
     )
@@ -196,7 +196,7 @@ def test_ndjson_refuses_what_text_refuses(tmp_path: Path) -> None:
 
 
 def slow_only(path: Path, chunk_bytes: int) -> Got:
-    """The file as read line by line, never by NumPy."""
+    """The file as the line parser reads it, without NumPy."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(lines, "parse_fast", lambda block, first_line: None)
         return all_of(path, chunk_bytes=chunk_bytes)
@@ -243,7 +243,7 @@ def test_fast_and_slow_agree_on_dirty_files(tmp_path: Path, text: str, chunk_byt
 
 
 def test_most_clean_chunks_are_read_by_numpy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Otherwise the tests above compare the slow parser with itself."""
+    """Otherwise the tests above would compare the slow parser with itself."""
     monkeypatch.setattr(lines, "parse_lines", lambda *_: pytest.fail("the slow parser was asked"))
     for data in (b"1,2\n3,4\n", b"# head\n1\t2\t3\r\n4\t5\t6\r\n", b"id_1,id_2\n5,5\n6,7\n"):
         all_of(put(tmp_path, data))
@@ -253,7 +253,7 @@ def test_most_clean_chunks_are_read_by_numpy(tmp_path: Path, monkeypatch: pytest
 
 
 def chunk_borders(path: Path, chunk_bytes: int) -> Iterator[int]:
-    """The last line of each chunk."""
+    """The number of the last line of each chunk."""
     yield from (chunk.line for chunk in read(path, chunk_bytes=chunk_bytes))
 
 
@@ -272,7 +272,7 @@ def test_chunk_borders_change_nothing(tmp_path: Path, chunk_bytes: int, how: str
 
 @pytest.mark.parametrize("chunk_bytes", [1, 5, 11, 1000])
 @pytest.mark.parametrize("skip_lines", range(13))
-def test_skipped_lines_are_exactly_those(tmp_path: Path, skip_lines: int, chunk_bytes: int) -> None:
+def test_exactly_the_given_number_of_lines_is_skipped(tmp_path: Path, skip_lines: int, chunk_bytes: int) -> None:
     path = put(tmp_path, MIXED)
     at = {2: (1, 2), 5: (5, 6), 8: (7, 8), 10: (10, 11), 11: (13, 14)}
     found = all_of(path, skip_lines, chunk_bytes)
@@ -319,7 +319,7 @@ def test_a_compressed_file_cut_in_the_middle_says_so(tmp_path: Path, how: str, s
 
 
 @pytest.mark.parametrize("how", [".gz", ".zst"])
-def test_what_a_cut_file_still_gives_is_true(tmp_path: Path, how: str) -> None:
+def test_the_edges_read_from_a_cut_file_are_true(tmp_path: Path, how: str) -> None:
     """Half a number at the cut must not become an edge."""
     path = put(tmp_path, MANY, ".txt" + how)
     whole = path.read_bytes()
@@ -344,7 +344,9 @@ def test_a_damaged_or_wrongly_named_file_says_so(tmp_path: Path, how: str) -> No
         all_of(path)
 
 
-def test_a_file_without_lines_is_not_gathered_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_without_line_ends_is_not_read_into_memory_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(formats, "LINE_BYTES_MAX", 20_000)
     path = put(tmp_path, b"1" * 50_000 + b"\n", ".txt")
     with pytest.raises(BadRequest, match="is it text, by lines"):
@@ -354,13 +356,13 @@ def test_a_file_without_lines_is_not_gathered_whole(tmp_path: Path, monkeypatch:
 
 
 @pytest.mark.parametrize("how", [".gz", ".zst"])
-def test_several_compressed_streams_in_a_row_are_one_file(tmp_path: Path, how: str) -> None:
+def test_concatenated_compressed_streams_are_read_as_one_file(tmp_path: Path, how: str) -> None:
     path = tmp_path / f"edges.txt{how}"
     path.write_bytes(squeezed(b"1 2\n3", how) + squeezed(b" 4\n5 6\n", how))
     assert all_of(path) == Got([(1, 2), (3, 4), (5, 6)], [])
 
 
-def test_the_same_rows_make_the_same_file(tmp_path: Path) -> None:
+def test_the_same_rows_are_written_as_the_same_bytes(tmp_path: Path) -> None:
     made = []
     for name in ("one.csv.gz", "one.csv.gz"):
         with EdgeFileWriter(tmp_path / name) as writer:
@@ -369,5 +371,5 @@ def test_the_same_rows_make_the_same_file(tmp_path: Path) -> None:
     assert made[0] == made[1]
 
 
-def test_refused_lines_carry_their_fields_by_name() -> None:
+def test_refused_lines_are_reported_with_named_fields() -> None:
     assert RefusedLine(3, SELF) == (3, SELF)

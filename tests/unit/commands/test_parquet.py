@@ -1,4 +1,4 @@
-"""Edges in Parquet: columns by name and by place, rows refused by number, damaged files."""
+"""Edges in Parquet: columns found by name or position, rows refused by number, damaged files."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ def columns_of(folder: Path, **columns: list[int | None]) -> Path:
     return folder / "edges.parquet"
 
 
-def test_parquet_finds_columns_by_name_and_else_by_place(tmp_path: Path) -> None:
+def test_parquet_columns_are_found_by_name_or_else_by_position(tmp_path: Path) -> None:
     path = columns_of(tmp_path, position=[7, 8], destination=[2, 4], note=[0, 0], source=[1, 3])
     assert all_of(path) == Got([(1, 2, 7), (3, 4, 8)], [])
     assert all_of(columns_of(tmp_path, a=[1, 3], b=[2, 4])) == Got([(1, 2), (3, 4)], [])
 
 
 @pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
-def test_times_in_parquet_are_positions_in_ms(tmp_path: Path, unit: str) -> None:
+def test_times_in_parquet_become_positions_in_ms(tmp_path: Path, unit: str) -> None:
     at = pyarrow.array([datetime(2024, 1, 1, tzinfo=UTC), None], pyarrow.timestamp(unit, "UTC"))
     parquet.write_table(pyarrow.table({"a": [1, 3], "b": [2, 4], "c": at}), tmp_path / "edges.parquet")
     assert all_of(tmp_path / "edges.parquet") == Got([(1, 2, 1_704_067_200_000), (3, 4)], [])
@@ -46,7 +46,7 @@ def test_parquet_refuses_rows_by_number_across_batches_and_after_skipped_ones(
     assert all_of(path, skip_lines=5) == Got([], [])
 
 
-def test_a_missing_value_in_parquet_leaves_great_ids_exact(tmp_path: Path) -> None:
+def test_a_missing_value_in_parquet_does_not_round_large_ids(tmp_path: Path) -> None:
     path = columns_of(tmp_path, source=[BIG, 5], destination=[BIG + 2, 6], position=[None, 7])
     assert all_of(path) == Got([(BIG, BIG + 2), (5, 6, 7)], [])
     path = columns_of(tmp_path, source=[BIG, None], destination=[BIG + 2, 6])

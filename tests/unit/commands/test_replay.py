@@ -1,4 +1,4 @@
-"""Replay reads activity line by line, and keeps who posts, shares and answers whom."""
+"""Replay reads activity line by line, and plays each line as a post, a share or a comment."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ def test_lines_become_actions_and_comments_are_skipped(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("line", ["1 2 100", "1 2 100 XX", "x 2 100 MT", f"1 {2**63} 100 RE", "1 2 100 MT more", "é"])
-def test_a_line_that_is_none_is_named(tmp_path: Path, line: str) -> None:
+def test_a_malformed_line_is_refused_with_its_number(tmp_path: Path, line: str) -> None:
     with pytest.raises(BadRequest, match="line 2"):
         list(actions(file_of(tmp_path, f"1 2 100 MT\n{line}\n")))
 
 
 class App:
-    """Answers as a server would, and keeps what it was asked."""
+    """Answers as a server would, and records the requests."""
 
     def __init__(self, failing: str = "nothing") -> None:
         self.asked: list[tuple[str, str | None, str]] = []
         self.posts = 0
         self.failing = failing
-        self.hidden = False  # no home shows what was posted
+        self.hidden = False  # no home shows new posts
         self.slow_s, self.under_way, self.most = 0.0, 0, 0
 
     def __call__(self, request: httpx.Request) -> httpx.Response:
@@ -79,7 +79,7 @@ def play(app: Answering, *what: Action, watch_share: float = 0.0) -> replay.Repl
     return asyncio.run(run())
 
 
-def test_a_mention_is_a_post_a_share_and_an_answer_are_of_the_newest_post() -> None:
+def test_a_mention_is_posted_and_shares_and_answers_go_to_the_newest_post() -> None:
     app = App()
     report = play(app, Action(1, 2, 0, "MT"), Action(3, 1, 1, "RT"), Action(4, 1, 2, "RE"))
     assert ("POST", "1", "/posts") in app.asked
@@ -89,14 +89,14 @@ def test_a_mention_is_a_post_a_share_and_an_answer_are_of_the_newest_post() -> N
     assert {name: len(times) for name, times in report.latency_ms.items()} == {"post": 1, "share": 1, "comment": 1}
 
 
-def test_who_has_no_post_yet_makes_one_however_many_share_it_at_once() -> None:
+def test_a_target_without_a_post_makes_one_for_all_concurrent_shares() -> None:
     app = App()
     play(app, *(Action(actor, 9, 0, "RT") for actor in range(20, 30)))
     assert app.asked.count(("POST", "9", "/posts")) == 1
     assert sum(path == "/posts/1/share" for _, _, path in app.asked) == 10
 
 
-def test_a_watched_post_is_looked_for_in_a_followers_home() -> None:
+def test_a_watched_post_is_sought_in_a_followers_home() -> None:
     app = App()
     report = play(app, Action(1, 2, 0, "MT"), watch_share=1.0)
     assert ("GET", "1", "/users/1/followers") in app.asked
@@ -105,20 +105,22 @@ def test_a_watched_post_is_looked_for_in_a_followers_home() -> None:
     assert [row[0] for row in replay.rows(report)] == ["post", "followers", "feed", "visible in a follower's home"]
 
 
-def test_what_fails_is_counted_by_its_code() -> None:
+def test_failures_are_counted_by_their_code() -> None:
     report = play(App(failing="/posts"), Action(1, 2, 0, "MT"), Action(3, 2, 0, "RE"))
     assert report.errors == {"503 OVERLOADED": 2}
 
 
 @pytest.mark.parametrize("status", [502, 200])
-def test_answers_that_are_not_the_servers_are_counted(status: int) -> None:
-    """Of a proxy in between, say."""
+def test_answers_of_a_proxy_are_counted_as_errors(status: int) -> None:
+    """Their bodies are not the JSON of the API."""
     report = play(lambda request: httpx.Response(status, text="<html>"), Action(1, 2, 0, "MT"), Action(3, 2, 0, "RE"))
     assert sum(report.errors.values()) == 2
     assert "not" in next(iter(report.errors))
 
 
-def test_nobody_waits_for_a_watch_and_the_rate_is_that_of_what_was_done(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_watched_post_delays_no_other_action_and_does_not_count_in_the_duration(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(replay, "GIVEN_UP_S", 0.4)
     monkeypatch.setattr(replay, "POLL_S", 0.05)
     app = App()
@@ -129,7 +131,7 @@ def test_nobody_waits_for_a_watch_and_the_rate_is_that_of_what_was_done(monkeypa
     assert [path for *_, path in app.asked if path.endswith(("/share", "/comments"))]
 
 
-def test_no_more_posts_are_watched_and_no_more_is_under_way_than_the_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_watched_posts_and_requests_in_flight_stay_within_their_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(replay, "WATCHED_MAX", 3)
     monkeypatch.setattr(replay, "IN_FLIGHT_MAX", 5)
     monkeypatch.setattr(replay, "GIVEN_UP_S", 0.2)

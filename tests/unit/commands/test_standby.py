@@ -1,4 +1,4 @@
-"""`kith standby` goes on where it listens, whatever it becomes."""
+"""`kith standby` listens at the same address after it is promoted or starts over."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kith.run.serving import processes
 
 
 @pytest.mark.parametrize(("ended", "goes_on_as"), [(processes.PROMOTED, "serve"), (processes.START_OVER, "standby")])
-def test_what_it_goes_on_as_listens_at_the_same_address(
+def test_the_command_that_replaces_a_standby_listens_at_the_same_address(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, ended: int, goes_on_as: str
 ) -> None:
     became: list[str] = []

@@ -1,4 +1,4 @@
-"""Edge files as they are written: read back the same, whole or not there."""
+"""Edge files that Kith writes: they read back the same, and a failed write leaves no file."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ WRITTEN = [*(kind + how for kind in (".csv", ".tsv", ".txt", ".ndjson", ".jsonl"
 
 @pytest.mark.parametrize("width", [2, 3])
 @pytest.mark.parametrize("kind", WRITTEN)
-def test_what_is_written_is_read_back(tmp_path: Path, kind: str, width: int) -> None:
+def test_written_edges_are_read_back(tmp_path: Path, kind: str, width: int) -> None:
     chosen = np.random.default_rng(width)
     path = tmp_path / f"edges{kind}"
     rows = np.column_stack(
@@ -43,7 +43,7 @@ def test_a_file_without_edges_is_written_and_read_back(tmp_path: Path, kind: str
 
 
 @pytest.mark.parametrize("kind", WRITTEN)
-def test_a_file_whose_writing_failed_does_not_appear_and_spares_the_one_before(tmp_path: Path, kind: str) -> None:
+def test_a_failed_write_leaves_the_earlier_file_as_it_was(tmp_path: Path, kind: str) -> None:
     path = tmp_path / f"edges{kind}"
     path.write_bytes(b"before")
 
@@ -59,7 +59,7 @@ def test_a_file_whose_writing_failed_does_not_appear_and_spares_the_one_before(t
 
 
 @pytest.mark.parametrize("kind", WRITTEN)
-def test_a_file_for_which_there_is_no_room_leaves_nothing(tmp_path: Path, kind: str) -> None:
+def test_a_write_that_finds_no_room_leaves_nothing(tmp_path: Path, kind: str) -> None:
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     rows = np.random.default_rng(1).integers(0, ID_MAX, (50_000, 3))
     resource.setrlimit(resource.RLIMIT_FSIZE, (4_096, before[1]))

@@ -1,4 +1,4 @@
-"""Versions only grow, even if the clock stands still, goes back, or is behind after a restart."""
+"""Versions always grow, even if the clock stands still, goes back, or is behind after a restart."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ def test_versions_grow_whatever_the_machine_clock_does(jumps: list[int]) -> None
         last = version
 
 
-def test_a_clock_that_stands_still_counts(clock: FakeClock) -> None:
+def test_versions_of_one_millisecond_count_up(clock: FakeClock) -> None:
     hybrid = HybridClock(clock)
     assert [hybrid.next() - hlc_of(START_MS) for _ in range(4)] == [0, 1, 2, 3]
 
 
-def test_a_clock_that_goes_backwards_goes_on_from_the_last_version(clock: FakeClock) -> None:
+def test_when_the_clock_goes_back_versions_continue_from_the_last_one(clock: FakeClock) -> None:
     hybrid = HybridClock(clock)
     before = hybrid.next()
     clock.ms -= 3_600_000
@@ -47,7 +47,7 @@ def test_more_versions_than_a_millisecond_has_borrow_from_the_next(clock: FakeCl
     assert hybrid.next() == hlc_of(START_MS + 1, 1)
 
 
-def test_many_versions_at_once_are_those_that_come_singly(clock: FakeClock) -> None:
+def test_a_batch_of_versions_equals_single_ones(clock: FakeClock) -> None:
     many, singly = HybridClock(clock), HybridClock(clock)
     for count in (3, 0, 1, 70_000):
         assert list(many.next_many(count)) == [singly.next() for _ in range(count)]
@@ -55,7 +55,7 @@ def test_many_versions_at_once_are_those_that_come_singly(clock: FakeClock) -> N
     assert many.next() == singly.next()
 
 
-def test_what_was_observed_is_overtaken(clock: FakeClock) -> None:
+def test_the_next_version_exceeds_every_observed_one(clock: FakeClock) -> None:
     hybrid = HybridClock(clock)
     theirs = hlc_of(START_MS + SKEW_MS_MAX, 7)
     hybrid.observe(theirs)
@@ -80,7 +80,7 @@ def test_a_version_at_the_bound_is_accepted_and_the_past_always(clock: FakeClock
         hybrid.check_ahead(hlc_of(ms, 0xFFFF))
 
 
-def test_restore_goes_on_after_our_own_past_however_far_ahead_it_is(clock: FakeClock) -> None:
+def test_restore_continues_after_the_stored_version_however_far_ahead_it_is(clock: FakeClock) -> None:
     stored = HybridClock(clock).next()
     clock.ms -= 10 * 365 * 86_400_000
     restarted = HybridClock(clock)
@@ -102,7 +102,7 @@ def test_threads_never_get_the_same_version(clock: FakeClock) -> None:
 
 
 @given(st.integers(0, MS_MAX), st.integers(0, 0xFFFF))
-def test_a_version_is_its_milliseconds_and_a_counter(ms: int, counter: int) -> None:
+def test_a_version_consists_of_milliseconds_and_a_counter(ms: int, counter: int) -> None:
     version = hlc_of(ms, counter)
     assert ms_of(version) == ms
     assert version & 0xFFFF == counter

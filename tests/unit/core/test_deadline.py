@@ -1,4 +1,4 @@
-"""Requests end when their time has passed, each at its own, and only then."""
+"""Each request ends at its own deadline, and not before."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ async def never() -> None:
     await asyncio.get_running_loop().create_future()
 
 
-def test_what_takes_too_long_is_cancelled_and_times_out(run: Run) -> None:
+def test_work_beyond_its_deadline_is_cancelled_and_times_out(run: Run) -> None:
     ended = []
 
     async def work() -> None:
@@ -34,7 +34,7 @@ def test_what_takes_too_long_is_cancelled_and_times_out(run: Run) -> None:
     assert ended == [True]
 
 
-def test_each_of_many_times_out_and_what_is_done_in_time_is_answered(run: Run) -> None:
+def test_concurrent_work_times_out_one_by_one_and_finished_work_is_answered(run: Run) -> None:
     async def ask() -> list[int | BaseException | None]:
         deadline, done = Deadline(0.01), asyncio.get_running_loop().create_future()
 
@@ -44,7 +44,7 @@ def test_each_of_many_times_out_and_what_is_done_in_time_is_answered(run: Run) -
         tasks = [asyncio.ensure_future(deadline.within(work)) for work in (never(), answer(), never())]
         asyncio.get_running_loop().call_soon(done.set_result, 7)
         answers = await asyncio.gather(*tasks, return_exceptions=True)
-        with pytest.raises(TimeoutError):  # the timer is set anew after all have ended
+        with pytest.raises(TimeoutError):  # the timer is set again after all have ended
             await deadline.within(never())
         return answers
 
@@ -54,7 +54,7 @@ def test_each_of_many_times_out_and_what_is_done_in_time_is_answered(run: Run) -
     assert isinstance(third, TimeoutError)
 
 
-def test_who_is_cancelled_by_others_is_cancelled_and_not_late(run: Run) -> None:
+def test_cancelled_work_raises_cancelled_error_even_at_its_deadline(run: Run) -> None:
     async def ask() -> None:
         task = asyncio.ensure_future(Deadline(60).within(never()))
         asyncio.get_running_loop().call_soon(task.cancel)
@@ -68,7 +68,7 @@ def test_who_is_cancelled_by_others_is_cancelled_and_not_late(run: Run) -> None:
     run(ask())
 
 
-def test_what_never_waits_needs_no_time(run: Run) -> None:
+def test_work_that_never_waits_meets_a_deadline_of_zero(run: Run) -> None:
     async def work() -> int:
         return 1
 

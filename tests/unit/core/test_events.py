@@ -1,4 +1,4 @@
-"""Events and changes of edges, as other processes and earlier versions write them."""
+"""The encoded form of events and edge changes is stable across processes and versions."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from kith.graph.edge import EdgeChange, Outcome
 from kith.log.store import Failure
 
 
-def test_positions_are_stored_and_sent_under_their_first_name() -> None:
-    """Failures that are kept, and answers of an owner of another version, have it as `mark`."""
+def test_log_positions_are_encoded_under_their_first_name_mark() -> None:
+    """Stored failures, and answers of owners of another version, call the log position `mark`."""
     event = Event(1, None, 0, 7, 8, 9, Hlc(10), 11, LogPosition(b"here"))
     change = EdgeChange(Outcome.APPLIED, None, None, LogPosition(b"here"))
     for known in (Failure("fanout", event, 1, "a bug", 0, 0), change):

@@ -1,4 +1,4 @@
-"""Cursors lead back to their place, for their own query only; anything else is refused."""
+"""A cursor leads back to its place in the list, for its own query only. Anything else is refused."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_no_cursor_starts_at_the_newest(text: str | None) -> None:
     assert CURSORS.window(text, QUERY, 5) == Window(5)
 
 
-def test_a_cursor_shows_nothing_of_what_it_carries() -> None:
+def test_a_cursor_reveals_nothing_of_its_payload() -> None:
     secret = 1_234_567_890_123_456_789
     payload = secret.to_bytes(8, "big") * 500
     text = CURSORS.seal(QUERY, payload)
@@ -42,9 +42,9 @@ def test_a_cursor_shows_nothing_of_what_it_carries() -> None:
     assert CURSORS.open(text, QUERY) == payload
     assert len(raw) == 16 + len(payload)
     assert not any(payload[:4] in raw[at : at + 4] for at in range(len(raw)))
-    assert len(set(raw[16:])) > 200, "what repeats inside does not repeat outside"
+    assert len(set(raw[16:])) > 200, "a repeated payload gives no repeated bytes"
     others = CURSORS.seal(QUERY, payload[:-1] + b"!"), CURSORS.seal(QUERY + "!", payload), CURSORS.seal(QUERY, b"")
-    assert len({text[22:60], *(other[22:60] for other in others)}) == 4, "nor is a key stream used twice"
+    assert len({text[22:60], *(other[22:60] for other in others)}) == 4, "no key stream is used twice"
 
 
 def test_a_cursor_altered_by_one_byte_is_refused() -> None:
@@ -114,12 +114,12 @@ def test_strange_junk_is_refused(text: str) -> None:
 
 
 @pytest.mark.parametrize("limit", [1, 20, LIMIT_MAX], ids="limit {}".format)
-def test_limits_that_are_served(limit: int) -> None:
+def test_valid_limits_are_accepted(limit: int) -> None:
     assert CURSORS.window(None, QUERY, limit).limit == limit
 
 
 @pytest.mark.parametrize("limit", [0, -1, LIMIT_MAX + 1, 2**70], ids="limit {}".format)
-def test_limits_that_are_refused(limit: int) -> None:
+def test_invalid_limits_are_refused(limit: int) -> None:
     for text in (None, CURSORS.next(QUERY, MARK)):
         with pytest.raises(BadRequest) as raised:
             CURSORS.window(text, QUERY, limit)
@@ -127,7 +127,7 @@ def test_limits_that_are_refused(limit: int) -> None:
         assert raised.value.details == {"limit": limit}
 
 
-def test_a_page_covers_its_items_unless_it_says_otherwise() -> None:
+def test_a_page_spans_its_items_unless_it_names_another_span() -> None:
     newest, middle, oldest = Mark(3, 0), Mark(2, 0), Mark(1, 0)
     assert (Page([newest, middle], True, False).newest, Page([newest, middle], True, False).oldest) == (newest, middle)
     assert (Page([], False, False).newest, Page([], False, False).oldest) == (None, None)

@@ -1,4 +1,4 @@
-"""Ids made here grow, never repeat, and sort by time, whatever the clock does."""
+"""Snowflake ids grow, never repeat, and sort by time, whatever the clock does."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def test_ids_grow_strictly_while_the_clock_stands_or_goes_back(ticks: list[int],
 
 def test_an_id_tells_its_time_and_fits_until_2092(clock: FakeClock) -> None:
     assert made_at_ms(Snowflakes(3, clock).next()) == START_MS
-    clock.ms = EPOCH_MS + 2**41 - 1  # the last one
+    clock.ms = EPOCH_MS + 2**41 - 1  # the last millisecond that fits
     last = Snowflakes(NODES_MAX - 1, clock).next()
     assert made_at_ms(last) == clock.ms
     assert last <= ID_MAX
@@ -33,7 +33,7 @@ def test_an_id_tells_its_time_and_fits_until_2092(clock: FakeClock) -> None:
     assert Snowflakes(0, clock).next() == 0
 
 
-def test_a_full_millisecond_runs_ahead_and_keeps_the_order(clock: FakeClock) -> None:
+def test_ids_beyond_a_full_millisecond_use_the_next_and_keep_the_order(clock: FakeClock) -> None:
     snowflakes = Snowflakes(1, clock)
     made = [snowflakes.next(), *snowflakes.next_many(9_000), *(snowflakes.next() for _ in range(999))]
     assert made == sorted(set(made))

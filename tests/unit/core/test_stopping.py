@@ -1,4 +1,4 @@
-"""Tasks that are stopped end, whatever hides that they were cancelled."""
+"""`stop` ends tasks even if something swallows their cancellation."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from kith.core import stopping
 from kith.core.errors import StoreUnavailable
 
 
-def test_a_task_that_takes_it_for_a_failure_and_goes_on_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As a loop does that goes on after errors of a store, where `asyncio.gather` raises the error of a call."""
+def test_a_task_that_takes_its_cancellation_for_a_failure_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Such as a loop that retries after errors of a store: `asyncio.gather` raises the error of a cancelled call."""
     monkeypatch.setattr(stopping, "_CANCEL_EVERY_S", 0.001)
     failed: list[int] = []
 
@@ -23,7 +23,7 @@ def test_a_task_that_takes_it_for_a_failure_and_goes_on_is_stopped(monkeypatch: 
                 raise StoreUnavailable("not now") from None
             raise
 
-    async def goes_on() -> None:
+    async def retries() -> None:
         while True:
             try:
                 await asyncio.gather(fails_at_the_end())
@@ -31,7 +31,7 @@ def test_a_task_that_takes_it_for_a_failure_and_goes_on_is_stopped(monkeypatch: 
                 failed.append(1)
 
     async def scene() -> None:
-        task = asyncio.create_task(goes_on())
+        task = asyncio.create_task(retries())
         await asyncio.sleep(0)
         await asyncio.sleep(0)
         await asyncio.wait_for(stopping.stop(task), 5)
@@ -41,7 +41,7 @@ def test_a_task_that_takes_it_for_a_failure_and_goes_on_is_stopped(monkeypatch: 
     assert failed == [1, 1]
 
 
-def test_what_tasks_do_at_their_end_is_waited_for() -> None:
+def test_stop_waits_for_the_cleanup_of_tasks() -> None:
     ended: list[str] = []
 
     async def lives(name: str) -> None:
@@ -64,5 +64,5 @@ def test_what_tasks_do_at_their_end_is_waited_for() -> None:
     assert sorted(ended) == ["first", "second"]
 
 
-def test_nothing_to_stop_is_stopped() -> None:
+def test_stopping_no_tasks_is_allowed() -> None:
     asyncio.run(stopping.stop())

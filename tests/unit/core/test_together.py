@@ -1,4 +1,4 @@
-"""Calls made together: all answers, or the first error and nothing left running."""
+"""`together` returns all answers, or raises the first error and leaves nothing running."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def test_the_answers_come_in_the_order_of_the_calls(immediate: bool) -> None:
 
 
 @pytest.mark.parametrize("immediate", [True, False])
-def test_when_one_fails_the_others_are_given_up(immediate: bool) -> None:
+def test_when_one_call_fails_the_others_are_cancelled(immediate: bool) -> None:
     ended: list[str] = []
 
     async def forever() -> None:
@@ -42,7 +42,7 @@ def test_when_one_fails_the_others_are_given_up(immediate: bool) -> None:
     assert ended == []
 
 
-def test_calls_to_a_distant_engine_are_under_way_at_the_same_time() -> None:
+def test_calls_to_a_remote_engine_run_concurrently() -> None:
     async def scene() -> None:
         met = asyncio.Barrier(2)
         await together(False, met.wait(), met.wait())
@@ -50,8 +50,8 @@ def test_calls_to_a_distant_engine_are_under_way_at_the_same_time() -> None:
     asyncio.run(scene())
 
 
-def test_who_is_stopped_as_a_call_fails_is_stopped() -> None:
-    """Otherwise one that goes on after errors of a store goes on though it was stopped, beside who took its place."""
+def test_cancellation_wins_over_a_call_that_fails_at_the_same_time() -> None:
+    """Otherwise a loop that retries after errors of a store would survive its stop, and run beside its successor."""
 
     async def fails_at_the_end() -> int:
         try:

@@ -1,4 +1,4 @@
-"""A read-your-writes token gives back the mark it was issued for, and nothing else passes for one."""
+"""A read-your-writes token gives back the mark it was issued for. Nothing else is accepted as a token."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_a_token_altered_by_one_byte_is_refused() -> None:
             TOKENS.read(base64.urlsafe_b64encode(altered).rstrip(b"=").decode())
 
 
-def test_tokens_of_others_and_cursors_are_refused() -> None:
+def test_tokens_of_other_services_and_cursors_are_refused() -> None:
     for text in (
         WriteTokens(SECRET[::-1]).issue(MARK),
         Cursors(SECRET).next("", Mark(1, 2)),

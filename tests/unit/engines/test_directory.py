@@ -1,4 +1,4 @@
-"""The directory of timelines finds every user that it holds and no other, after any inserts and removals."""
+"""The directory of timelines finds exactly the users that it holds, after any inserts and removals."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ users = st.integers(0, 30) | st.integers(0, ID_MAX) | st.integers(ID_MAX - 5, ID
 
 
 class Made:
-    """A directory, and another process's view of the same memory."""
+    """A directory, and a view of the same memory as another process has it."""
 
     def __init__(self, slots: int) -> None:
         self.tables, self.turn = np.zeros((2, cells_for(slots), 2), np.int64), np.zeros(2, np.int64)
@@ -25,7 +25,7 @@ class Made:
 
 
 @given(st.lists(st.tuples(users, st.booleans()), max_size=200), st.lists(users, max_size=20))
-def test_it_is_a_dictionary(changes: list[tuple[int, bool]], strangers: list[int]) -> None:
+def test_the_directory_behaves_like_a_dictionary(changes: list[tuple[int, bool]], strangers: list[int]) -> None:
     made = Made(SLOTS)
     directory = made.directory
     held: dict[int, int] = {}
@@ -45,8 +45,8 @@ def test_it_is_a_dictionary(changes: list[tuple[int, bool]], strangers: list[int
             assert [view.find(one) for one in asked.tolist()] == expected
 
 
-def test_users_who_come_and_go_for_ever_do_not_slow_it_down() -> None:
-    """Cells given up are taken out before they fill the table; else a search for a stranger would not end."""
+def test_users_who_come_and_go_do_not_fill_the_table() -> None:
+    """Cells of removed users are cleared before they fill the table. Else a search for an absent user would not end."""
     made = Made(SLOTS)
     for user in range(1000):
         made.directory.insert(user, 0)
@@ -54,7 +54,7 @@ def test_users_who_come_and_go_for_ever_do_not_slow_it_down() -> None:
         assert np.count_nonzero(made.tables[int(made.turn[0]) & 1, :, 0]) <= 11
 
 
-def test_a_full_house_of_neighbours_and_of_strangers_is_found() -> None:
+def test_all_users_of_a_full_directory_are_found() -> None:
     chosen = np.random.default_rng(1)
     for names in (np.arange(5000), np.arange(5000) << 40, np.unique(chosen.integers(0, ID_MAX, 5000))):
         made = Made(len(names))
@@ -63,8 +63,8 @@ def test_a_full_house_of_neighbours_and_of_strangers_is_found() -> None:
         assert (made.reader.find_many(np.setdiff1d(names + 1, names)) == -1).all()
 
 
-def test_who_searches_while_it_is_built_anew_is_not_told_that_someone_is_missing() -> None:
-    """The table in use stays as it is; and who was slow enough to see it cleared the next time looks again."""
+def test_a_search_during_a_rebuild_misses_no_user() -> None:
+    """A rebuild fills the other table. A reader whose table the next rebuild clears searches again."""
     made, names = Made(SLOTS), np.arange(SLOTS)
     made.directory.rebuild(names, names)
     in_use = made.tables[int(made.turn[0]) & 1]
@@ -73,23 +73,23 @@ def test_who_searches_while_it_is_built_anew_is_not_told_that_someone_is_missing
     assert (in_use == before).all()
 
     class Slow(Directory):
-        """The table is built anew, twice, after this process chose one and before it looked into it."""
+        """The table is rebuilt after this process chose one and before it reads it."""
 
-        met = 0
+        rebuilt = 0
 
-        def _cleared(self) -> None:
-            if not self.met:
-                self.met = 1
+        def _rebuild_meanwhile(self) -> None:
+            if not self.rebuilt:
+                self.rebuilt = 1
                 made.directory.rebuild(names[:0], names[:0])
                 made.directory.rebuild(names[:0], names[:0])
                 made.directory.rebuild(names, names)
 
         def _place(self, *arguments: Any, **named: Any) -> int:
-            self._cleared()
+            self._rebuild_meanwhile()
             return super()._place(*arguments, **named)
 
         def _search(self, *arguments: Any) -> Ids:
-            self._cleared()
+            self._rebuild_meanwhile()
             return super()._search(*arguments)
 
     assert Slow(made.tables, made.turn).find(5) == 5

@@ -1,4 +1,4 @@
-"""What a store says of an error of LMDB or of the system: what was tried, and what to do."""
+"""Error messages of a store for errors of LMDB or the system: what was tried, and what to do."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ import pytest
 from kith.core.errors import StoreFull, StoreUnavailable
 from kith.engines.embedded.driver_errors import translate, translated
 
-CUT_SHORT = OSError("1000 requested and 96 written")  # as numpy says it, without a number
+CUT_SHORT = OSError("1000 requested and 96 written")  # as NumPy raises it, without an errno
 
 
 @pytest.mark.parametrize("error", [lmdb.CorruptedError("mdb_get"), lmdb.PageNotFoundError("mdb_get")])
-def test_of_a_damaged_store_it_says_to_restore_a_backup(error: lmdb.Error) -> None:
+def test_the_error_for_a_damaged_store_says_to_restore_a_backup(error: lmdb.Error) -> None:
     said = translate(error, "read")
     assert isinstance(said, StoreUnavailable)
     assert "could not read: the store is damaged" in said.message
     assert "restore a backup (`kith restore`)" in said.message
 
 
-def test_an_error_without_a_number_is_told_in_its_own_words(tmp_path: Path) -> None:
+def test_an_error_without_an_errno_keeps_its_own_words(tmp_path: Path) -> None:
     says = "could not load: 1000 requested and 96 written"
     with pytest.raises(StoreUnavailable, match=says), translated("load", tmp_path):
         raise CUT_SHORT
 
 
-def test_an_error_without_a_number_on_a_full_disk_is_that_it_is_full(
+def test_an_error_without_an_errno_on_a_full_disk_is_reported_as_a_full_disk(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(os, "statvfs", lambda _: SimpleNamespace(f_bavail=0, f_frsize=4_096))

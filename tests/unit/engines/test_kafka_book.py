@@ -1,4 +1,4 @@
-"""What the book of groups grants and refuses, record by record."""
+"""Which records the book of consumer groups accepts and which it refuses."""
 
 from __future__ import annotations
 
@@ -81,10 +81,10 @@ def test_partitions_are_divided_into_equal_shares_with_few_moves(written: Writte
     assert sorted(written.shares().values()) == [4, 4]
     written.write(*(join(str(number), partitions=8) for number in range(10)))
     assert sorted(written.shares().values()) == [0] * 4 + [1] * 8
-    assert written.shares()["9"] == 1, "whoever comes last has some"
+    assert written.shares()["9"] == 1, "the last worker to join has a share"
 
 
-def test_gentle_partitions_stay_until_they_are_released(written: Written) -> None:
+def test_partitions_of_a_gentle_member_stay_until_it_releases_them(written: Written) -> None:
     written.write(join("a", gentle=True), join("b", gentle=True))
     group = written.book.groups[GROUP]
     assert written.shares() == {"a": 8, "b": 0}
@@ -97,7 +97,7 @@ def test_gentle_partitions_stay_until_they_are_released(written: Written) -> Non
     assert group.divided() == {at: owner for at, (owner, _) in group.owners.items()}
 
 
-def test_whoever_lost_a_partition_saves_nothing_of_it_even_if_it_has_it_again(written: Written) -> None:
+def test_a_worker_that_lost_a_partition_cannot_save_with_its_old_claim(written: Written) -> None:
     written.write(join("a"))
     old = written.book.groups[GROUP].of("a")
     assert save(written, "a", old)
@@ -110,7 +110,7 @@ def test_whoever_lost_a_partition_saves_nothing_of_it_even_if_it_has_it_again(wr
     assert set((written.book.groups[GROUP].saved or {}).values()) == {Place(5, 0)}
 
 
-def test_a_process_that_was_heard_of_since_is_not_expelled(written: Written) -> None:
+def test_a_process_that_sent_a_heartbeat_since_is_not_expelled(written: Written) -> None:
     written.write(join("a", instance="one"))
     seen = written.last
     written.write(join("b", instance="two"), Beat("one"))
@@ -121,7 +121,7 @@ def test_a_process_that_was_heard_of_since_is_not_expelled(written: Written) -> 
     assert "one" not in written.book.instances
 
 
-def test_nothing_is_left_of_a_group_that_ended_and_its_workers_begin_anew(written: Written) -> None:
+def test_nothing_is_left_of_an_ended_group_and_its_workers_start_over(written: Written) -> None:
     saved = Save(GROUP, "", None, {0: Place(10, 5)}, [])
     written.write(saved, EndGroup(GROUP), EndGroup("nobody's"))
     assert not written.book.groups
@@ -130,12 +130,12 @@ def test_nothing_is_left_of_a_group_that_ended_and_its_workers_begin_anew(writte
     assert written.shares() == {"one": 1}
 
 
-def test_what_is_forgotten_stops_at_leases_and_leases_at_what_is_forgotten(written: Written) -> None:
+def test_leases_hold_back_forgetting_and_forgotten_records_end_leases(written: Written) -> None:
     lease = TakeLease("backup", {0: Place(10, 5)}, 0, 100)
     assert written.write(lease, Forget(0, Place(50, 25), Place(0, 0), 99)) == [True, True]
     assert written.book.forgotten == {0: Place(10, 5)}
     written.write(Forget(0, Place(50, 25), Place(20, 11), 99))
-    assert written.book.forgotten == {0: Place(20, 11)}, "more than leases may keep"
+    assert written.book.forgotten == {0: Place(20, 11)}, "leases hold records back only up to a bound"
     assert written.book.is_lost(written.book.leases["backup"], 0)
     assert written.write(lease) == [False]
     assert not written.book.leases
@@ -148,12 +148,12 @@ def test_what_is_forgotten_stops_at_leases_and_leases_at_what_is_forgotten(writt
     assert written.book.forgotten == {0: Place(50, 25)}, "a lease that ended keeps nothing"
 
 
-def test_there_is_room_for_so_many_leases(written: Written) -> None:
+def test_the_number_of_leases_is_bounded(written: Written) -> None:
     leases = [TakeLease(str(number), {}, 0, 100 + number) for number in range(LEASES_MAX)]
     assert set(written.write(*leases)) == {True}
     assert written.write(TakeLease("more", {}, 0, 100)) == [FULL]
     assert written.write(TakeLease("7", {}, 0, 100)) == [True]
-    assert written.write(TakeLease("more", {}, 100, 200)) == [True], "the lost ones give way"
+    assert written.write(TakeLease("more", {}, 100, 200)) == [True], "expired leases make room"
     assert len(written.book.leases) == LEASES_MAX - 1
 
 
@@ -176,7 +176,7 @@ def test_a_snapshot_holds_everything(written: Written) -> None:
     assert written.write(read, read) == [True, False]
 
 
-def test_positions_of_other_logs_and_junk_are_none_of_this_one() -> None:
+def test_positions_of_other_logs_and_junk_are_not_positions_of_this_log() -> None:
     ours, theirs = Positions(b"ours"), Positions(b"them")
     position = ours.packed({3: Place(4, 5)})
     assert ours.places(position) == {3: Place(4, 5)}

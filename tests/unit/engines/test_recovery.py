@@ -1,4 +1,4 @@
-"""How a store is opened beside its journal."""
+"""How a store with a journal is opened: as it is, or from the journal's base."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def base(txn: int, *, relaxed: bool = False) -> Base:
         pytest.param(base(7, relaxed=True), 9, 1, True, AS_IS, id="relaxed: replaced by a backup"),
     ],
 )
-def test_a_store_goes_back_to_its_base_unless_all_of_it_is_surely_there(
+def test_a_store_is_opened_from_its_base_unless_it_is_surely_complete(
     beside: Base | None, chain_end: int, store_txn: int, lacks_entries: bool, opening: Opening
 ) -> None:
     assert choose_opening(beside, chain_end, store_txn, lacks_entries=lacks_entries) is opening

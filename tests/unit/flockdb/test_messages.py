@@ -1,4 +1,4 @@
-"""Messages are found whole however they come, and what is none is refused before anything decodes it."""
+"""Thrift messages are reassembled from any pieces, and malformed ones are refused before decoding."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def taken(inbound: Inbound) -> list[bytes]:
 
 @pytest.mark.parametrize("written", [framed, buffered])
 @pytest.mark.parametrize("first", [CONTAINS, OLDER, SELECT], ids=["contains", "older", "select2"])
-def test_messages_come_out_whole_whatever_pieces_they_come_in(written: object, first: bytes) -> None:
+def test_messages_are_reassembled_from_pieces_of_any_size(written: object, first: bytes) -> None:
     messages = [first, SELECT, EXECUTE, OLDER, CONTAINS, EXECUTE]
     raw = framed(*messages) if written is framed else buffered(*messages)
     rng = random.Random(4)
@@ -60,7 +60,7 @@ def test_messages_come_out_whole_whatever_pieces_they_come_in(written: object, f
         assert inbound.framed is (written is framed)
 
 
-def test_the_longest_frame_is_taken_though_its_last_bytes_come_late() -> None:
+def test_the_longest_frame_is_accepted_though_its_last_bytes_come_late() -> None:
     rest = len(message("counts_of_destinations_for", source_ids=b"", graph_id=1))
     longest = message("counts_of_destinations_for", source_ids=bytes(MESSAGE_BYTES_MAX - rest), graph_id=1)
     raw, inbound = framed(longest), Inbound()
@@ -70,7 +70,7 @@ def test_the_longest_frame_is_taken_though_its_last_bytes_come_late() -> None:
     assert inbound.take() == longest
 
 
-def test_whatever_is_altered_is_refused_or_decoded_and_never_breaks_the_reader() -> None:
+def test_altered_bytes_are_refused_or_decoded_and_never_break_the_reader() -> None:
     rng = random.Random(6)
     for _ in range(3_000):
         raw = bytearray(rng.choice([CONTAINS, OLDER, SELECT, EXECUTE]))
@@ -101,7 +101,7 @@ def test_whatever_is_altered_is_refused_or_decoded_and_never_breaks_the_reader()
     ],
     ids=["structs", "lists", "long text", "negative text", "long list", "type", "values"],
 )
-def test_a_body_that_is_no_message_says_what_is_wrong(body: bytes, match: str) -> None:
+def test_the_error_for_a_malformed_body_says_what_is_wrong(body: bytes, match: str) -> None:
     inbound = Inbound()
     inbound.feed(HEAD + body)
     with pytest.raises(Malformed, match=match) as refused:
@@ -121,7 +121,7 @@ def test_a_body_that_is_no_message_says_what_is_wrong(body: bytes, match: str) -
     ],
     ids=["deep frame", "deep", "cut frame", "type in a frame", "empty frame", "long frame"],
 )
-def test_a_message_that_is_refused_takes_no_other_along(raw: bytes, match: str) -> None:
+def test_a_refused_message_does_not_affect_its_neighbours(raw: bytes, match: str) -> None:
     good = framed(CONTAINS) if raw[0] == 0 else CONTAINS
     inbound, found, refused = Inbound(), list[bytes](), list[str]()
     stream = good + raw + good
@@ -151,7 +151,7 @@ def test_a_message_that_is_refused_takes_no_other_along(raw: bytes, match: str) 
     ],
     ids=["http", "negative frame", "version", "long name"],
 )
-def test_after_what_is_no_message_nothing_is_read(raw: bytes, match: str) -> None:
+def test_after_bytes_that_are_no_message_nothing_more_is_read(raw: bytes, match: str) -> None:
     inbound = Inbound()
     inbound.feed(raw)
     with pytest.raises(Malformed, match=match):
@@ -161,7 +161,7 @@ def test_after_what_is_no_message_nothing_is_read(raw: bytes, match: str) -> Non
     assert inbound.ended
 
 
-def test_a_message_without_end_is_refused_once_it_is_too_long() -> None:
+def test_a_message_that_never_ends_is_refused_once_it_is_too_long() -> None:
     inbound = Inbound()
     inbound.feed(HEAD + b"\x0f\0\1\x0b" + struct.pack(">i", 100))
     for _ in range(MESSAGE_BYTES_MAX // 100_000):

@@ -1,4 +1,4 @@
-"""The merge law: of two writes the greater (version, state, position) wins, in any order. And conditions of writes."""
+"""The merge law (of two writes the greater (version, state, position) wins, in any order), and conditions of writes."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_merge_is_idempotent(one: Edge, other: Edge) -> None:
 
 
 @given(st.lists(versions, min_size=1), st.randoms(use_true_random=False))
-def test_any_order_and_repetition_leaves_the_greatest(edges: list[Edge], chance: random.Random) -> None:
+def test_any_order_and_repetition_of_writes_leaves_the_greatest(edges: list[Edge], chance: random.Random) -> None:
     again = edges + chance.sample(edges, len(edges) // 2)
     chance.shuffle(again)
     left: Edge | None = reduce(merge, again, None)
@@ -69,7 +69,7 @@ def outcome_of(stored: Edge | None, write: EdgeWrite, limited: int = 0, *, barre
     return decide(stored, write, resolve(stored, write), barred=lambda: barred, limited=lambda _: limited)
 
 
-def test_the_first_version_of_an_edge_stays() -> None:
+def test_the_first_write_of_an_edge_is_applied() -> None:
     assert merge(None, edge_of(ALICE, BOB)) == edge_of(ALICE, BOB)
 
 
@@ -84,7 +84,7 @@ LESS_AND_GREATER: dict[str, tuple[Edge, Edge]] = {
 
 
 @pytest.mark.parametrize(("less", "greater"), LESS_AND_GREATER.values(), ids=LESS_AND_GREATER)
-def test_ties_go_by_rank_then_by_position(less: Edge, greater: Edge) -> None:
+def test_ties_are_decided_by_rank_then_by_position(less: Edge, greater: Edge) -> None:
     assert precedence(less) < precedence(greater)
     assert merge(less, greater) == greater == merge(greater, less)
 
@@ -99,7 +99,7 @@ def test_the_same_write_again_changes_nothing() -> None:
     edge = edge_of(ALICE, BOB)
     equal = msgspec.structs.replace(edge)
     assert outcome_of(equal, EdgeWrite(edge)) is Outcome.UNCHANGED
-    assert outcome_of(edge, EdgeWrite(edge)) is Outcome.UNCHANGED  # the very object too: some stores keep it
+    assert outcome_of(edge, EdgeWrite(edge)) is Outcome.UNCHANGED  # also for the identical object: some stores keep it
 
 
 new = edge_of(ALICE, BOB, 7, NORMAL, 9)
@@ -158,7 +158,7 @@ def test_each_condition_decides_the_outcome_in_its_order(
 
 
 @given(versions, versions)
-def test_a_superseding_write_always_wins_and_by_no_more_than_it_must(stored: Edge, incoming: Edge) -> None:
+def test_a_superseding_write_wins_with_the_smallest_sufficient_version(stored: Edge, incoming: Edge) -> None:
     edge = resolve(stored, EdgeWrite(incoming, supersede=True))
     assert merge(stored, edge) == edge != stored
     assert edge.updated_at == max(incoming.updated_at, stored.updated_at + 1)
@@ -170,14 +170,14 @@ def test_a_superseding_write_always_wins_and_by_no_more_than_it_must(stored: Edg
 
 
 @given(versions, versions)
-def test_a_write_with_a_version_of_its_own_is_taken_as_it_is(stored: Edge, incoming: Edge) -> None:
+def test_a_write_with_its_own_version_is_stored_as_it_is(stored: Edge, incoming: Edge) -> None:
     assert resolve(stored, EdgeWrite(incoming)) == incoming
     assert resolve(None, EdgeWrite(incoming, supersede=True, keep_place=True)) == incoming
 
 
-def test_what_bars_a_write_is_asked_only_if_it_would_change_something() -> None:
-    def unasked() -> bool:
-        raise AssertionError("not to be asked")
+def test_conditions_are_checked_only_if_the_write_would_change_something() -> None:
+    def not_called() -> bool:
+        raise AssertionError("must not be called")
 
     bars = ((2, ALICE, BOB),)
     for stored, write in [
@@ -185,11 +185,11 @@ def test_what_bars_a_write_is_asked_only_if_it_would_change_something() -> None:
         (old(NORMAL), EdgeWrite(new, unless=bars, keep_live=True, limit=EdgeLimit(0))),
         (edge_of(ALICE, BOB, 1, REMOVED, 10), EdgeWrite(new, unless=bars, limit=EdgeLimit(0))),
     ]:
-        decide(stored, write, resolve(stored, write), barred=unasked, limited=unasked)
+        decide(stored, write, resolve(stored, write), barred=not_called, limited=not_called)
     assert outcome_of(None, EdgeWrite(new, unless=bars), barred=True) is Outcome.FORBIDDEN
     assert outcome_of(None, EdgeWrite(new, unless=bars), barred=False) is Outcome.APPLIED
     assert outcome_of(None, EdgeWrite(new, unless=bars, limit=EdgeLimit(0)), barred=True) is Outcome.FORBIDDEN
 
 
-def test_applied_counts_what_changed_something() -> None:
+def test_applied_counts_writes_that_changed_something() -> None:
     assert applied(EdgeChange(outcome, None, None) for outcome in (*Outcome, Outcome.APPLIED)) == 2

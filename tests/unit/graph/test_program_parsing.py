@@ -1,4 +1,4 @@
-"""Set programs are read from JSON, and what is malformed or too large is refused by name."""
+"""Set programs are parsed from JSON. The error for a malformed or too large program names what is wrong."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ NUMBER = Graphs({"follows": G, "likes": 2}).number
 LEAF = {"graph": "follows", "node": "1", "direction": "out"}
 
 
-def test_a_list_is_read_with_its_states_each_once() -> None:
+def test_a_list_is_parsed_with_its_states_deduplicated() -> None:
     assert parse(LEAF, NUMBER) == leaf(1)
     raw = {**LEAF, "node": 9, "direction": "in", "states": ["archived", "normal", "archived"]}
     assert parse(raw, NUMBER) == leaf(9, Direction.IN, State.ARCHIVED, State.NORMAL)
@@ -72,7 +72,7 @@ def test_operators_nest() -> None:
         pytest.param({**LEAF, "states": ["normal", None]}, "normal, negative, archived, removed", id="null as a state"),
     ],
 )
-def test_what_is_malformed_is_named(raw: Any, named: str) -> None:
+def test_the_error_for_a_malformed_program_names_what_is_wrong(raw: Any, named: str) -> None:
     with pytest.raises(BadRequest, match=named):
         parse(raw, NUMBER)
 
@@ -104,11 +104,11 @@ def test_too_many_levels_are_refused(depth: int, operator: str) -> None:
     assert raised.value.details == {"maxDepth": DEPTH_MAX}
 
 
-def test_the_greatest_depth_is_served() -> None:
+def test_the_greatest_depth_is_accepted() -> None:
     parse(nested(DEPTH_MAX), NUMBER)
 
 
-def test_too_many_lists_are_refused_however_they_are_spread() -> None:
+def test_too_many_lists_are_refused_wherever_they_stand() -> None:
     parse({"union": [LEAF] * PARTS_MAX}, NUMBER)
     for raw in ({"union": [LEAF] * (PARTS_MAX + 1)}, {"union": [{"intersect": [LEAF] * 33}, {"union": [LEAF] * 32}]}):
         with pytest.raises(ProgramTooComplex) as raised:

@@ -1,4 +1,4 @@
-"""Ranking decides over arrays alone: features, the light pass, and which posts make a page."""
+"""Ranking over arrays: features, the light pass, and the choice of posts for a page."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ MIX = Mix()
 
 
 def posts(*, age_h: list[float], engagement: list[float] | None = None, types: list[int] | None = None) -> Facts:
-    """Posts that differ in what is said."""
+    """Facts of posts that differ only in the given fields."""
     size = len(age_h)
     made_ms = np.array([NOW - int(age * HOUR_MS) for age in age_h], np.int64)
     return Facts(
@@ -96,7 +96,7 @@ def test_the_light_pass_weighs_as_the_article_says() -> None:
 
 
 class Candidate(NamedTuple):
-    """A post of a page, by what `choose` looks at."""
+    """A post for a page, with the fields that `choose` reads."""
 
     id: int
     author: int
@@ -109,7 +109,7 @@ def candidate(id_: int, author: int, kind: int = TEXT, age_h: float = 100) -> Ca
 
 
 def facts_of(rows: Sequence[Candidate]) -> Facts:
-    """The candidates in columns. Their ids there say when they were made; posts of one time have the same."""
+    """The candidates as columns. The ids encode their ages, so posts of one age share an id."""
     found = posts(age_h=[row.age_h for row in rows], types=[row.type for row in rows])
     return found._replace(authors=np.array([row.author for row in rows], np.int64))
 
@@ -128,17 +128,19 @@ def page_of(ranked: list[Candidate], want: int, *, more: bool = False) -> list[C
 
 
 @given(candidates, st.integers(1, 20))
-def test_pages_show_each_candidate_once_and_end(ranked: list[Candidate], want: int) -> None:
+def test_pages_show_each_candidate_exactly_once(ranked: list[Candidate], want: int) -> None:
     waiting, shown = list(ranked), []
     for _ in range(len(ranked)):
         page = page_of(waiting, want)
-        assert page == page_of(waiting, want), "the same twice"
+        assert page == page_of(waiting, want), "the choice is deterministic"
         assert bool(page) == bool(waiting)
         assert len(page) <= want
         assert len(page) == min(want, len(waiting)), "no page is short while there is more"
         on_page, left = (Counter(post.author for post in part) for part in (page, set(waiting) - set(page)))
         most = max(on_page.values(), default=0)
-        assert most <= MIX.author_max or all(on_page[author] >= most - 1 for author in left), "as few of each as can be"
+        assert most <= MIX.author_max or all(on_page[author] >= most - 1 for author in left), (
+            "as few of each author as possible"
+        )
         assert [waiting.index(post) for post in page] == sorted(waiting.index(post) for post in page), "best first"
         shown += page
         waiting = [post for post in waiting if post not in page]
@@ -147,7 +149,7 @@ def test_pages_show_each_candidate_once_and_end(ranked: list[Candidate], want: i
 
 
 @given(candidates, st.integers(1, 20), st.integers(1, 19))
-def test_a_page_made_in_two_goes_keeps_its_bounds(ranked: list[Candidate], want: int, cut: int) -> None:
+def test_a_page_chosen_in_two_steps_keeps_its_bounds(ranked: list[Candidate], want: int, cut: int) -> None:
     taken = page_of(ranked, min(cut, want), more=True)
     rest = [post for post in ranked if post not in taken]
     more = [rest[at] for at in places_of(rest, taken, want - len(taken), more=True)]
@@ -156,42 +158,42 @@ def test_a_page_made_in_two_goes_keeps_its_bounds(ranked: list[Candidate], want:
     assert max(whole.values(), default=0) <= MIX.author_max
 
 
-def test_an_author_has_two_posts_on_a_page_while_others_have_any() -> None:
+def test_an_author_has_at_most_two_posts_on_a_page_while_others_have_any() -> None:
     bobs, carols = [candidate(at, 1) for at in range(30)], [candidate(at, 2) for at in range(30, 50)]
     others = [candidate(at, at) for at in range(50, 60)]
     assert [post.id for post in page_of([*bobs, *carols, *others], 14)] == [0, 1, 30, 31, *range(50, 60)]
     assert page_of(bobs, 20) == bobs[:20]
-    assert page_of(bobs, 20, more=True) == bobs[:2], "there may be others among those that were not looked at"
+    assert page_of(bobs, 20, more=True) == bobs[:2], "other authors may be among the posts not looked at yet"
 
 
-def test_a_page_that_would_be_short_is_filled_with_as_few_of_each_author_as_can_be() -> None:
+def test_a_short_page_is_filled_evenly_from_all_authors() -> None:
     bobs, carols = [candidate(at, 1) for at in range(30)], [candidate(at, 2) for at in range(30, 50)]
     dana = [candidate(50, 3)]
     page = page_of([*bobs, *carols, *dana], 20)
     assert Counter(post.author for post in page) == {1: 10, 2: 9, 3: 1}
-    assert [post.id for post in page] == [*range(10), *range(30, 39), 50], "the best of each"
+    assert [post.id for post in page] == [*range(10), *range(30, 39), 50], "the best of each author"
     rest = [*bobs[3:], *carols]
-    assert places_of(rest, bobs[:3], 5) == [0, 27, 28, 29, 30], "what the page has counts"
+    assert places_of(rest, bobs[:3], 5) == [0, 27, 28, 29, 30], "posts already on the page count"
 
 
-def test_a_type_gives_way_beyond_its_share_while_others_are_left() -> None:
+def test_a_type_beyond_its_share_gives_way_while_others_are_left() -> None:
     texts = [candidate(at, at, TEXT) for at in range(20)]
     images = [candidate(at, at, IMAGE) for at in range(20, 30)]
     page = page_of([*texts, *images], 20)
     assert Counter(post.type for post in page) == {TEXT: 10, IMAGE: 10}
     assert [post.id for post in page[:10]] == list(range(10)), "the first ten are simply the best"
-    assert page_of(texts, 20) == texts, "nothing else is left"
+    assert page_of(texts, 20) == texts, "no other type is left"
 
 
-def test_a_fifth_of_a_page_is_for_fresh_posts_the_best_of_them() -> None:
+def test_a_fifth_of_a_page_is_reserved_for_the_best_fresh_posts() -> None:
     old, fresh = [candidate(at, at) for at in range(30)], [candidate(at, at, age_h=1) for at in range(30, 40)]
     page = page_of([*old, *fresh], 20)
     assert [post.id for post in page] == [*range(16), 30, 31, 32, 33]
-    assert page_of([*fresh, *old], 20) == [*fresh, *old][:20], "fresh ones that are the best need no quota"
+    assert page_of([*fresh, *old], 20) == [*fresh, *old][:20], "fresh posts that rank best need no quota"
     assert page_of(fresh, 1) == fresh[:1]
     taken = fresh[:4]
     rest = places_of([*old, *fresh[4:]], taken, 16)
-    assert rest == list(range(16)), "the quota is of the whole page"
+    assert rest == list(range(16)), "the quota counts for the whole page"
 
 
 def test_no_candidates_or_no_room_give_an_empty_page() -> None:

@@ -1,4 +1,4 @@
-"""The slate: how it travels in a cursor, and what becomes of copies when posts are shown or may not be."""
+"""The slate: its form in a cursor, and what happens to copies when a post is shown or hidden."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ends = st.one_of(st.none(), st.builds(Mark, st.integers(-(2**63), 2**63 - 1), id
 
 
 def slate_of(posts: list[int], are_copies: list[bool], end: Mark | None) -> Slate:
-    """A slate of these posts; one that is a copy is like the one before. The first is none."""
+    """A slate of these posts. `are_copies`: for each post after the first, whether it is a copy of the one before."""
     found: list[int] = []
     copies: dict[int, list[int]] = {}
     for id_, is_copy in zip(posts, [False, *are_copies], strict=False):
@@ -47,13 +47,13 @@ slates = st.builds(
 
 
 @given(slates)
-def test_a_slate_comes_back_as_it_was(slate: Slate) -> None:
+def test_a_slate_survives_packing(slate: Slate) -> None:
     assert unpack(slate.pack()) == slate
     assert len(slate.pack()) <= 44 + 8 * (SLATE_MAX + PAD)
 
 
 @given(slates)
-def test_how_long_a_slate_is_shows_in_coarse_steps_only(slate: Slate) -> None:
+def test_the_packed_length_reveals_the_size_of_a_slate_only_coarsely(slate: Slate) -> None:
     steps = max(1, -(-len(slate.every_id()) // PAD))
     assert len(slate.pack()) == len(Slate([0] * PAD * steps, None, scroll=slate.scroll).pack())
     assert len({len(Slate([1] * left, None).pack()) for left in range(PAD + 1)}) == 1
@@ -66,7 +66,7 @@ def stored(*entries: int, form: int = 3, count: int | None = None, end: Mark | N
     return head + struct.pack(f">{PAD}q", *entries, *[0] * (PAD - len(entries)))
 
 
-def test_cursors_that_are_out_there_still_open() -> None:
+def test_cursors_already_issued_can_still_be_read() -> None:
     end = Mark(1_700_000_000_000, 9)
     slate = Slate([1, 4, 5], end, {1: [2, 3], 5: [6]}, Scroll(5))
     assert unpack(stored(1, ~2, ~3, 4, 5, ~6, end=end)) == slate
@@ -94,13 +94,13 @@ NO_SLATES = {
 
 
 @pytest.mark.parametrize("raw", NO_SLATES.values(), ids=NO_SLATES)
-def test_what_is_no_slate_is_a_cursor_that_does_not_hold(raw: bytes) -> None:
+def test_bytes_that_are_no_slate_are_a_bad_cursor(raw: bytes) -> None:
     with pytest.raises(BadCursor):
         unpack(raw)
 
 
 @given(st.binary(max_size=60).map(lambda raw: b"\x03" + raw.ljust(27 + 8 * PAD, b"\x00")) | st.binary(max_size=60))
-def test_any_other_bytes_are_refused_or_read_and_nothing_else(raw: bytes) -> None:
+def test_any_bytes_are_read_or_refused_as_a_bad_cursor(raw: bytes) -> None:
     with contextlib.suppress(BadCursor):
         assert isinstance(unpack(raw), Slate)
 
@@ -108,19 +108,19 @@ def test_any_other_bytes_are_refused_or_read_and_nothing_else(raw: bytes) -> Non
 # --- what is left of it ------------------------------------------------------------------------------------
 
 
-def test_copies_go_with_the_post_that_is_shown() -> None:
+def test_copies_are_dropped_with_the_post_that_is_shown() -> None:
     slate = Slate([1, 4], None, {1: [2, 3], 4: [5]})
     assert slate.after(2, waiting={4}, shown={1}) == Slate([4], None, {4: [5]})
     assert slate.after(2, waiting={1, 4}, shown=set()) == slate
 
 
-def test_of_copies_the_next_takes_the_place_of_one_that_may_not_be_shown() -> None:
+def test_the_next_copy_replaces_a_post_that_may_not_be_shown() -> None:
     slate = Slate([1, 4], None, {1: [2, 3]})
     assert slate.after(2, waiting={4}, shown=set()) == Slate([2, 4], None, {2: [3]})
     assert Slate([0], None, {0: [ID_MAX]}).after(1, waiting=set(), shown=set()) == Slate([ID_MAX], None)
 
 
-def test_posts_that_were_not_looked_at_stay() -> None:
+def test_posts_not_looked_at_yet_stay() -> None:
     end = Mark(7, 7)
     assert Slate([1, 2, 3], end).after(2, waiting=set(), shown={1}) == Slate([3], end)
     assert Slate([1, 2, 3], end, {3: [4]}).after(2, waiting={2}, shown={1}) == Slate([2, 3], end, {3: [4]})
@@ -135,7 +135,7 @@ def test_the_best_of_a_slate_are_counted_with_their_copies() -> None:
     assert Slate([], None).best(50) == []
 
 
-def test_what_was_seen_comes_after_all_that_was_not() -> None:
+def test_seen_posts_come_after_all_unseen_ones() -> None:
     end = Mark(7, 7)
     assert Slate([1], None).is_last
     assert not Slate([1], end).is_last
@@ -146,12 +146,14 @@ def test_what_was_seen_comes_after_all_that_was_not() -> None:
         assert slate.after(1, waiting=set(), shown={1}) == Slate([3], end, scroll=slate.scroll)
 
 
-def test_the_turn_of_what_was_seen_begins_where_it_was_left_out_and_ends_where_the_other_did() -> None:
+def test_seen_posts_start_where_they_were_first_skipped_and_end_where_unseen_ones_ended() -> None:
     top, place, bottom = Mark(9, 9), Mark(8, 8), Mark(7, 7)
     unseen = Scroll(5).left_out(top).left_out(place)
     assert unseen == Scroll(5, True, seen_from=top)
     assert Slate([], place, scroll=unseen).next_stretch(give_up=False) == (place, unseen)
-    assert Slate([], place, scroll=Scroll(5)).next_stretch(give_up=True) == (place, Scroll(5)), "nothing was left out"
+    assert Slate([], place, scroll=Scroll(5)).next_stretch(give_up=True) == (place, Scroll(5)), (
+        "no seen post was skipped"
+    )
     assert Slate([], None, scroll=unseen).next_stretch(give_up=False) == (top, Scroll(5, True, True))
     seen = Scroll(5, True, True, bottom)
     assert Slate([], bottom, scroll=unseen).next_stretch(give_up=True) == (top, seen)
@@ -164,24 +166,24 @@ def test_the_turn_of_what_was_seen_begins_where_it_was_left_out_and_ends_where_t
 
 
 def scored(scores: list[float], kinds: list[int]) -> Candidates:
-    """Posts 0, 1, 2, ... with these scores, those of one kind copies of each other."""
+    """Posts 0, 1, 2, ... with these scores. Posts of one kind are copies of each other."""
     found = Candidates.unranked(np.arange(len(scores)))
     facts = found.facts._replace(copy_keys=np.array(kinds, np.int64))
     return found._replace(facts=facts, scores=np.array(scores, np.float32))
 
 
-def test_the_best_come_first_and_of_equals_the_one_that_came_first() -> None:
+def test_posts_are_sorted_by_score_and_equal_ones_keep_their_order() -> None:
     slate, ranked = make_slate(scored([0.1, 0.9, 0.5, 0.5], kinds=[1, 2, 3, 4]), Mark(7, 7))
     assert slate == Slate([1, 2, 3, 0], Mark(7, 7))
     assert ranked.best(len(slate.ids)).facts.ids.tolist() == slate.ids
 
 
-def test_copies_stand_behind_the_best_of_them() -> None:
+def test_copies_follow_the_best_of_them() -> None:
     slate, ranked = make_slate(scored([0.1, 0.9, 0.5, 0.7, 0.6], kinds=[1, 2, 1, 3, 2]), None)
     assert slate == Slate([1, 3, 2], None, {1: [4], 2: [0]})
     assert ranked.best(len(slate.ids)).facts.ids.tolist() == slate.ids
     assert ranked.best(2).scores.tolist() == pytest.approx([0.9, 0.7])
 
 
-def test_of_nothing_there_is_an_empty_slate() -> None:
+def test_no_candidates_make_an_empty_slate() -> None:
     assert make_slate(scored([], kinds=[]), None)[0] == Slate([], None)
