@@ -1,4 +1,4 @@
-"""Answers over real sockets: large ones, files, and those that do not end by themselves."""
+"""Answers over real sockets: large answers, files, streams, and clients that do not read."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from kith.http.exchange import Exchange
 
 
 @scene
-async def test_answers_that_have_no_body_send_none() -> None:
+async def test_answers_that_may_have_no_body_send_none() -> None:
     async def door(exchange: Exchange) -> None:
         exchange.respond(int(exchange.path[1:]), [], b"body")
 
@@ -38,12 +38,12 @@ async def test_a_large_answer_waits_for_its_client() -> None:
         client = await here.client(b"GET / HTTP/1.1\r\n\r\n" * 40)
         await asyncio.sleep(0.3)
         (connection,) = here.listener._shared.connections
-        assert connection.unsent() < 8 << 20, "no answer is made while the one before it waits"
+        assert connection.unsent() < 8 << 20, "no answer is made while the previous one waits to be sent"
         found = await client.answers(*["GET"] * 40)
         assert all(len(one.body) == 1 << 20 for one in found)
 
 
-def test_a_part_of_a_file_is_sent_and_a_file_that_shrinks_breaks_off(tmp_path: Path) -> None:
+def test_a_range_of_a_file_is_sent_and_a_file_that_shrinks_breaks_the_connection(tmp_path: Path) -> None:
     content = random.Random(1).randbytes(3_000_000)
     (tmp_path / "f").write_bytes(content)
 
@@ -64,7 +64,7 @@ def test_a_part_of_a_file_is_sent_and_a_file_that_shrinks_breaks_off(tmp_path: P
             with pytest.raises((h11.RemoteProtocolError, ConnectionError)):
                 await client.answer()
             client = await here.client(b"GET /none?0-1 HTTP/1.1\r\n\r\n")
-            assert await client.rest() == b"", "the door of this test answers no errors"
+            assert await client.rest() == b"", "the door of this test sends no error answers"
 
     play(scene())
 
@@ -90,7 +90,7 @@ async def test_a_stream_is_sent_piece_by_piece_until_it_ends() -> None:
 
 
 @scene
-async def test_what_a_client_does_not_take_is_known_and_it_can_be_cut() -> None:
+async def test_unsent_bytes_of_a_stream_are_counted_and_its_client_can_be_cut_off() -> None:
     door = Streams()
     async with world(door) as here:
         client = await here.client(GET)
@@ -111,7 +111,7 @@ async def test_what_a_client_does_not_take_is_known_and_it_can_be_cut() -> None:
 
 
 @scene
-async def test_a_client_that_takes_nothing_of_its_answer_is_cut_off() -> None:
+async def test_a_client_that_reads_nothing_of_its_answer_is_cut_off() -> None:
     async def door(exchange: Exchange) -> None:
         exchange.respond(200, [], bytes(64 << 20))
 
@@ -123,8 +123,8 @@ async def test_a_client_that_takes_nothing_of_its_answer_is_cut_off() -> None:
 
 
 @scene
-async def test_a_client_that_takes_nothing_is_cut_off_though_ever_more_waits_for_it() -> None:
-    """As heartbeats of a stream do."""
+async def test_a_client_that_reads_nothing_is_cut_off_though_its_stream_keeps_sending() -> None:
+    """As with the heartbeats of a stream."""
     door = Streams()
     async with world(door, idle_s=1_000) as here:
         await here.client(GET)
@@ -140,8 +140,8 @@ async def test_a_client_that_takes_nothing_is_cut_off_though_ever_more_waits_for
 
 
 @scene
-async def test_a_connection_is_not_cut_off_for_answers_that_are_just_being_sent() -> None:
-    """Equal ones look like one that the client does not take."""
+async def test_a_connection_is_not_cut_off_while_answers_are_being_sent() -> None:
+    """Answers of equal length look like one answer that the client does not read."""
     async with world(idle_s=30.0) as here:
         await here.client()
         connection = await one_of(here)
@@ -154,8 +154,8 @@ async def test_a_connection_is_not_cut_off_for_answers_that_are_just_being_sent(
 
 
 @scene
-async def test_a_client_that_acknowledges_nothing_is_given_up_by_the_system() -> None:
-    """A phone without its network says no goodbye."""
+async def test_the_system_drops_a_client_that_acknowledges_nothing() -> None:
+    """A phone that loses its network does not close its connections."""
     async with world(idle_s=30.0) as here:
         await here.client()
         with socket.socket(fileno=os.dup((await one_of(here)).socket or 0)) as accepted:

@@ -1,4 +1,4 @@
-"""Bodies of requests over real sockets: how they are read, bounded, asked for and left out."""
+"""Bodies of requests over real sockets: reading, bounds, `Expect: 100-continue`, and bodies that nobody reads."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from kith.http.exchange import Exchange
 
 
 @scene
-async def test_the_body_of_who_offers_another_protocol_is_no_request() -> None:
-    """As a client of Java's sends its first request; or one who hides a second request from a proxy."""
+async def test_the_body_of_an_upgrade_offer_is_not_parsed_as_a_request() -> None:
+    """Java's client sends such a first request. An attacker could hide a second request from a proxy this way."""
     hidden = b"GET /hidden HTTP/1.1\r\n\r\n"
     offer = b"POST /p HTTP/1.1\r\nConnection: Upgrade\r\nUpgrade: h2c\r\n"
     framed = b"%x\r\n%b\r\n0\r\n\r\n" % (len(hidden), hidden)
@@ -23,7 +23,7 @@ async def test_the_body_of_who_offers_another_protocol_is_no_request() -> None:
             whole = offer + header + b"\r\n\r\n" + body
             for cut in (len(whole), len(whole) - len(body), len(whole) - 3):
                 client = await here.client(whole[:cut])
-                await asyncio.sleep(0.01)  # so that it is read in two parts; either way is right
+                await asyncio.sleep(0.01)  # so that it usually arrives in two parts; either way is right
                 await client.say(whole[cut:] + GET)
                 first, second = await client.answers("POST", "GET")
                 assert first.body == b"POST /p? %d %b" % (len(hidden), hidden)
@@ -31,7 +31,7 @@ async def test_the_body_of_who_offers_another_protocol_is_no_request() -> None:
 
 
 @scene
-async def test_what_comes_after_a_body_is_no_header_and_bounded() -> None:
+async def test_chunk_extensions_and_trailers_are_bounded_and_never_headers() -> None:
     told: list[tuple[str | None, str | None]] = []
     wanted = asyncio.Event()
 
@@ -58,7 +58,7 @@ async def test_what_comes_after_a_body_is_no_header_and_bounded() -> None:
 
 
 @scene
-async def test_a_body_that_comes_after_many_requests_ahead_is_read() -> None:
+async def test_a_body_after_many_pipelined_requests_is_read() -> None:
     go, begun = asyncio.Event(), asyncio.Event()
 
     async def door(exchange: Exchange) -> None:
@@ -79,7 +79,7 @@ async def test_a_body_that_comes_after_many_requests_ahead_is_read() -> None:
 
 
 @scene
-async def test_who_waits_to_be_told_to_go_on_is_told_once_the_body_is_wanted() -> None:
+async def test_100_continue_is_sent_once_the_door_reads_the_body() -> None:
     async def door(exchange: Exchange) -> None:
         if exchange.path == "/no":
             exchange.respond(403, [], b"")
@@ -93,15 +93,15 @@ async def test_who_waits_to_be_told_to_go_on_is_told_once_the_body_is_wanted() -
         await client.say(b"hello")
         assert (await client.answer("POST")).body == b"POST /p? 5 hello"
         old = await here.client(b"POST /p" + head.replace(b"1.1", b"1.0"))
-        await asyncio.sleep(0.01)  # so that it would be told
+        await asyncio.sleep(0.01)  # time in which a 100 would be sent
         await old.say(b"hello")
-        assert (await old.answer("POST")).status == 200, "HTTP/1.0 has no such answer"
+        assert (await old.answer("POST")).status == 200, "HTTP/1.0 has no status 100"
         refused = await (await here.client(b"POST /no" + head)).answer("POST")
         assert (refused.status, refused.headers["connection"]) == (403, "close")
 
 
 @scene
-async def test_who_waits_is_told_to_go_on_once_however_its_body_comes() -> None:
+async def test_100_continue_is_sent_once_even_if_the_body_comes_in_pieces() -> None:
     got = asyncio.Event()
 
     async def door(exchange: Exchange) -> None:
@@ -122,7 +122,7 @@ async def test_who_waits_is_told_to_go_on_once_however_its_body_comes() -> None:
 
 
 @scene
-async def test_a_length_is_read_however_many_zeros_it_begins_with() -> None:
+async def test_a_content_length_may_have_leading_zeros() -> None:
     async with world() as here:
         client = await here.client(b"POST /p HTTP/1.1\r\nContent-Length: " + b"0" * 5_000 + b"5\r\n\r\nhe")
         await asyncio.sleep(0.01)  # so that the rest comes after the head
@@ -131,8 +131,8 @@ async def test_a_length_is_read_however_many_zeros_it_begins_with() -> None:
 
 
 @scene
-async def test_chunks_of_http_1_0_end_the_connection_with_their_answer() -> None:
-    """RFC 9112, 6.1: who does not know them there sees another request in them."""
+async def test_a_chunked_body_of_http_1_0_closes_the_connection_after_its_answer() -> None:
+    """RFC 9112, 6.1: a proxy that ignores `Transfer-Encoding` in HTTP/1.0 takes the chunks for another request."""
     async with world() as here:
         head = b"POST /p HTTP/1.0\r\nConnection: keep-alive\r\nTransfer-Encoding: chunked\r\n\r\n"
         client = await here.client(head + b"0\r\n\r\n" + GET)
@@ -142,8 +142,8 @@ async def test_chunks_of_http_1_0_end_the_connection_with_their_answer() -> None
 
 
 @scene
-async def test_a_body_is_bounded_and_the_answer_reaches_who_sends_on() -> None:
-    """The client's machine would throw away an answer if the connection broke under what it still sends."""
+async def test_a_body_is_bounded_and_a_client_that_still_sends_gets_the_answer() -> None:
+    """If the connection were reset while the client sends, the client's system would discard the answer."""
 
     async def door(exchange: Exchange) -> None:
         try:
@@ -164,7 +164,7 @@ async def test_a_body_is_bounded_and_the_answer_reaches_who_sends_on() -> None:
 
 
 @scene
-async def test_bodies_that_nobody_reads_do_not_stop_a_connection() -> None:
+async def test_bodies_that_nobody_reads_do_not_block_a_connection() -> None:
     async def door(exchange: Exchange) -> None:
         exchange.respond(200, [], b"")
 
@@ -174,5 +174,5 @@ async def test_bodies_that_nobody_reads_do_not_stop_a_connection() -> None:
             await client.say(b"POST / HTTP/1.1\r\nContent-Length: 60000\r\n\r\n" + bytes(60_000))
             found = await client.answer("POST")
             assert found.status == 200
-            if found.headers.get("connection") == "close":  # it was answered before its body was here
+            if found.headers.get("connection") == "close":  # it was answered before its body had arrived
                 client = await here.client()

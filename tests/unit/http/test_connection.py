@@ -1,4 +1,4 @@
-"""How connections live and end, over real sockets: as the client says, at a bound, with the process, by a fault."""
+"""When connections end, over real sockets: as the client asks, at a bound, with the process, or by a fault."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ async def test_a_connection_lives_as_long_as_its_client_says() -> None:
 
 
 @scene
-async def test_a_client_that_sends_no_more_is_answered_before_the_connection_ends() -> None:
+async def test_a_client_that_half_closes_is_answered_before_the_connection_ends() -> None:
     async with world() as here:
         client = await here.client(GET + POST[:-1])
         client.writer.write_eof()
@@ -73,7 +73,7 @@ async def test_a_client_that_goes_away_is_noticed() -> None:
 @scene
 async def test_a_connection_that_ended_is_freed_at_once() -> None:
     gc.collect()
-    gc.disable()  # which finds what is left in a cycle, but only later
+    gc.disable()  # the collector would free cycles, but only later
     try:
         async with world() as here:
             for asked in (GET, POST, b"no request"):
@@ -86,7 +86,7 @@ async def test_a_connection_that_ended_is_freed_at_once() -> None:
 
 
 @scene
-async def test_a_connection_beyond_the_bound_is_told_so() -> None:
+async def test_a_connection_beyond_the_bound_is_answered_with_an_error() -> None:
     async with world(connections_max=2) as here:
         first = await here.client(GET)
         assert (await first.answer()).status == 200
@@ -101,7 +101,7 @@ async def test_a_connection_beyond_the_bound_is_told_so() -> None:
 
 
 @scene
-async def test_a_listener_that_ends_answers_what_has_begun() -> None:
+async def test_a_closing_listener_answers_requests_that_have_begun() -> None:
     go, begun = asyncio.Event(), asyncio.Event()
 
     async def door(exchange: Exchange) -> None:
@@ -113,7 +113,7 @@ async def test_a_listener_that_ends_answers_what_has_begun() -> None:
         idle, busy = await here.client(), await here.client(GET)
         await begun.wait()
         closing = asyncio.create_task(here.listener.close(30))
-        assert await idle.rest() == b"", "it asked nothing"
+        assert await idle.rest() == b"", "it sent no request"
         with pytest.raises(ConnectionError):
             await here.client()
         go.set()
@@ -124,7 +124,7 @@ async def test_a_listener_that_ends_answers_what_has_begun() -> None:
 
 
 @scene
-async def test_a_listener_that_ends_answers_what_is_on_its_way() -> None:
+async def test_a_closing_listener_answers_requests_on_their_way() -> None:
     async with world() as here:
         client = await here.client(GET)
         assert (await client.answer()).headers.get("connection") is None
@@ -139,7 +139,7 @@ async def test_a_listener_that_ends_answers_what_is_on_its_way() -> None:
 
 
 @scene
-async def test_a_listener_that_ends_does_not_wait_for_who_had_an_answer_already() -> None:
+async def test_a_closing_listener_does_not_wait_for_more_requests_after_an_answer() -> None:
     async def door(exchange: Exchange) -> None:
         exchange.respond(200, [], bytes(32 << 20))
 
@@ -150,13 +150,13 @@ async def test_a_listener_that_ends_does_not_wait_for_who_had_an_answer_already(
         closing = asyncio.create_task(here.listener.close(30))
         await asyncio.sleep(0)
         assert len((await client.answer()).body) == 32 << 20
-        assert await client.rest() == b"", "it is told that nothing more is answered"
+        assert await client.rest() == b"", "the connection is closed after the answer"
         client.writer.close()
         await closing
 
 
 @scene
-async def test_what_does_not_end_is_cut_off_at_last() -> None:
+async def test_a_stream_that_does_not_end_is_cut_off_when_the_listener_closes() -> None:
     door = Streams()
     async with world(door) as here:
         client = await here.client(GET)
@@ -167,7 +167,7 @@ async def test_what_does_not_end_is_cut_off_at_last() -> None:
 
 
 @scene
-async def test_a_door_that_fails_ends_its_connection_and_no_other() -> None:
+async def test_a_failure_of_the_door_ends_only_its_own_connection() -> None:
     told: list[str] = []
 
     async def door(exchange: Exchange) -> None:
@@ -193,12 +193,12 @@ async def test_a_door_that_fails_ends_its_connection_and_no_other() -> None:
         for path in ("fails", "silent", "splits", "cancelled"):
             client = await here.client(f"GET /{path} HTTP/1.1\r\n\r\nGET /next HTTP/1.1\r\n\r\n".encode())
             assert await client.rest() == b""
-            assert not told, "what follows is not begun"
+            assert not told, "the next pipelined request is not started"
         await other.say(GET)
         assert (await other.answer()).body == b"done"
 
 
-def test_processes_may_share_what_they_listen_on() -> None:
+def test_processes_may_share_a_listening_socket() -> None:
     """Two loops accept from one socket, as two processes do."""
     listening = socket.create_server(("127.0.0.1", 0), backlog=128)
     port, ready, stop = listening.getsockname()[1], threading.Barrier(3), threading.Event()

@@ -1,4 +1,4 @@
-"""Headers are found in any case, and one that says who asks counts only if it was sent once."""
+"""Headers are found in any case. A header that identifies the caller counts only if it was sent once."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def test_a_header_is_found_in_any_case_without_the_spaces_around_it() -> None:
     assert len(headers) == 2
 
 
-def test_of_a_header_sent_twice_the_first_counts_unless_it_says_who_asks() -> None:
+def test_of_repeated_headers_the_first_counts_and_single_refuses_them() -> None:
     headers = headers_of((b"X-Kith-User", b"1"), (b"accept", b"a"), (b"x-kith-user", b"2"), (b"Accept", b"b"))
     assert headers.get("accept") == "a"
     assert headers.get("x-kith-user") == "1"
@@ -34,10 +34,10 @@ def test_of_a_header_sent_twice_the_first_counts_unless_it_says_who_asks() -> No
     assert headers_of((b"a", b"1"), (b"b", b"2"), (b"b", b"3")).single("a") == "1"
 
 
-def test_what_is_not_ascii_is_unreadable() -> None:
+def test_a_value_that_is_not_ascii_is_unreadable() -> None:
     assert headers_of((b"authorization", "Bearer é".encode())).get("authorization") == UNREADABLE
 
 
-def test_a_head_is_written_anew_without_one_of_its_headers() -> None:
+def test_lines_can_leave_out_one_header() -> None:
     headers = headers_of((b"Upgrade", b"h2c"), (b"Accept", b"a"), (b"accept", b"b "))
     assert headers.lines(without=b"upgrade") == [b"Accept: a", b"accept: b"]

@@ -1,4 +1,4 @@
-"""A head that came before says the same again; what is not plainly a whole request is parsed."""
+"""The cache of parsed heads: a known head gives the same request again. Anything unusual is parsed each time."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ AGAIN = (
 
 
 @scene
-async def test_requests_say_what_they_say_whatever_came_before_them() -> None:
+async def test_requests_are_read_right_whichever_heads_came_before() -> None:
     told: list[tuple[object, ...]] = []
 
     async def door(exchange: Exchange) -> None:
@@ -61,8 +61,8 @@ async def test_a_body_that_looks_like_a_known_request_is_a_body() -> None:
 
 
 @scene
-async def test_a_request_after_which_the_connection_ends_is_parsed_each_time() -> None:
-    """`Proxy-Connection` says it, too; who was told that nothing more comes waits for the end."""
+async def test_a_request_that_closes_the_connection_is_parsed_each_time() -> None:
+    """`Proxy-Connection` closes it too. A cached head would skip the close, for which the client waits."""
     async with world() as here:
         for header in (b"Connection", b"Proxy-Connection") * 2:
             client = await here.client(b"GET /a HTTP/1.1\r\nHost: x\r\n%b: close\r\n\r\n" % header)
@@ -92,20 +92,20 @@ def headers_of(raw: bytes) -> Headers:
     ],
     ids=["1.0", "POST", "body", "two users", "two users, one otherwise", "proxy", "two requests", "long"],
 )  # fmt: skip
-def test_what_is_not_plain_is_parsed_each_time(raw: bytes) -> None:
+def test_an_unusual_head_is_parsed_each_time(raw: bytes) -> None:
     heads = KnownHeads()
     heads.learn(raw, headers_of(raw))
     assert heads.find(raw) is None
 
 
-def test_what_http_libraries_say_is_kept() -> None:
+def test_a_head_as_http_libraries_send_it_is_cached() -> None:
     raw = b"GET / HTTP/1.1\r\nHost: x\r\nAccept: */*\r\nConnection: keep-alive\r\nUser-Agent: python-httpx/0.28\r\n\r\n"
     heads = KnownHeads()
     heads.learn(raw, headers_of(raw))
     assert heads.find(raw) is not None
 
 
-def test_few_heads_are_kept() -> None:
+def test_the_cache_of_heads_is_bounded() -> None:
     heads = KnownHeads()
     for number in range(HEADS_MAX + 1):
         raw = b"GET / HTTP/1.1\r\nX-Request-Id: %d\r\n\r\n" % number

@@ -1,4 +1,4 @@
-"""Answers of one turn of the loop are sent together at its end, and none is lost or waits longer."""
+"""Answers of one turn of the loop are sent together at its end. None is lost, and none waits longer."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ HELD_BYTES_MAX = 1 << 16
 
 
 class Sent:
-    """A transport that notes what it is given."""
+    """A transport that records what is written to it."""
 
     def __init__(self, happened: list[str]) -> None:
         self.happened, self.raw = happened, b""
@@ -46,7 +46,7 @@ def connected(shared: ServingState, happened: list[str]) -> tuple[Connection, Se
     return connection, sent
 
 
-async def three_ask_at_once(door: Door, happened: list[str]) -> None:
+async def send_three_requests(door: Door, happened: list[str]) -> None:
     shared = ServingState(door, errors.respond, 10)
     clients = [connected(shared, happened) for _ in range(3)]
     for connection, _ in clients:
@@ -56,7 +56,7 @@ async def three_ask_at_once(door: Door, happened: list[str]) -> None:
 
 
 @scene
-async def test_answers_of_one_turn_are_made_first_and_sent_then() -> None:
+async def test_answers_of_one_turn_are_all_made_before_any_is_sent() -> None:
     happened: list[str] = []
 
     async def door(exchange: Exchange) -> None:
@@ -64,26 +64,26 @@ async def test_answers_of_one_turn_are_made_first_and_sent_then() -> None:
         happened.append("answered")
 
     with patch.object(serving_state, "HELD_S", 60):  # however slow the machine is
-        await three_ask_at_once(door, happened)
+        await send_three_requests(door, happened)
     assert happened == ["answered"] * 3 + ["sent"] * 3
 
 
 @scene
-async def test_no_answer_waits_for_many_that_take_long() -> None:
+async def test_no_answer_waits_for_many_slow_ones() -> None:
     happened: list[str] = []
 
     async def door(exchange: Exchange) -> None:
-        time.sleep(2 * HELD_S)  # noqa: ASYNC251 - as who computes
+        time.sleep(2 * HELD_S)  # noqa: ASYNC251 - a slow computation
         exchange.respond(200, [], b"")
         happened.append("answered")
 
-    await three_ask_at_once(door, happened)
+    await send_three_requests(door, happened)
     assert happened.index("sent") < happened.index("answered", 2)
     assert happened.count("sent") == 3
 
 
 @scene
-async def test_who_sends_ahead_is_sent_each_answer_before_the_next_is_made() -> None:
+async def test_each_pipelined_request_is_answered_before_the_next_is_handled() -> None:
     happened: list[str] = []
 
     async def door(exchange: Exchange) -> None:
@@ -98,7 +98,7 @@ async def test_who_sends_ahead_is_sent_each_answer_before_the_next_is_made() -> 
 
 
 @scene
-async def test_a_stream_holds_a_bounded_part() -> None:
+async def test_a_stream_holds_back_a_bounded_number_of_bytes() -> None:
     happened: list[str] = []
 
     async def door(exchange: Exchange) -> None:
@@ -120,7 +120,7 @@ async def test_a_stream_holds_a_bounded_part() -> None:
 
 
 @scene
-async def test_a_client_that_ends_as_it_asks_is_answered() -> None:
+async def test_a_client_that_half_closes_with_its_request_is_answered() -> None:
     async with world() as here:
         for asked in (GET, POST):
             client = await here.client()

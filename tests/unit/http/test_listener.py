@@ -1,4 +1,4 @@
-"""Processes that accept from one socket share what comes; each is a listener here, on the same loop."""
+"""Processes that accept from one socket share its connections. Here each process is a listener on the same loop."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ GET = b"GET / HTTP/1.1\r\nhost: x\r\n\r\n"
 
 @contextlib.asynccontextmanager
 async def sharing(listening: socket.socket, processes: int) -> AsyncIterator[list[Listener]]:
-    """So many listeners on one socket."""
+    """One listener per process, all on one socket."""
     made = [Listener(echo, errors.respond, idle_s=30, connections_max=1_000) for _ in range(processes)]
     for one in made:
         await one.serve(listening.dup())
@@ -45,7 +45,9 @@ def opened(listening: socket.socket, count: int) -> Iterator[list[socket.socket]
 
 
 @pytest.mark.parametrize(("processes", "count"), [(2, 16), (4, 16), (2, 200)])
-def test_a_pool_that_is_opened_at_once_is_shared_evenly(listening: socket.socket, processes: int, count: int) -> None:
+def test_a_pool_of_connections_opened_at_once_is_shared_evenly(
+    listening: socket.socket, processes: int, count: int
+) -> None:
     async def scene() -> None:
         with opened(listening, count):
             async with sharing(listening, processes) as made:
@@ -55,7 +57,7 @@ def test_a_pool_that_is_opened_at_once_is_shared_evenly(listening: socket.socket
     play(scene())
 
 
-def test_one_process_takes_all_where_the_others_take_nothing(listening: socket.socket) -> None:
+def test_one_process_accepts_all_where_the_others_accept_nothing(listening: socket.socket) -> None:
     async def scene() -> None:
         with opened(listening, 100) as clients:
             async with sharing(listening, 1) as (one,):
@@ -67,7 +69,7 @@ def test_one_process_takes_all_where_the_others_take_nothing(listening: socket.s
     play(scene())
 
 
-def test_a_connection_in_the_place_of_one_that_ended_is_taken_at_once(
+def test_a_connection_that_replaces_an_ended_one_is_accepted_at_once(
     listening: socket.socket, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(listener, "_REPLACEMENT_S", 1_000.0)
@@ -86,7 +88,7 @@ def test_a_connection_in_the_place_of_one_that_ended_is_taken_at_once(
 
 
 class Full(socket.socket):
-    """A socket of a process that has no descriptor left, the first time."""
+    """A socket whose first accept fails because the process has no descriptor left."""
 
     refusals = 1
 
@@ -97,7 +99,7 @@ class Full(socket.socket):
         return super().accept()
 
 
-def test_where_the_system_has_no_descriptor_it_is_tried_again(listening: socket.socket) -> None:
+def test_accept_is_retried_after_the_process_ran_out_of_descriptors(listening: socket.socket) -> None:
     async def scene() -> None:
         one, full = (
             Listener(echo, errors.respond, idle_s=30, connections_max=100),
@@ -112,7 +114,7 @@ def test_where_the_system_has_no_descriptor_it_is_tried_again(listening: socket.
     play(scene())
 
 
-def test_a_process_that_ends_while_it_leaves_connections_to_others_accepts_no_more(
+def test_a_listener_closed_during_its_pause_accepts_no_more(
     listening: socket.socket, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(listener, "_PAUSE_S_MAX", 0.05)
@@ -124,7 +126,7 @@ def test_a_process_that_ends_while_it_leaves_connections_to_others_accepts_no_mo
         with opened(listening, 2):
             async with sharing(listening, 1) as (one,):
                 await until(lambda: len(one) == 1)
-            await asyncio.sleep(0.1)  # until the pause would be over
+            await asyncio.sleep(0.1)  # past the end of the pause
             assert (len(one), faults) == (0, [])
 
     play(scene())

@@ -1,4 +1,4 @@
-"""What a listener takes for a request, from real sockets: however it is cut, and what it refuses."""
+"""Parsing of requests from real sockets: split anywhere, pipelined, malformed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kith.http.exchange import Exchange
 
 
 @scene
-async def test_requests_of_one_connection_are_answered_in_their_order() -> None:
+async def test_requests_of_one_connection_are_answered_in_order() -> None:
     async with world() as here:
         client = await here.client(GET + POST + CHUNKED + GET)
         found = await client.answers("GET", "POST", "POST", "GET")
@@ -26,7 +26,7 @@ async def test_requests_of_one_connection_are_answered_in_their_order() -> None:
 
 
 @scene
-async def test_requests_are_read_however_they_are_cut() -> None:
+async def test_requests_are_read_wherever_they_are_split() -> None:
     seed = random.randrange(1 << 32)
     print(f"seed {seed}")
     chosen, whole = random.Random(seed), GET + POST + CHUNKED
@@ -67,7 +67,7 @@ async def test_requests_are_read_however_they_are_cut() -> None:
         b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
     ],
 )
-def test_what_is_no_request_is_refused_in_words_and_what_came_before_it_is_answered(raw: bytes) -> None:
+def test_a_malformed_request_is_refused_and_the_one_before_it_is_answered(raw: bytes) -> None:
     async def scene() -> None:
         async with world() as here:
             client = await here.client(GET + raw)
@@ -82,7 +82,7 @@ def test_what_is_no_request_is_refused_in_words_and_what_came_before_it_is_answe
 
 
 @scene
-async def test_a_header_that_says_who_asks_is_sent_once_and_one_that_is_no_text_is_nothing() -> None:
+async def test_a_repeated_header_is_not_single_and_one_that_is_no_ascii_is_unreadable() -> None:
     told: list[object] = []
 
     async def door(exchange: Exchange) -> None:
@@ -101,7 +101,7 @@ async def test_a_header_that_says_who_asks_is_sent_once_and_one_that_is_no_text_
 
 
 @scene
-async def test_who_offers_http2_or_a_websocket_is_answered_in_this_protocol() -> None:
+async def test_an_offer_of_http2_or_a_websocket_is_answered_in_http_1_1() -> None:
     async with world() as here:
         for upgrade in (b"h2c", b"websocket"):
             head = b"GET /a%20b?c=%20&d HTTP/1.1\r\nConnection: Upgrade\r\nUpgrade: " + upgrade + b"\r\n\r\n"
@@ -112,7 +112,7 @@ async def test_who_offers_http2_or_a_websocket_is_answered_in_this_protocol() ->
 
 
 @scene
-async def test_many_offers_of_another_protocol_in_one_piece_are_answered() -> None:
+async def test_many_upgrade_offers_in_one_piece_are_answered() -> None:
     async def door(exchange: Exchange) -> None:
         exchange.respond(200, [("said", exchange.headers.get("a") or "")], b"")
 
@@ -123,7 +123,7 @@ async def test_many_offers_of_another_protocol_in_one_piece_are_answered() -> No
 
 
 @scene
-async def test_an_address_with_a_host_is_that_of_its_path() -> None:
+async def test_an_absolute_url_as_target_is_read_as_its_path() -> None:
     async with world() as here:
         for target, found in ((b"http://h/a?b", b"/a?b"), (b"http://h", b"/?"), (b"http://h?b=/a", b"/?b=/a")):
             client = await here.client(b"GET " + target + b" HTTP/1.1\r\n\r\n")
@@ -131,7 +131,7 @@ async def test_an_address_with_a_host_is_that_of_its_path() -> None:
 
 
 @scene
-async def test_what_is_sent_ahead_waits_in_bounds() -> None:
+async def test_pipelined_requests_wait_in_a_bounded_queue() -> None:
     go, begun = asyncio.Event(), asyncio.Event()
 
     async def door(exchange: Exchange) -> None:
@@ -151,13 +151,13 @@ async def test_what_is_sent_ahead_waits_in_bounds() -> None:
         await begun.wait()
         (connection,) = here.listener._shared.connections
         assert len(connection._queue) < 100
-        assert sent > len(connection._queue), "the rest waits with the client"
+        assert sent > len(connection._queue), "the rest waits at the client"
         go.set()
         assert all(one.status == 200 for one in await client.answers(*["GET"] * sent))
 
 
 @scene
-async def test_small_requests_that_come_in_one_piece_wait_in_bounds_too() -> None:
+async def test_small_pipelined_requests_in_one_piece_wait_in_a_bounded_queue_too() -> None:
     go = asyncio.Event()
 
     async def door(exchange: Exchange) -> None:

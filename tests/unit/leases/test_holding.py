@@ -1,4 +1,4 @@
-"""Holding leases: a holder stops before its lease ends, and no two processes ever make one id."""
+"""Holding leases: a holder stops before its lease ends, and no two processes ever make the same id."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ def store(clock: FakeClock) -> Unreachable:
 
 
 def process(store: ReferenceLeases, clock: FakeClock) -> Leases:
-    """The leases of one process of several."""
+    """The leases as one of several processes sees them."""
     return Leases(store, lambda: clock.ms / 1_000)
 
 
-def test_a_holder_stops_before_another_can_begin(run: Run, store: Unreachable, clock: FakeClock) -> None:
+def test_a_holder_stops_before_another_can_acquire_the_lease(run: Run, store: Unreachable, clock: FakeClock) -> None:
     async def play() -> None:
         async with process(store, clock).hold("a job", TERMS) as held:
             assert held is not None
@@ -52,14 +52,14 @@ def test_a_holder_stops_before_another_can_begin(run: Run, store: Unreachable, c
             with pytest.raises(LeaseLost):
                 held.check()
             async with process(store, clock).hold("a job", TERMS) as other:
-                assert other is None, "it has not ended yet"
+                assert other is None, "the lease has not ended yet"
             await held.renew()
             held.check()
 
     run(play())
 
 
-def test_a_lost_lease_is_told_and_stays_lost(run: Run, store: Unreachable, clock: FakeClock) -> None:
+def test_the_loss_of_a_lease_is_reported_and_final(run: Run, store: Unreachable, clock: FakeClock) -> None:
     async def play() -> None:
         told = asyncio.Event()
         async with process(store, clock).hold("a job", TERMS, on_lost=told.set) as held:
@@ -76,7 +76,7 @@ def test_a_lost_lease_is_told_and_stays_lost(run: Run, store: Unreachable, clock
     run(play())
 
 
-def test_a_store_that_is_away_is_asked_again(run: Run, store: Unreachable, clock: FakeClock) -> None:
+def test_renewal_is_retried_while_the_store_is_away(run: Run, store: Unreachable, clock: FakeClock) -> None:
     async def play() -> None:
         async with process(store, clock).hold("a job", TERMS) as held:
             assert held is not None
@@ -93,7 +93,7 @@ def test_a_store_that_is_away_is_asked_again(run: Run, store: Unreachable, clock
     run(play())
 
 
-def test_work_is_given_up_once_the_lease_is_not_ours(run: Run, store: Unreachable, clock: FakeClock) -> None:
+def test_work_is_cancelled_once_the_lease_is_no_longer_ours(run: Run, store: Unreachable, clock: FakeClock) -> None:
     terms = TERMS._replace(renew_s=0.0)
 
     async def play() -> None:
@@ -108,7 +108,9 @@ def test_work_is_given_up_once_the_lease_is_not_ours(run: Run, store: Unreachabl
     run(play())
 
 
-def test_of_two_who_do_what_only_one_may_the_second_is_told(run: Run, store: Unreachable, clock: FakeClock) -> None:
+def test_the_second_process_to_start_an_exclusive_job_is_refused(
+    run: Run, store: Unreachable, clock: FakeClock
+) -> None:
     async def play() -> None:
         async with process(store, clock).alone("suggest"):
             with pytest.raises(Conflict, match="suggest"):
@@ -120,7 +122,7 @@ def test_of_two_who_do_what_only_one_may_the_second_is_told(run: Run, store: Unr
     run(play())
 
 
-def test_processes_have_numbers_of_their_own(run: Run, store: Unreachable, clock: FakeClock) -> None:
+def test_processes_have_distinct_node_numbers(run: Run, store: Unreachable, clock: FakeClock) -> None:
     async def play() -> None:
         async with node_number(process(store, clock), 2) as one, node_number(process(store, clock), 2) as other:
             assert (one.number, other.number) == (0, 1)
@@ -132,10 +134,10 @@ def test_processes_have_numbers_of_their_own(run: Run, store: Unreachable, clock
 
 
 @pytest.mark.parametrize("ends", [True, False], ids=["ended", "cut off"])
-def test_the_next_holder_of_a_number_makes_no_id_of_the_one_before(
+def test_the_next_holder_of_a_node_number_repeats_no_id(
     run: Run, store: Unreachable, clock: FakeClock, ends: bool
 ) -> None:
-    """The first process's clock is ahead by all that it may be, the next one's behind."""
+    """The clock of the first process is ahead by the greatest allowed skew, and the next one's is as far behind."""
 
     def used_up(held: Held) -> int:
         """The last id of a process that cannot renew its number."""

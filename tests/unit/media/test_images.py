@@ -1,4 +1,4 @@
-"""An uploaded image becomes pixels only, under limits, or is refused."""
+"""An uploaded image is reduced to its pixels, within limits, or is refused."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ def read(data: bytes, form: Format = "jpg", pixels_max: int = 1_000_000, side_ma
 
 
 def far(one: Image.Image, other: Image.Image) -> float:
-    """How much two images differ, from 0 to 255."""
+    """The mean difference of two images, from 0 to 255."""
     pairs = zip(one.convert("RGB").tobytes(), other.convert("RGB").resize(one.size).tobytes(), strict=True)
     return sum(abs(a - b) for a, b in pairs) / (one.width * one.height * 3)
 
 
 def bits(one: int, other: int) -> int:
-    """In how many bits two fingerprints differ."""
+    """The number of bits in which two fingerprints differ."""
     return (one ^ other).bit_count()
 
 
@@ -64,19 +64,19 @@ def test_an_image_looks_as_it_was_sent_and_keeps_its_format(form: Format) -> Non
     ],
     ids=lambda image: image.mode,
 )
-def test_every_kind_of_pixels_is_shown(image: Image.Image) -> None:
+def test_every_pixel_format_is_shown(image: Image.Image) -> None:
     shown = decoded(read(encoded(image, "PNG"), "png").data)
     assert shown.mode in ("L", "RGB", "RGBA")
     assert shown.size == image.size
 
 
-def test_print_colours_become_those_of_a_screen() -> None:
+def test_print_colours_become_screen_colours() -> None:
     shown = decoded(read(encoded(drawing().convert("CMYK"))).data)
     assert shown.mode == "RGB"
     assert far(shown, drawing()) < 12
 
 
-def test_deep_greys_keep_their_range() -> None:
+def test_16_bit_greys_keep_their_range() -> None:
     deep = Image.new("I;16", (40, 40), 0x8000)
     assert decoded(read(encoded(deep, "PNG"), "png").data).getpixel((5, 5)) == 0x80
 
@@ -85,7 +85,7 @@ def test_deep_greys_keep_their_range() -> None:
 
 
 @pytest.mark.parametrize("form", STILL)
-def test_nothing_of_where_and_by_whom_it_was_taken_is_left(form: Format) -> None:
+def test_metadata_about_place_and_author_is_removed(form: Format) -> None:
     exif = Image.Exif()
     exif[0x010E] = PLACE.decode()
     data = encoded(form=NAMES[form], exif=exif, comment=PLACE, xmp=PLACE)
@@ -111,14 +111,14 @@ def test_a_turned_photo_is_shown_upright(orientation: int) -> None:
     assert far(decoded(picture.data), meant) < 8
 
 
-def test_colours_of_another_profile_are_brought_to_srgb() -> None:
+def test_colours_of_another_profile_are_converted_to_srgb() -> None:
     profile = ImageCms.ImageCmsProfile(ImageCms.createProfile("LAB")).tobytes()
     assert decoded(read(encoded(icc_profile=profile)).data).info.get("icc_profile") is None
     for useless in (b"junk" * 100, b""):
         assert far(decoded(read(encoded(icc_profile=useless)).data), drawing()) < 8
 
 
-def test_hidden_bytes_of_the_file_do_not_come_out() -> None:
+def test_hidden_bytes_of_the_file_are_removed() -> None:
     hidden = b"<script>alert(1)</script>"
     data = STILL["jpg"][:2] + b"\xff\xfe" + (len(hidden) + 2).to_bytes(2, "big") + hidden + STILL["jpg"][2:]
     assert hidden not in read(data).data
@@ -136,14 +136,16 @@ def test_a_large_image_is_scaled_down_and_a_small_one_is_left() -> None:
 
 
 @pytest.mark.parametrize("size", [(30_000, 30_000), (9_000, 9_000), (1_001, 1_000)], ids="{0[0]} x {0[1]}".format)
-def test_a_bomb_is_refused_before_it_is_decoded(size: tuple[int, int], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_decompression_bomb_is_refused_before_it_is_decoded(
+    size: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(Image.Image, "load", lambda _: pytest.fail("decoded"))
     with pytest.raises(InvalidContent, match="pixels"):
         read(bomb(*size), "png")
 
 
 @pytest.mark.parametrize("form", ["GIF", "WEBP", "PNG"])
-def test_an_animation_keeps_its_frames_and_their_times(form: Any) -> None:
+def test_an_animation_keeps_its_frames_and_durations(form: Any) -> None:
     shown = decoded(read(animation(3, form=form), form.lower()).data)
     assert (shown.n_frames, shown.info["duration"]) == (3, 70)  # type: ignore[attr-defined]
     shown.seek(2)
@@ -163,7 +165,7 @@ def test_a_frame_does_not_show_through_the_next() -> None:
 
 
 @pytest.mark.parametrize(("mode", "key"), [("RGB", (200, 30, 30)), ("L", 200)], ids=["RGB", "L"])
-def test_a_colour_that_stands_for_nothing_stays_transparent(mode: str, key: Any) -> None:
+def test_the_transparent_colour_stays_transparent(mode: str, key: Any) -> None:
     image = Image.new(mode, (20, 10), key)
     image.paste(0, (10, 0, 20, 10))
     sent = io.BytesIO()
@@ -220,7 +222,7 @@ def test_a_cut_off_image_is_refused(form: Format, share: float) -> None:
     [b"PK\3\4 an archive", b"<script>alert(1)</script>", b"=1;alert(1)//", b"%PDF-1.7"],
     ids=["an archive", "a page", "a script", "a pdf"],
 )
-def test_an_image_that_is_something_else_as_well_is_refused(form: Format, behind: bytes) -> None:
+def test_an_image_that_is_also_another_format_is_refused(form: Format, behind: bytes) -> None:
     with pytest.raises(InvalidContent, match="follow the end"):
         read(STILL[form] + behind, form)
 
@@ -230,7 +232,7 @@ def test_an_image_that_is_something_else_as_well_is_refused(form: Format, behind
     [bytes(50), encoded(drawing(seed=2)), b"\0\0\0\x1cftypmp42 a short film", b"Image_UTC_DataSEFT"],
     ids=["zeros", "another view", "a short film", "notes of a phone"],
 )
-def test_what_cameras_put_behind_a_photo_is_accepted_and_dropped(behind: bytes) -> None:
+def test_data_that_cameras_append_to_a_photo_is_accepted_and_dropped(behind: bytes) -> None:
     assert read(STILL["jpg"] + behind).data == read(STILL["jpg"]).data
 
 
@@ -239,7 +241,7 @@ def test_a_photo_of_several_views_shows_the_first() -> None:
     assert far(decoded(read(data).data), drawing()) < 8
 
 
-def test_a_file_of_another_format_is_no_image_of_this_one() -> None:
+def test_a_file_of_another_format_than_declared_is_refused() -> None:
     for form in STILL:
         for other, data in STILL.items():
             if other != form:
@@ -248,7 +250,7 @@ def test_a_file_of_another_format_is_no_image_of_this_one() -> None:
 
 
 @given(form=st.sampled_from(sorted(STILL)), seed=st.integers(0, 10**9), hits=st.integers(1, 30))
-def test_a_damaged_image_is_shown_or_refused_and_nothing_else(form: Format, seed: int, hits: int) -> None:
+def test_a_damaged_image_is_shown_or_refused_without_other_errors(form: Format, seed: int, hits: int) -> None:
     data, chosen = bytearray(STILL[form]), random.Random(seed)
     for _ in range(hits):
         data[chosen.randrange(len(data))] = chosen.randrange(256)
@@ -259,7 +261,7 @@ def test_a_damaged_image_is_shown_or_refused_and_nothing_else(form: Format, seed
 # --- fingerprints --------------------------------------------------------------------------------------------
 
 
-def test_images_that_look_alike_have_fingerprints_that_are_near() -> None:
+def test_similar_images_have_similar_fingerprints() -> None:
     original = read(photo(400, 300)).fingerprint
     alike = [
         photo(200, 150),
@@ -282,7 +284,7 @@ def test_a_fingerprint_reads_rows_from_left_to_right() -> None:
     assert picture_fingerprint(last) == 1
 
 
-def test_what_is_transparent_counts_as_white() -> None:
+def test_transparent_pixels_count_as_white() -> None:
     clear = Image.new("RGBA", (90, 80), (0, 0, 0, 0))
     clear.paste((0, 0, 0, 255), (0, 0, 45, 80))
     assert picture_fingerprint(clear) == picture_fingerprint(clear.convert("RGBA")) != 0

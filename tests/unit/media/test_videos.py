@@ -1,4 +1,4 @@
-"""An uploaded video keeps its pictures and sounds and loses its metadata, or is refused."""
+"""An uploaded video keeps its picture and sound and loses its metadata, or is refused."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ KINDS: dict[str, tuple[Format, bytes]] = {
 
 
 def read(data: bytes, form: Format = "mp4", pixels_max: int = 1_000_000) -> tuple[Video, bytes]:
-    """The video, and what is left of its bytes."""
+    """The video, and its bytes after cleaning."""
     file = io.BytesIO(data)
     return read_video(file, len(data), form, pixels_max=pixels_max), file.getvalue()
 
 
 def steps_of(data: bytes) -> int:
-    """How many calls the check of an MP4 takes, steps of generators included, and how many bytes it writes."""
+    """Function calls that the check of an MP4 makes, steps of generators included, plus the bytes that it writes."""
     steps = 0
 
     class Counted(io.BytesIO):
@@ -68,7 +68,7 @@ def kinds_in(data: bytes) -> list[bytes]:
 
 
 @pytest.mark.parametrize(("form", "data"), KINDS.values(), ids=KINDS)
-def test_the_place_is_taken_out_and_nothing_else_moves(form: Format, data: bytes) -> None:
+def test_the_location_is_removed_and_nothing_else_moves(form: Format, data: bytes) -> None:
     video, left = read(data, form)
     assert (video.width, video.height) == (320, 180)
     assert PLACE in data
@@ -77,10 +77,10 @@ def test_the_place_is_taken_out_and_nothing_else_moves(form: Format, data: bytes
     at = data.index(bytes(range(200))) if form == "mp4" else data.index(b"frame" * 20)
     assert left[at : at + 100] == data[at : at + 100]
     again, same = read(left, form)
-    assert (again, same) == (video, left), "cleaning what is clean changes nothing"
+    assert (again, same) == (video, left), "cleaning again changes nothing"
 
 
-def test_notes_are_taken_out_wherever_boxes_of_them_may_be() -> None:
+def test_metadata_boxes_are_removed_wherever_they_may_stand() -> None:
     note = box(b"uuid", PLACE)
     for data in (
         mp4(behind=note),
@@ -95,7 +95,7 @@ def test_notes_are_taken_out_wherever_boxes_of_them_may_be() -> None:
         assert not {b"uuid", b"udta", b"meta", b"skip"} & set(kinds_in(left))
 
 
-def test_what_no_player_needs_is_taken_out_however_deep_it_lies() -> None:
+def test_boxes_that_no_player_needs_are_removed_at_any_depth() -> None:
     note = box(b"udta", PLACE)
     deep = box(b"mdia", box(b"hdlr", bytes(8), b"vide", bytes(12), PLACE + b"\0"), note, box(b"minf", note))
     fragment = box(b"moof", box(b"mfhd", bytes(8)), note, box(b"traf", box(b"tfhd", bytes(8)), note))
@@ -123,7 +123,7 @@ def test_what_no_player_needs_is_taken_out_however_deep_it_lies() -> None:
 
 
 @pytest.mark.parametrize("kind", [b"meta", b"text", b"sbtl", b"subt", b"tmcd"])
-def test_a_track_of_text_or_telemetry_goes_with_its_samples(kind: bytes) -> None:
+def test_a_track_of_text_or_telemetry_is_removed_with_its_samples(kind: bytes) -> None:
     head = len(box(b"ftyp", bytes(4), bytes(4), b"isommp42"))
 
     def data(at: int) -> bytes:
@@ -140,7 +140,7 @@ def test_a_track_of_text_or_telemetry_goes_with_its_samples(kind: bytes) -> None
 
 
 def same_place(at: int, chunks: int, size: int) -> bytes:
-    """The table of a track whose chunks, of a sample each, all lie at the same place."""
+    """The sample table of a track whose chunks, of one sample each, all lie at the same offset."""
     return box(
         b"stbl",
         box(b"stsz", struct.pack(">3I", 0, size, chunks)),
@@ -149,9 +149,9 @@ def same_place(at: int, chunks: int, size: int) -> bytes:
     )
 
 
-def test_a_check_takes_steps_in_proportion_to_boxes_chunks_and_samples() -> None:
+def test_the_cost_of_a_check_is_linear_in_boxes_chunks_and_samples() -> None:
     def made(count: int) -> bytes:
-        """So many boxes, so many tracks of text, so many chunks in one of them, each as large as all data."""
+        """A video with `count` empty boxes, tracks of text, and chunks in one of these, each chunk as large as all data."""
         empty, boxes = track(b"text", 0, 0, table=same_place(0, 0, 0)), box(b"free") * count
         text = PLACE * count
 
@@ -166,11 +166,11 @@ def test_a_check_takes_steps_in_proportion_to_boxes_chunks_and_samples() -> None
     assert PLACE not in read(made(50))[1]
 
 
-def test_a_video_that_is_to_be_turned_says_the_size_as_shown() -> None:
+def test_a_rotated_video_reports_the_size_as_shown() -> None:
     assert read(mp4(track(b"vide", 320, 180, TURNED)))[0][:2] == (180, 320)
 
 
-def test_sound_before_the_picture_and_the_rest_of_the_file_as_data_are_fine() -> None:
+def test_a_sound_track_first_and_an_mdat_to_the_end_of_the_file_are_accepted() -> None:
     assert read(mp4(track(b"soun", 0, 0), track()))[0].width == 320
     assert read(mp4() + struct.pack(">I4s", 0, b"mdat") + b"to the end")[0].width == 320
 
@@ -195,7 +195,7 @@ def test_a_cut_off_video_is_refused_wherever_it_was_cut(form: Format, data: byte
         except InvalidContent:
             continue
     live = form == "webm" and data == webm(live=True)
-    assert whole <= (6 if live else 0), "a live recording says where it ends by ending, between two elements"
+    assert whole <= (6 if live else 0), "a live recording states no length, so it may end between any two elements"
 
 
 @pytest.mark.parametrize(
@@ -218,7 +218,7 @@ def test_a_cut_off_video_is_refused_wherever_it_was_cut(form: Format, data: byte
         pytest.param("webm", webm()[:30], id="webm: cut off"),
     ],
 )
-def test_what_is_no_video_or_more_than_one_is_refused(form: Format, data: bytes) -> None:
+def test_a_file_that_is_no_video_or_holds_more_is_refused(form: Format, data: bytes) -> None:
     with pytest.raises(InvalidContent):
         read(data, form)
 
@@ -238,7 +238,7 @@ def test_a_file_of_endless_parts_is_refused(form: Format, data: bytes, monkeypat
 
 
 @given(kind=st.sampled_from(list(KINDS.values())), seed=st.integers(0, 10**9), hits=st.integers(1, 10))
-def test_a_damaged_video_is_shown_or_refused_and_nothing_else(kind: Any, seed: int, hits: int) -> None:
+def test_a_damaged_video_is_accepted_or_refused_without_other_errors(kind: Any, seed: int, hits: int) -> None:
     data, chosen = bytearray(kind[1]), random.Random(seed)
     for _ in range(hits):
         data[chosen.randrange(len(data))] = chosen.randrange(256)

@@ -1,4 +1,4 @@
-"""Answers that are kept: made once while all that is read for them reads the same, and never one step longer."""
+"""Cached answers: an answer is reused only while everything read for it is unchanged."""
 
 from __future__ import annotations
 
@@ -21,7 +21,10 @@ KEY = "alice"
 
 
 class Stores:
-    """What the answer is made from, and how often it was made. `reading`: reads under way; `most`: at one time."""
+    """The data that an answer is made from. `made`: how often it was made.
+
+    `reading`: reads in progress. `most`: the most of them at one time.
+    """
 
     def __init__(self) -> None:
         self.rows, self.version = [3, 2, 1], 1
@@ -58,7 +61,7 @@ class Stores:
 
 
 @pytest.mark.parametrize("immediate", [True, False])
-def test_an_answer_is_made_again_once_anything_reads_otherwise(run: Run, *, immediate: bool) -> None:
+def test_an_answer_is_made_again_once_anything_read_for_it_changes(run: Run, *, immediate: bool) -> None:
     async def scene() -> None:
         stores, kept = Stores(), KeptAnswers[int](immediate=immediate)
         made = [await kept.get(KEY, stores.make) for _ in range(3)]
@@ -79,7 +82,7 @@ def test_an_answer_is_made_again_once_anything_reads_otherwise(run: Run, *, imme
     run(scene())
 
 
-def test_what_is_far_away_is_read_together(run: Run) -> None:
+def test_a_remote_store_is_checked_with_concurrent_reads(run: Run) -> None:
     async def scene() -> None:
         stores, kept = Stores(), KeptAnswers[int](immediate=False)
         await kept.get(KEY, stores.make)
@@ -90,7 +93,7 @@ def test_what_is_far_away_is_read_together(run: Run) -> None:
     run(scene())
 
 
-def test_what_is_not_decided_by_reads_alone_is_made_each_time(run: Run) -> None:
+def test_an_answer_that_depends_on_more_than_its_reads_is_made_each_time(run: Run) -> None:
     async def scene() -> None:
         stores, kept = Stores(), KeptAnswers[int](immediate=True)
         stores.complete = False
@@ -99,7 +102,7 @@ def test_what_is_not_decided_by_reads_alone_is_made_each_time(run: Run) -> None:
     run(scene())
 
 
-def test_the_answers_that_are_kept_are_bounded(run: Run) -> None:
+def test_the_number_of_cached_answers_is_bounded(run: Run) -> None:
     async def scene() -> None:
         stores, kept = Stores(), KeptAnswers[int](immediate=True, kept_max=2)
         for key in ("first", "second", "first", "third"):

@@ -1,4 +1,4 @@
-"""What is sent to devices, byte by byte, and what answers mean. Pure."""
+"""Push messages byte by byte, and the meaning of the providers' answers. No I/O."""
 
 from __future__ import annotations
 
@@ -51,14 +51,14 @@ RFC_BODY = (
 )
 
 
-def test_the_example_of_rfc_8291_is_encrypted_as_it_says_and_opened_by_the_second_implementation() -> None:
+def test_the_example_of_rfc_8291_gives_its_bytes_and_a_second_implementation_decrypts_it() -> None:
     key, auth = private(RFC_THEIRS), bits(RFC_AUTH)
     body = encrypted(RFC_PLAIN, point_of(key), auth, private(RFC_OURS), bits(RFC_SALT))
     assert encoded(body) == RFC_BODY
     assert opened(body, key, auth) == RFC_PLAIN
 
 
-def test_a_message_of_the_greatest_length_is_one_record_and_no_two_are_alike() -> None:
+def test_a_message_of_the_greatest_length_is_one_record_with_fresh_salt_and_key() -> None:
     browser = Browser("x")
     plain = b"x" * PLAIN_BYTES_MAX
     first, second = (encrypted(plain, point_of(browser.key), browser.auth) for _ in range(2))
@@ -68,7 +68,7 @@ def test_a_message_of_the_greatest_length_is_one_record_and_no_two_are_alike() -
     assert opened(first, browser.key, browser.auth) == opened(second, browser.key, browser.auth) == plain
 
 
-def test_we_sign_for_one_push_service_and_for_a_while() -> None:
+def test_a_vapid_signature_is_for_one_push_service_and_a_limited_time() -> None:
     vapid = Vapid(SECRET, CONTACT)
     header = vapid.header("https://push.example", 1_000_000)
     token, key = (part.split("=", 1)[1] for part in header.removeprefix("vapid ").split(", "))
@@ -79,7 +79,7 @@ def test_we_sign_for_one_push_service_and_for_a_while() -> None:
     assert (claims["sub"], claims["exp"]) == (CONTACT, 1_000_000 + SIGNED_S)
     assert vapid.header("https://push.example", 1_000_000 + SIGNED_AGAIN_S - 1) == header
     assert vapid.header("https://push.example", 1_000_000 + SIGNED_AGAIN_S) != header
-    assert vapid.header("https://push.example", 999_999) != header, "the clock was put back"
+    assert vapid.header("https://push.example", 999_999) != header, "after the clock was put back"
     assert vapid.header("https://other.example", 1_000_000) != header
 
 
@@ -95,7 +95,7 @@ def test_a_title_says_who_did_what(told: Notice, title: str) -> None:
     assert message_of(told, 1, "Bob", "Ann", "").title == title
 
 
-def test_names_and_texts_are_cut_and_on_one_line() -> None:
+def test_names_and_texts_are_truncated_and_on_one_line() -> None:
     message = message_of(notice("mention", recipient=9), 1, "", "x\ny" * 100, "a\r\n\u2028b" + "c" * 999)
     assert message.title.startswith("Somebody mentioned x yx y")
     assert len(message.title) < 130
@@ -105,7 +105,7 @@ def test_names_and_texts_are_cut_and_on_one_line() -> None:
 
 @pytest.mark.parametrize("text", ["short", "x" * 9_000, "\U0001f600" * 9_000, '"\\\x01' * 3_000, ""])
 @pytest.mark.parametrize("bytes_max", [400, 1_000, PLAIN_BYTES_MAX])
-def test_a_message_fits_and_loses_no_more_than_it_must(text: str, bytes_max: int) -> None:
+def test_a_message_is_truncated_to_fit_and_no_further(text: str, bytes_max: int) -> None:
     message = PushMessage(notice(), "Bob mentioned you", text)
     said = fitting(lambda one: {"parts": one.parts, "body": one.body}, message, bytes_max)
     assert len(said) <= bytes_max
@@ -113,7 +113,7 @@ def test_a_message_fits_and_loses_no_more_than_it_must(text: str, bytes_max: int
     assert body == text or body == "" or (body[-1] == "…" and len(said) > bytes_max - 40)
 
 
-def test_a_message_rings_for_a_day() -> None:
+def test_a_message_expires_after_a_day() -> None:
     message = PushMessage(notice(), "", "")
     assert message.ttl_s(AT_MS) == TTL_MS // 1000
     assert message.ttl_s(AT_MS + TTL_MS - 1) == 0
@@ -127,14 +127,14 @@ def test_a_message_rings_for_a_day() -> None:
      (405, "fault", False), (413, "fault", False), (408, "later", False), (429, "later", False),
      (500, "later", False), (502, "later", False), (503, "later", False), (504, "later", False)],
 )  # fmt: skip
-def test_every_status_is_decided(status: int, what: str, again: bool) -> None:
+def test_every_status_has_a_verdict(status: int, what: str, again: bool) -> None:
     verdict = usual("push.example", Answer(status, {}, b"", 7.0))
     assert (verdict.what, verdict.again) == (what, again)
     assert verdict.whole == (status >= 500)
     assert (verdict.wait_s == 7.0) == (what == "later")
 
 
-def said(provider: str, status: int, body: str) -> Verdict:
+def verdict_of(provider: str, status: int, body: str) -> Verdict:
     answer = Answer(status, {}, body.encode(), 0.0)
     return fcm.verdict_of("fcm.example", answer) if provider == "fcm" else apns.verdict_of("apns.example", answer, 50)
 
@@ -159,10 +159,10 @@ def said(provider: str, status: int, body: str) -> Verdict:
         ("fcm", 400, '{"error": {"status": "INVALID_ARGUMENT", "details": []}}', "fault", False),
     ],
 )  # fmt: skip
-def test_what_a_provider_says_of_a_device_and_of_us(
+def test_each_error_of_a_provider_concerns_the_device_or_all_our_requests(
     provider: str, status: int, body: str, what: str, whole: bool
 ) -> None:
-    verdict = said(provider, status, body)
+    verdict = verdict_of(provider, status, body)
     assert (verdict.what, verdict.whole) == (what, whole)
     if provider == "fcm" and status == 429:
         assert verdict.wait_s == fcm.QUOTA_WAIT_S
@@ -172,7 +172,7 @@ KEYS = ("BEl62iUYgUivxIkv69yViEuiBIa-Ib9-SkvMeAtA3LFgDzkrxZJjSgSnfckjBJuBkr3qBUY
 GOOGLE = "https://fcm.googleapis.com/fcm/send/x"
 
 
-def test_what_a_browser_says_is_an_address_if_it_is_at_a_known_push_service() -> None:
+def test_an_endpoint_at_a_known_push_service_is_accepted() -> None:
     hosts = Settings().webpush_hosts
     assert webpush_address(GOOGLE, *KEYS, hosts).endpoint == GOOGLE
     assert webpush_address("https://updates.push.services.mozilla.com/w/x", KEYS[0] + "=", KEYS[1] + "==", hosts)
@@ -190,7 +190,7 @@ def test_what_a_browser_says_is_an_address_if_it_is_at_a_known_push_service() ->
      (GOOGLE, KEYS[0], "short"), (GOOGLE, KEYS[0], ""), (GOOGLE, "", KEYS[1]), (GOOGLE, KEYS[0][:-2], KEYS[1]),
      (GOOGLE, "B" + "A" * 86, KEYS[1]), (GOOGLE, "é", KEYS[1])],
 )  # fmt: skip
-def test_what_is_no_address_of_a_browser_is_refused(endpoint: str, key: str, auth: str) -> None:
+def test_a_bad_browser_endpoint_or_key_is_refused(endpoint: str, key: str, auth: str) -> None:
     with pytest.raises(InvalidContent):
         webpush_address(endpoint, key, auth, Settings().webpush_hosts)
 
@@ -200,12 +200,12 @@ def test_what_is_no_address_of_a_browser_is_refused(endpoint: str, key: str, aut
     [("apns", "", False), ("apns", "xyz" * 22, False), ("apns", "../" + "a" * 62, False), ("apns", "a" * 63, False),
      ("fcm", "", False), ("fcm", "a b" * 20, False), ("fcm", "a" * 1_001, False), ("fcm", "a" * 100, True)],
 )  # fmt: skip
-def test_what_is_no_token_is_refused(kind: Any, token: str, sandbox: bool) -> None:
+def test_a_bad_device_token_is_refused(kind: Any, token: str, sandbox: bool) -> None:
     with pytest.raises(InvalidContent):
         token_address(kind, token, sandbox=sandbox)
 
 
-def test_files_of_keys_that_cannot_be_used_are_named_with_their_source_before_anything_starts(tmp_path: Any) -> None:
+def test_an_unusable_key_file_is_refused_at_the_start_and_named_with_its_source(tmp_path: Any) -> None:
     settings = Settings(data=str(tmp_path / "data"), apns_key_file="none.p8", apns_key_id="K", apns_team_id="T")
     with pytest.raises(BadRequest, match=r"^apns_key_file, of kith\.toml, needs apns_topic"):
         supervisor.prepare(settings, sources={"apns_key_file": "kith.toml"})
@@ -215,7 +215,7 @@ def test_files_of_keys_that_cannot_be_used_are_named_with_their_source_before_an
     assert not (tmp_path / "data").exists()
 
 
-def test_keys_come_from_files_and_what_is_wrong_with_one_is_said_without_it(tmp_path: Any) -> None:
+def test_keys_are_read_from_files_and_errors_do_not_show_them(tmp_path: Any) -> None:
     assert push_keys(Settings(), SECRET).offer(()).kinds == frozenset()
     file = tmp_path / "key.p8"
     file.write_text(apns_key().pem)

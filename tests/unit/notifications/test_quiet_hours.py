@@ -1,4 +1,4 @@
-"""Quiet hours are by the clock on the user's wall, over midnight and where clocks are turned."""
+"""Quiet hours follow the user's local time, over midnight and across changes of daylight saving time."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ NIGHT, NOON = (22 * 60, 7 * 60 + 30), (12 * 60, 13 * 60)
 
 
 def at_ms(time: str, zone: str = "UTC", fold: int = 0) -> int:
-    """The moment at which a clock in this zone shows this."""
+    """The moment, in ms, at which a clock in this zone shows this time."""
     there = datetime.fromisoformat(time).replace(tzinfo=ZoneInfo(zone), fold=fold)
     return int(there.timestamp() * 1000)
 
@@ -29,20 +29,20 @@ def at_ms(time: str, zone: str = "UTC", fold: int = 0) -> int:
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("zone", ["UTC", BERLIN, NEW_YORK, KOLKATA])
-def test_quiet_from_the_first_minute_up_to_the_second(
+def test_quiet_hours_include_their_first_minute_and_exclude_their_last(
     hours: tuple[int, int], time: str, quiet: bool, zone: str
 ) -> None:
     for day in ("2026-01-15", "2026-07-15"):
         assert is_quiet(QuietHours(*hours, zone), at_ms(f"{day}T{time}", zone)) is quiet
 
 
-def test_the_zone_decides() -> None:
+def test_quiet_hours_are_in_the_users_zone() -> None:
     night = at_ms("2026-07-15T23:00", BERLIN)
     assert is_quiet(QuietHours(*NIGHT, BERLIN), night)
     assert not is_quiet(QuietHours(*NIGHT, NEW_YORK), night)
 
 
-def test_an_hour_that_comes_twice_is_quiet_twice() -> None:
+def test_a_repeated_hour_is_quiet_both_times() -> None:
     """Berlin's clocks go from 3:00 back to 2:00 in the morning of October 25, 2026."""
     hours = QuietHours(2 * 60, 2 * 60 + 30, BERLIN)
     first, second = (at_ms("2026-10-25T02:10", BERLIN, fold) for fold in (0, 1))
@@ -52,10 +52,10 @@ def test_an_hour_that_comes_twice_is_quiet_twice() -> None:
     ]  # fmt: skip
 
 
-def test_nobody_is_quiet_who_asked_for_no_hours() -> None:
+def test_without_quiet_hours_no_time_is_quiet() -> None:
     assert not is_quiet(None, at_ms("2026-01-15T03:00"))
 
 
-def test_a_zone_that_this_machine_does_not_know_is_never_quiet() -> None:
-    """It was set on a machine with other data of zones: one user's wish must not stop what rings for all others."""
+def test_an_unknown_zone_is_never_quiet() -> None:
+    """It was set on a machine with other zone data. One user's setting must not stop the pushes of all others."""
     assert not is_quiet(QuietHours(0, 24 * 60 - 1, "Europe/Atlantis"), at_ms("2026-01-15T03:00"))

@@ -1,4 +1,4 @@
-"""Which addresses may be called: public unicast ones, and those of networks that are named."""
+"""Addresses that may be called: public unicast ones, and those of allowed networks."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ def test_public_addresses_may_be_called(address: str) -> None:
         "2002:7f00:1::", "2002:c0a8:101::1", "2001:0:7f00:1::1", "2001:db8::1", "3fff::1", "100::1", "4000::1",
     ],
 )  # fmt: skip
-def test_all_others_may_not(address: str) -> None:
+def test_other_addresses_may_not_be_called(address: str) -> None:
     assert not may_call(address)
 
 
-def test_a_network_that_is_named_may_be_called_and_no_other() -> None:
+def test_addresses_of_an_allowed_network_may_be_called_and_no_others() -> None:
     allowed = networks_of(["10.1.0.0/16", "fd00::/64"])
     assert may_call("10.1.2.3", allowed)
     assert may_call("fd00::5", allowed)
@@ -39,6 +39,6 @@ def test_a_network_that_is_named_may_be_called_and_no_other() -> None:
 
 
 @pytest.mark.parametrize("name", ["", "10.0.0.1/8", "intranet", "10.0.0.0/33"])
-def test_what_is_no_network_is_refused(name: str) -> None:
+def test_text_that_is_no_network_is_refused(name: str) -> None:
     with pytest.raises(BadRequest, match="not a network"):
         networks_of([name])

@@ -1,4 +1,4 @@
-"""A host that fails rests, is tried by one, and rests longer if it fails again."""
+"""Circuit breakers: a failing host is left alone, then one call tries it, and each failed try lengthens its rest."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kith.outbound.errors import SendFailed, SendFault
 
 
 class Scene:
-    """Circuits and their clock."""
+    """Circuits with a fake clock."""
 
     def __init__(self) -> None:
         self.now_s = 0.0
@@ -25,7 +25,7 @@ class Scene:
             self.call(failed=True)
 
     def rests_s(self, host: str = "app") -> float:
-        """For how long it is left alone."""
+        """Seconds for which the host is left alone."""
         try:
             with self.circuits.passing(host):
                 return 0.0
@@ -38,7 +38,7 @@ def scene() -> Scene:
     return Scene()
 
 
-def test_a_host_rests_after_failures_in_a_row_and_its_neighbours_do_not(scene: Scene) -> None:
+def test_a_host_rests_after_failures_in_a_row_and_other_hosts_do_not(scene: Scene) -> None:
     scene.fail(OPEN_AFTER - 1)
     assert scene.rests_s() == 0
     scene.fail(1)
@@ -46,14 +46,14 @@ def test_a_host_rests_after_failures_in_a_row_and_its_neighbours_do_not(scene: S
     assert scene.rests_s("neighbour") == 0
 
 
-def test_one_success_closes_it(scene: Scene) -> None:
+def test_one_success_closes_the_circuit(scene: Scene) -> None:
     scene.fail(OPEN_AFTER - 1)
     scene.call(failed=False)
     scene.fail(OPEN_AFTER - 1)
     assert scene.rests_s() == 0
 
 
-def test_after_its_rest_one_tries_it_and_others_wait(scene: Scene) -> None:
+def test_after_its_rest_one_call_tries_the_host_and_others_wait(scene: Scene) -> None:
     scene.fail()
     scene.now_s = REST_S
     with scene.circuits.passing("app") as passed:
@@ -62,7 +62,7 @@ def test_after_its_rest_one_tries_it_and_others_wait(scene: Scene) -> None:
     assert scene.rests_s() == 0
 
 
-def test_each_failed_try_doubles_its_rest_to_a_bound(scene: Scene) -> None:
+def test_each_failed_try_doubles_the_rest_up_to_a_bound(scene: Scene) -> None:
     scene.fail()
     rests = []
     for _ in range(12):
@@ -73,14 +73,14 @@ def test_each_failed_try_doubles_its_rest_to_a_bound(scene: Scene) -> None:
     assert max(rests) == REST_S_MAX
 
 
-def test_a_try_that_was_broken_off_lets_another_try(scene: Scene) -> None:
+def test_after_a_cancelled_try_another_call_may_try(scene: Scene) -> None:
     scene.fail()
     scene.now_s = REST_S
     scene.call(failed=None)
     assert scene.rests_s() == 0
 
 
-def test_the_hosts_that_are_known_are_bounded(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_number_of_known_hosts_is_bounded(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(circuits, "HOSTS_MAX", 3)
     scene.fail()
     for number in range(3):

@@ -1,4 +1,4 @@
-"""Which URLs may be called, by the URL alone, and how they are sent."""
+"""URLs that may be called, judged by the URL alone, and the form in which they are sent."""
 
 from __future__ import annotations
 
@@ -31,6 +31,6 @@ def test_a_url_is_sent_as_ascii(url: str, host: str, authority: str, path: str) 
         "http://[v1.a]/", "http://[::1]x/", "http://x[::1]/", "http://[::1/", "http://[fe80::1%25eth0]/", "http://[1.2.3.4]/",
     ],
 )  # fmt: skip
-def test_what_cannot_be_called_as_it_is_written_is_refused(url: str) -> None:
+def test_a_url_that_cannot_be_called_as_written_is_refused(url: str) -> None:
     with pytest.raises(BadRequest):
         check_url(url)

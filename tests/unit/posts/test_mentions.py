@@ -1,4 +1,4 @@
-"""Which names a text mentions."""
+"""The usernames that a text mentions."""
 
 from __future__ import annotations
 
@@ -25,5 +25,5 @@ CASES = {
 
 
 @pytest.mark.parametrize(("text", "names"), CASES.items())
-def test_names_of_a_text(text: str, names: list[str]) -> None:
+def test_the_mentioned_names_are_found(text: str, names: list[str]) -> None:
     assert names_in(text) == names
