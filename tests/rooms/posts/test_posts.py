@@ -61,14 +61,14 @@ def test_many_posts_are_read_in_a_few_batches(run: Run, room: Services, monkeypa
         assert len(calls) <= 8, (name, calls)  # however many posts; blocks are four lists
 
 
-def test_ids_that_are_no_posts_are_none_in_their_place(run: Run, room: Services) -> None:
+def test_ids_without_a_post_give_none_in_their_place(run: Run, room: Services) -> None:
     post = run(room.write())
     assert run(room.posts.visible(BOB, [5, post.id, 6, post.id])) == [None, post, None, post]
     assert run(room.posts.visible(BOB, [])) == []
     assert run(room.posts.visible(BOB, [5])) == [None]
 
 
-def test_who_sees_which_visibility_as_follows_and_blocks_change(run: Run, room: Services) -> None:
+def test_visibility_follows_changes_of_follows_and_blocks(run: Run, room: Services) -> None:
     graph = room.graph
     public, friends = run(room.write()), run(room.write(visibility="friends"))
     private, custom = run(room.write(visibility="private")), run(room.write(visibility="custom", audience=(CAROL,)))
@@ -110,7 +110,7 @@ def test_a_deleted_post_is_gone_for_all_and_from_the_outbox(run: Run, room: Serv
         assert run(answer(again)) is PostNotFound
 
 
-def test_only_the_author_changes_a_post_and_others_learn_no_more_than_they_may(run: Run, room: Services) -> None:
+def test_only_the_author_changes_a_post_and_others_learn_only_what_they_may(run: Run, room: Services) -> None:
     public, private = run(room.write()), run(room.write(visibility="private"))
     for id_, expected in ((public.id, Forbidden), (private.id, PostNotFound), (5, PostNotFound)):
         assert run(answer(room.posts.edit(BOB, id_, PostEdit(text="mine")))) is expected
@@ -130,10 +130,10 @@ def test_the_same_key_makes_one_post_for_a_day(run: Run, room: Services, clock: 
     assert len({first.id, late.id, *(post.id for post in others)}) == 4
 
 
-def test_what_a_key_stands_for_is_made_by_the_next_try_where_the_first_stopped_behind_the_claim(
+def test_the_next_try_of_a_key_finishes_where_the_first_stopped_after_the_claim(
     run: Run, room: Services, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With transactions too: the store may have come from a cluster that has none (`kith move --back`)."""
+    """Also with transactions: the store may come from a cluster, which has none (`kith move --back`)."""
     put = room.records.put
 
     async def stopped(*_: Any, claim: Any = None, **__: Any) -> Any:
@@ -154,7 +154,7 @@ def test_what_a_key_stands_for_is_made_by_the_next_try_where_the_first_stopped_b
     assert len(run(room.edges.ids(Listing(room.graph.graphs.number(BOARDS), ALICE, Direction.OUT), 10))) == 1
 
 
-def test_a_key_does_not_mind_in_which_order_ids_and_attributes_come(run: Run, room: Services) -> None:
+def test_a_key_ignores_the_order_of_ids_and_attributes(run: Run, room: Services) -> None:
     attributes = [pack_attributes({"a": 1, "b": {"c": 2, "d": 3}}), pack_attributes({"b": {"d": 3, "c": 2}, "a": 1})]
     made = [
         run(
@@ -167,7 +167,7 @@ def test_a_key_does_not_mind_in_which_order_ids_and_attributes_come(run: Run, ro
     assert made[0].post.id == made[1].post.id
 
 
-def test_a_repetition_answers_as_the_first_did_also_where_its_media_are_gone(run: Run, room: Services) -> None:
+def test_a_repetition_is_answered_even_where_its_media_are_gone(run: Run, room: Services) -> None:
     image = Media(9, ALICE, START_MS, "jpg", 3, 4, 5, 6, bytes(16))
     run(room.records.put([media_record(image, room.graph.clock.next())]))
     first = run(room.posts.create(ALICE, Draft(text="look", media=(9,)), "k")).post
@@ -179,9 +179,7 @@ def test_a_repetition_answers_as_the_first_did_also_where_its_media_are_gone(run
     assert run(answer(room.posts.create(ALICE, Draft(text="other", media=(9,)), "k"))) is IdempotencyKeyReused
 
 
-def test_a_repetition_answers_the_post_as_it_is_by_then_and_brings_nothing_deleted_back(
-    run: Run, room: Services
-) -> None:
+def test_a_repetition_answers_the_current_post_and_restores_no_deleted_one(run: Run, room: Services) -> None:
     first = run(room.posts.create(ALICE, Draft(text="once"), "key")).post
     edited = run(room.posts.edit(ALICE, first.id, PostEdit(text="better", visibility="private"))).post
     assert run(room.posts.create(ALICE, Draft(text="once"), "key")).post == edited
@@ -193,7 +191,7 @@ def test_a_repetition_answers_the_post_as_it_is_by_then_and_brings_nothing_delet
     assert run(room.posts.outbox(ALICE, ALICE, Window(10)))[1].items == []
 
 
-def test_a_repetition_mentions_whom_the_first_did_whoever_has_the_name_by_then(run: Run, room: Services) -> None:
+def test_a_repetition_mentions_the_same_users_whoever_has_the_names_by_then(run: Run, room: Services) -> None:
     def made() -> tuple[Any, Any]:
         post = run(room.posts.create(ALICE, Draft(text="hello @bob"), "key")).post
         return post, run(room.comments.create(ALICE, post.id, "hello @bob", None, "key"))[0]
@@ -210,7 +208,7 @@ def test_a_repetition_mentions_whom_the_first_did_whoever_has_the_name_by_then(r
     assert run(room.comments.read([comment.id])) == [comment]
 
 
-def test_a_repetition_finishes_what_an_engine_without_transactions_left_half_done(run: Run, room: Services) -> None:
+def test_a_repetition_finishes_a_post_that_was_left_half_made_without_transactions(run: Run, room: Services) -> None:
     if room.records.transactional:
         pytest.skip("there is no half here")
     first = run(room.posts.create(ALICE, Draft(text="once"), "key")).post
@@ -222,7 +220,7 @@ def test_a_repetition_finishes_what_an_engine_without_transactions_left_half_don
     assert run(room.edges.exists_many(authored, [(ALICE, first.id)])) == [True]
 
 
-def test_a_deactivated_account_makes_and_does_nothing(run: Run, room: Services) -> None:
+def test_a_deactivated_account_cannot_post_comment_or_like(run: Run, room: Services) -> None:
     post = run(room.write(BOB))
     run(room.edges.change_node(ALICE, state=State.ARCHIVED))
     for act in (
@@ -259,7 +257,7 @@ def test_engagement_is_idempotent_and_counts_exactly(run: Run, room: Services, c
     assert run(room.engagement.counts(BOB, [])) == []
 
 
-def test_what_one_may_not_see_one_cannot_like(run: Run, room: Services) -> None:
+def test_a_post_that_may_not_be_seen_cannot_be_liked(run: Run, room: Services) -> None:
     private, deleted, blocked = run(room.write(visibility="private")), run(room.write()), run(room.write(CAROL))
     run(room.posts.delete(ALICE, deleted.id))
     run(room.graph.people.block(CAROL, BOB))
@@ -268,7 +266,7 @@ def test_what_one_may_not_see_one_cannot_like(run: Run, room: Services) -> None:
             assert run(answer(act(LIKES, BOB, post.id))) is PostNotFound
 
 
-def test_what_is_out_of_sight_can_be_taken_back_once_and_tells_no_number(run: Run, room: Services) -> None:
+def test_engagement_with_a_post_out_of_sight_can_be_undone_once_and_reveals_no_count(run: Run, room: Services) -> None:
     hidden, deleted = run(room.write()), run(room.write())
     for post in (hidden, deleted):
         for graph in (LIKES, SAVES):
@@ -327,7 +325,7 @@ def test_a_profile_beyond_its_bounds_is_refused(run: Run, room: Services, profil
     assert run(answer(room.profiles.change(ALICE, lambda _: profile))) is InvalidContent
 
 
-def test_what_a_host_writes_after_a_change_of_anothers_is_newer_than_that(run: Run, room: Services) -> None:
+def test_a_change_after_one_by_a_host_whose_clock_is_ahead_is_newer(run: Run, room: Services) -> None:
     async def play() -> None:
         ahead = await Services.over(room.edges, room.records, FakeClock(START_MS + 30_000))
         post = await room.write()

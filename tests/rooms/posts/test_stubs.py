@@ -1,4 +1,4 @@
-"""What is left of a deleted comment is shown to those who see something below it, and to nobody else."""
+"""The stub of a deleted comment is shown to viewers who see something below it, and to nobody else."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def found(run: Run, room: Services, viewer: Viewer, post: Post) -> list[tuple[in
 
 
 @pytest.mark.parametrize("replies", [1, 3])
-def test_a_stub_whose_replies_a_block_hides_is_for_others(run: Run, room: Services, replies: int) -> None:
+def test_a_stub_whose_replies_a_block_hides_is_shown_to_others_only(run: Run, room: Services, replies: int) -> None:
     post = run(room.write(ALICE))
     stub = say(run, room, post, BOB)
     under = [say(run, room, post, CAROL, stub) for _ in range(replies)]
@@ -50,7 +50,7 @@ def test_a_stub_whose_replies_a_block_hides_is_for_others(run: Run, room: Servic
     assert found(run, room, BOB, post) == [(stub, list(under[:2]))]
 
 
-def test_a_stub_whose_replies_have_authors_who_are_away_comes_back_with_them(run: Run, room: Services) -> None:
+def test_a_stub_whose_repliers_are_deactivated_comes_back_with_them(run: Run, room: Services) -> None:
     post = run(room.write(ALICE))
     stub = say(run, room, post, BOB)
     reply = say(run, room, post, CAROL, stub)
@@ -60,7 +60,7 @@ def test_a_stub_whose_replies_have_authors_who_are_away_comes_back_with_them(run
         assert found(run, room, DANA, post) == shown
 
 
-def test_what_is_seen_far_below_keeps_all_stubs_above_it(
+def test_a_visible_comment_far_below_keeps_all_stubs_above_it(
     run: Run, room: Services, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     post = run(room.write(ALICE))
@@ -76,4 +76,4 @@ def test_what_is_seen_far_below_keeps_all_stubs_above_it(
     room.settle()
     assert found(run, room, DANA, post) == []
     monkeypatch.setattr(comment_reader, "STUB_LOOKS_MAX", 3)
-    assert found(run, room, DANA, post) == [(chain[0], [chain[1]])], "nobody looks on for ever"
+    assert found(run, room, DANA, post) == [(chain[0], [chain[1]])], "the search below a stub is bounded"

@@ -1,4 +1,4 @@
-"""Threads in the order of likes: as a naive sort has it, and what waits for a moment where they are long."""
+"""Threads in the order of likes: equal to a naive sort, with a short delay for likes where threads are long."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ POST = 77
 
 
 class Thread:
-    """Comments of a post, each with so many likes; and `top`, by a clock of its own."""
+    """Comments on a post with their numbers of likes; and `top`, on a clock of its own."""
 
     def __init__(self, run: Run, room: Services) -> None:
         self._run, self._graph, self.now_s = run, room.graph, 0.0
@@ -51,7 +51,7 @@ class Thread:
         return [mark.id for mark in self._run(self.top.page(listings, window)).items]
 
     def best(self) -> list[int]:
-        """As a naive sort has it."""
+        """The ids in the order of a naive sort."""
         return [mark.id for mark in self.marks()]
 
     def marks(self) -> list[Mark]:
@@ -85,7 +85,7 @@ def test_in_a_short_thread_each_like_counts_at_once(thread: Thread) -> None:
         assert thread.page(Window(5)) == thread.best()[:5]
 
 
-def test_in_a_long_thread_likes_wait_for_a_moment_and_comments_do_not(thread: Thread) -> None:
+def test_in_a_long_thread_likes_count_a_moment_later_and_comments_at_once(thread: Thread) -> None:
     for id_ in range(1, COUNTED_MAX + 2):
         thread.comment(id_)
     thread.like(9)
@@ -103,7 +103,7 @@ def test_in_a_long_thread_likes_wait_for_a_moment_and_comments_do_not(thread: Th
     assert thread.page(Window(200)) == thread.best()
 
 
-def test_the_numbers_of_few_threads_are_kept(monkeypatch: pytest.MonkeyPatch, thread: Thread) -> None:
+def test_only_a_few_threads_are_cached(monkeypatch: pytest.MonkeyPatch, thread: Thread) -> None:
     monkeypatch.setattr(top_comments, "COUNTED_MAX", 1)
     monkeypatch.setattr(top_comments, "_THREADS_MAX", 3)
     for id_ in range(1, 4):

@@ -1,4 +1,4 @@
-"""When a server backs up by itself, what it says of that, and what the log keeps for it."""
+"""When a server makes backups by itself, what it reports, and what the log retains for them."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from kith.run.serving import supervisor
 
 
 @pytest.mark.parametrize("place", [".", "kept", "media/../kept"])
-def test_no_backup_is_made_in_the_folder_that_it_is_of(settings: Settings, place: str) -> None:
+def test_a_backup_into_its_own_data_folder_is_refused(settings: Settings, place: str) -> None:
     where = str(Path(settings.data) / place)
     with folders.open_environment(settings) as store, pytest.raises(BadRequest, match="lies in the data folder"):
         schedule.over(settings, store, where)
@@ -63,8 +63,10 @@ def maker_over(settings: Settings) -> Iterator[tuple[Environment, BackUp]]:
         yield store, schedule.over(settings, store, settings.backup_to)
 
 
-def test_what_cannot_be_removed_is_told_and_makes_no_other_whole(run: Run, settings: Settings, tmp_path: Path) -> None:
-    """As where a bucket's credentials may not delete."""
+def test_a_failed_removal_is_reported_and_causes_no_other_whole_backup(
+    run: Run, settings: Settings, tmp_path: Path
+) -> None:
+    """As where the credentials of a bucket allow no deletes."""
 
     class NoDelete(FolderArchive):
         may_delete = False
@@ -97,7 +99,7 @@ def test_what_cannot_be_removed_is_told_and_makes_no_other_whole(run: Run, setti
     assert not left.exists()
 
 
-def test_a_server_backs_up_when_it_is_due_and_says_how_that_goes(run: Run, settings: Settings, tmp_path: Path) -> None:
+def test_a_server_backs_up_when_it_is_due_and_reports_the_result(run: Run, settings: Settings, tmp_path: Path) -> None:
     settings = msgspec.structs.replace(settings, backup_to=str(tmp_path / "kept"), backup_keep_days=1)
     archive = FolderArchive(tmp_path / "kept")
     (finding,) = [one for one in examine(settings) if one.what == "backups"]
@@ -138,10 +140,10 @@ def test_a_clock_that_is_far_ahead_for_a_while_removes_no_young_backup(
         for day in range(4, 9):
             run(schedule.turn(settings, maker, now_ms + day * DAY_MS))
     left = [part.id for part in read_parts(archive).whole if part.kind == "whole"]
-    assert (len(left), wholes[0].id in left) == (4, False)  # what is old goes all the same
+    assert (len(left), wholes[0].id in left) == (4, False)  # old backups still go
 
 
-def test_a_server_knows_of_the_last_drill_of_its_backup(run: Run, settings: Settings, tmp_path: Path) -> None:
+def test_the_status_of_a_server_has_the_last_drill_of_its_backup(run: Run, settings: Settings, tmp_path: Path) -> None:
     settings = msgspec.structs.replace(settings, backup_to=str(tmp_path / "kept"))
     now_ms = wall_ms()
     with maker_over(settings) as (_, maker):
@@ -153,7 +155,7 @@ def test_a_server_knows_of_the_last_drill_of_its_backup(run: Run, settings: Sett
     assert (status.drill_age_s(now_ms), status.drill.good) == (60, False)
 
 
-def test_the_log_is_kept_for_the_next_increment(run: Run, settings: Settings, tmp_path: Path) -> None:
+def test_the_log_is_retained_for_the_next_increment(run: Run, settings: Settings, tmp_path: Path) -> None:
     settings = msgspec.structs.replace(settings, backup_to=str(tmp_path / "kept"), log_events_max=30)
     archive = FolderArchive(tmp_path / "kept")
 
@@ -193,7 +195,7 @@ def test_a_drill_says_whether_the_backup_is_good(
 
 
 @pytest.mark.parametrize("damage", ["a byte", "a file"])
-def test_a_drill_that_cannot_restore_is_noted_as_a_bad_one(
+def test_a_drill_that_cannot_restore_is_noted_as_failed(
     settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, damage: str
 ) -> None:
     archive = FolderArchive(tmp_path / "kept")
@@ -220,7 +222,7 @@ def test_a_drill_that_cannot_restore_is_noted_as_a_bad_one(
     assert not drills.last(archive).good
 
 
-def test_a_full_disk_of_the_machine_that_drills_says_nothing_of_the_backup(
+def test_a_full_disk_of_the_machine_that_drills_is_no_verdict_on_the_backup(
     settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     archive = FolderArchive(tmp_path / "kept")

@@ -1,4 +1,4 @@
-"""What a backup of a data folder holds with its files of media, in a folder and in a bucket, and how it is restored."""
+"""What a backup of a data folder holds with its media files, in a folder and in a bucket, and how it is restored."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from kith.run.opening import folders
 from kith.run.serving import supervisor
 
 
-def test_store_and_media_come_back_whole_and_new_files_go_along(
+def test_store_and_media_are_restored_whole_with_new_files_of_increments(
     settings: Settings, tmp_path: Path, archive: Archive
 ) -> None:
     assert back_up(settings, archive).files == 3
@@ -62,7 +62,7 @@ def test_store_and_media_come_back_whole_and_new_files_go_along(
 def test_an_increment_has_the_files_that_its_log_names(
     run: Run, settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, before: str
 ) -> None:
-    """Somebody uploads while it is made: the file first, then what names it."""
+    """A user uploads while it is made: first the file is stored, then the edge that names it."""
     archive, copy_in, uploads = FolderArchive(tmp_path / "kept"), making.copy_in, iter([edge_of(ALICE, CAROL)])
     with open_embedded(Path(settings.data)) as (environment, edges):
 
@@ -88,7 +88,7 @@ def test_an_increment_has_the_files_that_its_log_names(
     assert (folders.media_folder(back) / "aa" / "late.png").exists() or not is_named
 
 
-def test_only_its_owner_may_read_a_backup_and_it_may_lie_where_nothing_can_be_written(
+def test_only_its_owner_may_read_a_backup_and_a_restore_writes_nothing_to_it(
     settings: Settings, tmp_path: Path
 ) -> None:
     kept = tmp_path / "kept"
@@ -99,7 +99,7 @@ def test_only_its_owner_may_read_a_backup_and_it_may_lie_where_nothing_can_be_wr
     assert held(kept) == before
 
 
-def test_a_bucket_that_fails_at_any_request_leaves_what_was_there_and_the_next_backup_goes_on(
+def test_a_bucket_that_fails_at_any_request_loses_nothing_and_the_next_backup_continues(
     settings: Settings, tmp_path: Path, bucket: SmallS3
 ) -> None:
     archive = open_archive("s3://bucket/some/prefix")
@@ -126,7 +126,7 @@ def test_a_bucket_that_fails_at_any_request_leaves_what_was_there_and_the_next_b
     assert failed > 20
 
 
-def test_a_file_of_media_that_is_damaged_is_told_and_the_rest_is_restored(
+def test_a_damaged_media_file_is_reported_and_the_rest_is_restored(
     settings: Settings, tmp_path: Path, archive: Archive
 ) -> None:
     back_up(settings, archive)
@@ -138,7 +138,7 @@ def test_a_file_of_media_that_is_damaged_is_told_and_the_rest_is_restored(
     assert held(folders.media_folder(back)) == {"01/a.thumbnail.webp": b"b"}
 
 
-def test_what_a_backup_that_was_cut_short_copied_is_not_copied_again(settings: Settings, tmp_path: Path) -> None:
+def test_files_that_an_interrupted_backup_copied_are_not_copied_again(settings: Settings, tmp_path: Path) -> None:
     archive = FolderArchive(tmp_path / "kept")
     archive.put("media/01/a.png", [FILES["01/a.png"]])
     there = (tmp_path / "kept" / "media/01/a.png").stat().st_ino
@@ -146,7 +146,7 @@ def test_what_a_backup_that_was_cut_short_copied_is_not_copied_again(settings: S
     assert (tmp_path / "kept" / "media/01/a.png").stat().st_ino == there
 
 
-def test_a_list_of_media_that_is_damaged_is_told_and_the_next_backup_is_whole(
+def test_a_damaged_list_of_media_is_reported_and_the_next_backup_is_whole(
     settings: Settings, tmp_path: Path, archive: Archive
 ) -> None:
     (part,) = back_up(settings, archive).parts
@@ -158,7 +158,7 @@ def test_a_list_of_media_that_is_damaged_is_told_and_the_next_backup_is_whole(
     assert restore(Settings(data=str(tmp_path / "back")), archive).files == 3
 
 
-def test_a_copy_that_fails_half_way_lets_go_of_the_store(settings: Settings, tmp_path: Path) -> None:
+def test_a_copy_that_fails_half_way_releases_the_store(settings: Settings, tmp_path: Path) -> None:
     dying = Dying(tmp_path / "kept", lambda: OSError(28, "No space left on device"))
     with folders.open_environment(settings) as store:
         for number in range(6):
@@ -174,7 +174,7 @@ def test_a_copy_that_fails_half_way_lets_go_of_the_store(settings: Settings, tmp
 
 
 class Forgetful(FolderArchive):
-    """A place that does not keep the last byte of what is called so."""
+    """A place that loses the last byte of each file whose name contains `worst`."""
 
     worst = ""
 
@@ -183,7 +183,9 @@ class Forgetful(FolderArchive):
 
 
 @pytest.mark.parametrize("worst", ["store.mdb", "/media", "01/a.png", "parts/"])
-def test_what_is_not_kept_as_it_was_written_does_not_count(settings: Settings, tmp_path: Path, worst: str) -> None:
+def test_a_backup_that_is_not_stored_as_it_was_written_does_not_count(
+    settings: Settings, tmp_path: Path, worst: str
+) -> None:
     archive = Forgetful(tmp_path / "kept")
     archive.worst = worst
     with folders.open_environment(settings) as store:
@@ -193,15 +195,13 @@ def test_what_is_not_kept_as_it_was_written_does_not_count(settings: Settings, t
         assert read_parts(archive).whole == []
 
 
-def test_media_in_a_bucket_are_not_in_it(settings: Settings, tmp_path: Path) -> None:
+def test_media_in_a_bucket_are_not_in_a_backup(settings: Settings, tmp_path: Path) -> None:
     archive = FolderArchive(tmp_path / "kept")
     assert back_up(msgspec.structs.replace(settings, media_url="s3://pictures"), archive).files == 0
     assert names(archive, "media") == set()
 
 
-def test_old_parts_and_what_only_they_hold_are_removed_and_so_is_what_was_cut_short(
-    settings: Settings, tmp_path: Path
-) -> None:
+def test_old_parts_their_own_files_and_interrupted_backups_are_removed(settings: Settings, tmp_path: Path) -> None:
     archive = FolderArchive(tmp_path / "kept")
     back_up(settings, archive)
     note(settings, "one")
@@ -214,15 +214,15 @@ def test_old_parts_and_what_only_they_hold_are_removed_and_so_is_what_was_cut_sh
     assert prune(archive, 0, 0, newest.began_ms) == 0
     assert names(archive, "files") > {"files/00000009-0-whole/store.mdb"}
     assert prune(archive, newest.reached_ms, 0, newest.began_ms) == len(parts) - 1
-    assert "files/00000009-0-whole/store.mdb" in names(archive, "files"), "it may be being made"
-    assert names(archive, "media") >= {"media/ff/c.mp4"}, "it may be of a part that is being made"
+    assert "files/00000009-0-whole/store.mdb" in names(archive, "files"), "a backup may still be making it"
+    assert names(archive, "media") >= {"media/ff/c.mp4"}, "it may belong to a part that is being made"
     assert prune(archive, newest.reached_ms, 0, newest.began_ms + 2 * DAY_MS) == 0
     assert names(archive, "files") == {f"files/{newest.id}/{name}" for name in newest.files}
     assert names(archive, "media") == {"media/01/a.png", "media/01/a.thumbnail.webp"}
     assert restore(Settings(data=str(tmp_path / "back")), archive).lost == []
 
 
-def test_a_backup_of_before_is_still_restored(settings: Settings, tmp_path: Path) -> None:
+def test_a_backup_of_an_older_kith_is_still_restored(settings: Settings, tmp_path: Path) -> None:
     older = tmp_path / "older"
     with folders.open_environment(settings) as store:
         store.put_note("kept", b"1")
@@ -240,9 +240,7 @@ def test_a_backup_of_before_is_still_restored(settings: Settings, tmp_path: Path
         assert len(store.history().restores) == 1
 
 
-def test_a_backup_of_a_newer_kith_is_refused_and_a_new_one_does_not_go_on_from_it(
-    settings: Settings, tmp_path: Path
-) -> None:
+def test_a_backup_of_a_newer_kith_is_refused_and_the_next_one_is_whole(settings: Settings, tmp_path: Path) -> None:
     archive = FolderArchive(tmp_path / "kept")
     (part,) = back_up(settings, archive).parts
     newer = msgspec.structs.replace(part, version=2, id="00000002-0-increment", kind="increment")
@@ -254,10 +252,10 @@ def test_a_backup_of_a_newer_kith_is_refused_and_a_new_one_does_not_go_on_from_i
 
 
 @pytest.mark.parametrize("of", ["standby", "promoted"])
-def test_a_restored_store_is_one_of_its_own_whatever_machine_the_backup_was_of(
+def test_a_restored_store_is_one_of_its_own_whichever_machine_was_backed_up(
     settings: Settings, tmp_path: Path, of: str
 ) -> None:
-    """It must not be taken for the standby that was backed up, nor tell anybody that it is the primary."""
+    """It must not be taken for the standby that was backed up, nor announce that it is the primary."""
     archive = FolderArchive(tmp_path / "kept")
     supervisor.prepare(settings)
     with folders.open_environment(settings) as store:
@@ -284,7 +282,7 @@ def test_a_folder_that_a_server_uses_is_not_restored_into(settings: Settings, tm
     restore(back, archive)
 
 
-def test_a_restore_that_is_cut_short_leaves_no_store_and_is_done_again(
+def test_a_restore_that_is_cut_short_leaves_no_store_and_can_be_repeated(
     settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     archive = FolderArchive(tmp_path / "kept")

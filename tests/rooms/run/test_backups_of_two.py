@@ -1,4 +1,4 @@
-"""Two machines with one place for backups: what is newest there is of the one that took over."""
+"""Two machines that share a place for backups: the newest backup there is from the machine that took over."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def write(store: Environment, id_: int) -> None:
 
 
 @pytest.mark.parametrize("is_told", [True, False], ids=["fenced", "does not know"])
-def test_who_was_replaced_makes_no_backup_that_would_be_the_newest(tmp_path: Path, is_told: bool) -> None:
+def test_a_replaced_primary_makes_no_backup_that_would_be_the_newest(tmp_path: Path, is_told: bool) -> None:
     kept = FolderArchive(tmp_path / "kept")
     with Environment(tmp_path / "old") as old:
         old.declare(["follows"])

@@ -1,4 +1,4 @@
-"""In mode `one` what is answered to somebody waits for a standby; what workers write does not."""
+"""In mode `one`, writes that answer a client wait for a standby; writes of workers do not."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def test_workers_do_not_wait_for_a_standby(tmp_path: Path, run: Run, process: st
     write(tmp_path, run, process)
 
 
-def test_a_process_that_answers_somebody_does(tmp_path: Path, run: Run) -> None:
+def test_a_process_that_answers_clients_waits_for_a_standby(tmp_path: Path, run: Run) -> None:
     with pytest.raises(NotConfirmed):
         write(tmp_path, run, "api")
 

@@ -1,4 +1,4 @@
-"""A consumer is registered once; `kith serve`, `kith worker`, `kith dead` and `/metrics` take it from there."""
+"""A consumer is registered once; `kith serve`, `kith worker`, `kith dead` and `/metrics` use the registry."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_kith_serve_runs_a_worker_for_each_consumer(settings: Settings) -> None:
     kept = supervisor.children_of(settings, supervisor.End())
     workers = [child.command[1:] for child in kept if child.command[0] == "worker"]
     assert sorted(name for names in workers for name in names) == sorted([*CONSUMERS, OTHER])
-    assert {("fanout",), ("mentions-month",)} < {*workers}, "these are alone, the others share one"
+    assert {("fanout",), ("mentions-month",)} < {*workers}, "these run alone, the others share one worker"
     assert len(workers) == 3
     assert len(kept) == 3 + settings.api_processes
 
@@ -108,7 +108,7 @@ def test_dead_events_are_named_by_group_and_mark(settings: Settings, run: Run, g
 
 
 @pytest.mark.usefixtures("two")
-def test_metrics_tell_lag_and_failures_of_each_consumer(settings: Settings, run: Run) -> None:
+def test_metrics_show_lag_and_failures_of_each_consumer(settings: Settings, run: Run) -> None:
     async def gauges_of() -> Mapping[str, float]:
         async with failed(settings) as stores:
             return await stores.metrics.gauges()
@@ -138,7 +138,7 @@ def test_a_consumer_that_never_ran_has_no_lag_yet(settings: Settings, run: Run) 
     }  # fmt: skip
 
 
-def test_metrics_tell_what_waits_in_each_tier_of_mentions_and_since_when(settings: Settings, run: Run) -> None:
+def test_metrics_show_what_waits_in_each_tier_of_mentions_and_since_when(settings: Settings, run: Run) -> None:
     async def told() -> dict[str, float]:
         async with wiring.open_stores(settings, "test", create=False) as stores:
             made = [(wall_ms() - age_ms - EPOCH_MS) << TIME_SHIFT for age_ms in (5_000, 90_000)]

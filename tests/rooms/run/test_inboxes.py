@@ -1,4 +1,4 @@
-"""Inboxes after a restore, a promotion or a loss are what they were before."""
+"""After a restore, a promotion or a loss, inboxes are filled again with what they held before."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ async def inboxes_of(services: Services) -> Inboxes:
 
 
 async def filled(settings: Settings, services: Services) -> Inboxes:
-    """The inboxes once the workers have done what is theirs."""
+    """The inboxes after the workers have done their work."""
     async with consumers.CONSUMERS["notifications"].open(settings, services.stores) as worker:
         await worker.tasks[consumers.FILL_INBOXES]()
     coordinator = consumers._coordinator(settings, services.stores, (Tier.DAY, Tier.ALL, Tier.MONTH))
@@ -51,7 +51,7 @@ async def filled(settings: Settings, services: Services) -> Inboxes:
 
 
 async def live(settings: Settings, celebrity: int) -> Inboxes:
-    """Bob follows Alice and wants to hear of her mentions, Carol does not. Dana mentions Alice, and Alice Carol.
+    """Bob follows Alice and wants her mentions, Carol does not. Dana mentions Alice, and Alice mentions Carol.
 
     `celebrity`: how many followers make one.
     """
@@ -76,7 +76,7 @@ async def live(settings: Settings, celebrity: int) -> Inboxes:
 
 
 def promote(folder: Path) -> None:
-    """Make a store a standby's, and that the primary."""
+    """Make a store a standby's, and promote it."""
     with Environment(folder, create=False) as store:
         store_role.close_to_writes(store, Closed("standby", "http://primary"))
     with Environment(folder, follows=True) as store:
@@ -111,7 +111,9 @@ def test_inboxes_of_a_standby_that_is_promoted_are_those_of_its_primary(tmp_path
     settings = Settings(data=str(tmp_path / "primary"))
     before = run(live(settings, 0))
     standby = msgspec.structs.replace(settings, data=str(tmp_path / "standby"))
-    shutil.copytree(settings.data, standby.data, ignore=shutil.ignore_patterns(FOLDER))  # as it is sent: without them
+    shutil.copytree(
+        settings.data, standby.data, ignore=shutil.ignore_patterns(FOLDER)
+    )  # as it is shipped: without inboxes
     promote(Path(standby.data))
 
     async def opened() -> tuple[Inboxes, Inboxes]:
@@ -124,7 +126,7 @@ def test_inboxes_of_a_standby_that_is_promoted_are_those_of_its_primary(tmp_path
 
 
 def test_inboxes_of_another_history_are_filled_again(tmp_path: Path, run: Run) -> None:
-    """A machine that was primary before has rows of then, and lacks what was told since."""
+    """A machine that was primary before has rows from then, and lacks those of later notices."""
     settings = Settings(data=str(tmp_path))
     before = run(live(settings, 0))
 
@@ -134,7 +136,7 @@ def test_inboxes_of_another_history_are_filled_again(tmp_path: Path, run: Run) -
     async def opened() -> Inboxes:
         async with open_services(settings, create=False) as services:
             await lose(services)
-            assert await filled(settings, services) != before, "these are the inboxes of this history"
+            assert await filled(settings, services) != before, "the inboxes belong to this history already"
         promote(tmp_path)
         async with open_services(settings, create=False) as services:
             return await filled(settings, services)
@@ -142,8 +144,8 @@ def test_inboxes_of_another_history_are_filled_again(tmp_path: Path, run: Run) -
     assert run(opened()) == before
 
 
-def test_inboxes_are_filled_once_and_wholly(tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One that is cut short is not taken for done; one that is done is not done again."""
+def test_inboxes_are_filled_once_and_completely(tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A fill that is cut short does not count as done, and one that is done is not repeated."""
     settings = Settings(data=str(tmp_path))
     before = run(live(settings, 0))
     write, fails = Refilling.write, [True]
@@ -173,10 +175,10 @@ def test_inboxes_are_filled_once_and_wholly(tmp_path: Path, run: Run, monkeypatc
     assert len(calls) == 2
 
 
-def test_more_mentions_than_there_is_room_for_are_told_again_one_after_the_other(
+def test_mentions_beyond_the_room_are_filled_in_one_after_the_other(
     tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What tells their followers makes room; meanwhile all others have their rows."""
+    """The worker that notifies their followers makes room; meanwhile all other inboxes have their rows."""
     settings = Settings(data=str(tmp_path))
     before = run(live(settings, 0))
     shutil.rmtree(tmp_path / FOLDER)
@@ -205,7 +207,7 @@ def test_more_mentions_than_there_is_room_for_are_told_again_one_after_the_other
         assert run(again()) == before
 
 
-def test_what_is_over_is_not_told_again(tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_expired_notices_are_not_filled_in_again(tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     settings = Settings(data=str(tmp_path))
     run(live(settings, 0))
     shutil.rmtree(tmp_path / FOLDER)

@@ -13,7 +13,7 @@ from kith.run.measures.media_size import EVERY_S, gauges, measure
 HOUR_MS = 3_600_000
 
 
-def test_media_are_measured_and_their_growth_of_a_day_is_told(run: Run, tmp_path: Path) -> None:
+def test_media_are_measured_and_their_growth_a_day_is_reported(run: Run, tmp_path: Path) -> None:
     blobs = FolderBlobs(tmp_path / "media", sync=False)
 
     async def at(hours: int, *files: tuple[str, int]) -> dict[str, float]:
@@ -24,7 +24,7 @@ def test_media_are_measured_and_their_growth_of_a_day_is_told(run: Run, tmp_path
 
     assert gauges(tmp_path) == {}
     assert run(at(0, ("01/a.png", 1_000))) == {"media_bytes": 1_000}
-    assert run(at(1, ("01/b.png", 500))) == {"media_bytes": 1_000}, "measured lately"
+    assert run(at(1, ("01/b.png", 500))) == {"media_bytes": 1_000}, "measured a moment ago"
     assert run(at(EVERY_S // 3_600)) == {"media_bytes": 1_500}
     told = run(at(48, ("02/c.png", 4_000)))
     assert told == {"media_bytes": 5_500, "media_bytes_per_day": 4_000 / 1.75}

@@ -1,4 +1,4 @@
-"""Alert rules and the dashboard name metrics that exist, and leave none of ours out."""
+"""Alert rules and the dashboard name only metrics that exist, and leave none of Kith's out."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ RULES = re.findall(r"^ +expr: (.+)$", ALERTS, re.MULTILINE)
 
 @pytest.fixture(scope="module")
 def told(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """What /metrics says once all that can be counted has been."""
+    """The text of /metrics after everything that can be counted has been."""
     folder = tmp_path_factory.mktemp("data")
     settings = Settings(data=str(folder), durability="relaxed", backup_to=str(folder / "backups"))
     level = Level(folder, begin=True)
@@ -67,7 +67,7 @@ def metrics_of(text: str) -> set[str]:
 
 
 def patterns_of(text: str) -> list[str]:
-    """Names by a pattern: what there is of each consumer."""
+    """Metrics named by a pattern: those of each consumer."""
     return re.findall(r'__name__=~"([^"]+)"', text)
 
 
@@ -89,7 +89,7 @@ def test_every_metric_of_a_rule_or_a_panel_exists(told: str, expression: str) ->
         assert f'{label}="' in told
 
 
-def test_rules_and_panels_look_at_every_family(told: str) -> None:
+def test_the_panels_show_every_family(told: str) -> None:
     families = set(re.findall(r"^# TYPE (kith_\w+)", told, re.MULTILINE))
     everything = " ".join(EXPRESSIONS)
     shown, patterns = metrics_of(everything), patterns_of(everything)
@@ -117,7 +117,7 @@ def test_every_rule_says_what_to_do_and_how_urgent_it_is() -> None:
 
 
 def test_operations_that_a_rule_leaves_out_exist() -> None:
-    """Those that take long by nature."""
+    """Operations that take long by nature."""
     sources = "".join(file.read_text() for file in (ROOT / "src" / "kith" / "api" / "resources").glob("*.py"))
     names = re.findall(r'operation!="(\w+)"', ALERTS)
     assert names

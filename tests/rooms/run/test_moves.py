@@ -1,4 +1,4 @@
-"""What a move notes of itself, and where consumers go on."""
+"""What a move records about itself, and where consumers resume after it."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from kith.run.moves import places, progress
 from kith.run.moves.progress import POINTS_MAX, MoveProgress, SamePlace
 
 
-def test_a_move_is_read_as_it_was_noted(tmp_path: Path) -> None:
+def test_the_progress_of_a_move_is_read_as_it_was_written(tmp_path: Path) -> None:
     assert progress.read(tmp_path) is None
     noted = MoveProgress(to="keyspace kith of the cluster", table="records", after=b"\0\xff", at=b"\1" * 8, spread=[5])
     noted.reached(LogPosition(b"there"))
@@ -42,7 +42,7 @@ def test_a_move_is_read_as_it_was_noted(tmp_path: Path) -> None:
     assert progress.read(tmp_path) is None
 
 
-def test_of_many_places_the_first_and_the_newest_are_kept() -> None:
+def test_of_many_points_the_first_and_the_newest_are_kept() -> None:
     noted = MoveProgress(to="there")
     for number in range(5 * POINTS_MAX):
         noted.at = number.to_bytes(8, "big")
@@ -54,7 +54,7 @@ def test_of_many_places_the_first_and_the_newest_are_kept() -> None:
 
 
 async def six_follows(logged: Logged) -> list[LogPosition]:
-    """Follows one after the other; where the log ended after each."""
+    """Write follows one after the other; return the end of the log after each."""
     await logged.edges.declare(["follows"])
     ends = []
     for number in range(6):
@@ -63,7 +63,7 @@ async def six_follows(logged: Logged) -> list[LogPosition]:
     return ends
 
 
-def test_a_consumer_goes_on_at_the_last_place_that_it_has_come_to(tmp_path: Path, run: Run) -> None:
+def test_a_consumer_resumes_at_the_last_point_that_it_has_passed(tmp_path: Path, run: Run) -> None:
     assert EMBEDDED.logs
 
     async def scene() -> None:
@@ -76,7 +76,7 @@ def test_a_consumer_goes_on_at_the_last_place_that_it_has_come_to(tmp_path: Path
         run(scene())
 
 
-def test_on_the_way_back_a_consumer_misses_nothing_that_it_has_not_done(tmp_path: Path, run: Run) -> None:
+def test_on_the_way_back_a_consumer_misses_no_event_that_it_has_not_handled(tmp_path: Path, run: Run) -> None:
     assert EMBEDDED.logs
     groups = ["early", "failing", "far", "new"]
 
@@ -97,7 +97,7 @@ def test_on_the_way_back_a_consumer_misses_nothing_that_it_has_not_done(tmp_path
         run(scene())
 
 
-def test_a_file_that_comes_in_part_is_not_taken_for_whole() -> None:
+def test_a_file_that_arrives_incomplete_is_an_error() -> None:
     class Short(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             self.send_response(200)
@@ -114,7 +114,7 @@ def test_a_file_that_comes_in_part_is_not_taken_for_whole() -> None:
         server.shutdown()
 
 
-def test_files_of_media_go_to_a_bucket_and_back_and_those_that_are_gone_are_left_out(tmp_path: Path, run: Run) -> None:
+def test_media_files_move_to_a_bucket_and_back_without_missing_ones(tmp_path: Path, run: Run) -> None:
     media = [Media(at, 1, START_MS, "jpg", 1, 1, 3, 0, bytes([at]) * 16) for at in range(3)]
     records = [media_record(one, Hlc(1)) for one in media]
 

@@ -1,4 +1,4 @@
-"""A move that is cut short or given up: who may write then, and what the next run makes of it. No cluster is there."""
+"""A move that is cut short or given up: who may write then, and how the next run continues. No cluster is there."""
 
 from __future__ import annotations
 
@@ -65,16 +65,14 @@ def test_a_way_back_that_was_done_but_not_noted_is_noted(data: Path, run: Run) -
     assert stage_of(data) is None
 
 
-def test_what_was_not_switched_is_not_taken_back(data: Path, run: Run) -> None:
+def test_a_folder_that_was_not_switched_is_not_taken_back(data: Path, run: Run) -> None:
     cut_short(data, "following", None)
     with pytest.raises(Conflict, match="it takes writes itself"):
         run(taken_back(data))
 
 
 @pytest.mark.parametrize("stage", ["following", "switching", "moved"])
-def test_a_folder_in_whose_place_another_machine_writes_is_neither_opened_nor_moved(
-    data: Path, run: Run, stage: Stage
-) -> None:
+def test_a_folder_that_another_machine_replaced_is_neither_opened_nor_moved(data: Path, run: Run, stage: Stage) -> None:
     noted = cut_short(data, stage, Closed("fenced", "https://other", 7))
     with pytest.raises(Conflict, match="https://other"):
         run(taken_back(data))
@@ -88,7 +86,7 @@ def test_a_folder_in_whose_place_another_machine_writes_is_neither_opened_nor_mo
 
 @contextmanager
 def moving(data: Path, noted: MoveProgress) -> Iterator[forth._Forth]:
-    """A move of the folder into a cluster that answers anything."""
+    """A move of the folder into a cluster that accepts every call."""
     sides: Any = MagicMock()
     sides.deciding.closing.permit = AsyncMock(return_value=noted.permit)
     sides.folder.log.lease = AsyncMock(return_value=True)
@@ -98,19 +96,19 @@ def moving(data: Path, noted: MoveProgress) -> Iterator[forth._Forth]:
         yield forth._Forth(sides, data, noted, lambda what, number: None)
 
 
-def test_a_switch_that_is_given_up_opens_the_folder_and_is_not_gone_on_with_by_itself(data: Path, run: Run) -> None:
+def test_a_switch_that_is_given_up_opens_the_folder_and_is_not_resumed(data: Path, run: Run) -> None:
     noted = cut_short(data, "switching", Closed("moved", THERE))
     killed = patch.object(Environment, "reopen", side_effect=KeyboardInterrupt)
     with moving(data, noted) as move, killed, pytest.raises(KeyboardInterrupt):
         move._copy_again()
-    assert stage_of(data) == "copying", "the next run does not go on with the switch"
+    assert stage_of(data) == "copying", "the next run does not resume the switch"
     assert is_closed(data)
     with moving(data, noted) as move:
         run(move.begin())
-    assert not is_closed(data), "but opens the folder"
+    assert not is_closed(data), "it opens the folder"
 
 
-def test_a_folder_is_moved_by_one_process_at_a_time_which_reads_what_the_last_one_noted(data: Path, run: Run) -> None:
+def test_one_process_at_a_time_moves_a_folder_and_reads_what_the_last_one_noted(data: Path, run: Run) -> None:
     cut_short(data, "following", None)
 
     async def scene() -> None:
@@ -125,7 +123,7 @@ def test_a_folder_is_moved_by_one_process_at_a_time_which_reads_what_the_last_on
     run(scene())
 
 
-def test_a_folder_that_is_not_there_is_not_made(tmp_path: Path, run: Run) -> None:
+def test_a_missing_folder_is_not_created(tmp_path: Path, run: Run) -> None:
     with pytest.raises(StoreMismatch, match="no data folder"):
         run(back.take_back(SETTINGS, tmp_path / "nowhere", tell=lambda what, number: None))
     assert not (tmp_path / "nowhere").exists()

@@ -27,7 +27,7 @@ def settings(tmp_path: Path) -> Settings:
     return Settings(data=str(tmp_path / "data"), checks_snapshots=str(tmp_path / "snapshots"))
 
 
-def test_a_process_answers_by_its_layers_and_tells_which(
+def test_a_process_answers_by_its_layers_and_counts_which(
     settings: Settings, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(checks, "_REPORT_INTERVAL_S", 0.01)
@@ -58,7 +58,7 @@ def test_a_process_answers_by_its_layers_and_tells_which(
     run(scene())
 
 
-def test_without_a_place_for_snapshots_the_store_answers_all(settings: Settings, run: Run) -> None:
+def test_without_a_place_for_snapshots_the_store_answers_every_check(settings: Settings, run: Run) -> None:
     async def scene() -> None:
         plain = msgspec.structs.replace(settings, checks_snapshots="")
         async with wiring.open_stores(plain, "api") as stores, layered_stores(plain, stores, ReferenceSets()) as served:

@@ -1,4 +1,4 @@
-"""The address that a promotion tells the old primary: where clients reach the standby, or nothing is done."""
+"""The address that a promotion sends to the old primary: where clients reach the standby, or else nothing is done."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ OLD = "http://127.0.0.1:9"  # where nobody answers
 
 
 def standby_of(settings: Settings, primary: str) -> Settings:
-    """The folder, as the standby of that one."""
+    """Make the folder a standby of `primary`."""
     supervisor.prepare(settings)
     with folders.open_environment(settings) as store:
         store.secret("signing")
@@ -35,7 +35,7 @@ def standby_of(settings: Settings, primary: str) -> Settings:
 
 
 def told(settings: Settings) -> str:
-    """What the old primary is to be told."""
+    """The address that the old primary is to be sent."""
     with folders.open_environment(settings) as store:
         to_tell = store_role.to_tell(store)
     assert to_tell is not None
@@ -43,13 +43,13 @@ def told(settings: Settings) -> str:
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "10.0.0.2", "::1", "db.example"])
-def test_it_is_the_one_on_which_the_standby_is_served(settings: Settings, host: str) -> None:
+def test_it_is_the_address_on_which_the_standby_is_served(settings: Settings, host: str) -> None:
     with standby.served(msgspec.structs.replace(standby_of(settings, OLD), host=host, port=7411)):
         assert standby.promote(settings) is not None
     assert told(settings) == (f"http://[{host}]:7411" if ":" in host else f"http://{host}:7411")
 
 
-def test_where_none_is_served_it_is_asked_for(settings: Settings) -> None:
+def test_without_a_served_standby_the_address_is_required(settings: Settings) -> None:
     standby_of(settings, OLD)
     with standby.served(settings):
         pass
@@ -60,7 +60,7 @@ def test_where_none_is_served_it_is_asked_for(settings: Settings) -> None:
     assert standby.promote(settings) is None
 
 
-def test_one_that_was_killed_is_not_taken_for_served(settings: Settings) -> None:
+def test_a_killed_standby_does_not_count_as_served(settings: Settings) -> None:
     standby_of(settings, OLD)
     killed = subprocess.run([sys.executable, "-c", _KILLED, settings.data], check=False)
     assert killed.returncode == -signal.SIGKILL
@@ -79,15 +79,15 @@ with standby.served(Settings(data=sys.argv[1])):
 """
 
 
-def test_one_that_other_machines_cannot_reach_is_not_told_to_another_machine(settings: Settings) -> None:
+def test_an_address_that_other_machines_cannot_reach_is_not_sent_to_one(settings: Settings) -> None:
     standby_of(settings, "http://10.0.0.1:7400")
     with standby.served(settings), pytest.raises(BadRequest, match="from this machine only: say with --url"):
         standby.promote(settings)
     assert not (Path(settings.data) / "standby.url").exists()
 
 
-def test_a_standby_of_the_new_primary_is_told_again_what_it_knows(settings: Settings) -> None:
-    """As where it became that before it was told as the old primary."""
+def test_a_standby_of_the_new_primary_accepts_a_fence_that_it_knows(settings: Settings) -> None:
+    """As where the old primary became a standby before the fence reached it."""
     with folders.open_environment(standby_of(settings, OLD)) as store:
         epoch = store_role.epoch_of(store)
         assert store_role.fence(store, epoch, OLD) == segments.last_event(store)
@@ -97,12 +97,12 @@ def test_a_standby_of_the_new_primary_is_told_again_what_it_knows(settings: Sett
 
 
 async def told_of(settings: Settings) -> Mapping[str, float]:
-    """What /metrics says of a folder."""
+    """The gauges of /metrics for a folder."""
     async with wiring.open_stores(settings, "api") as stores:
         return await stores.metrics.gauges()
 
 
-def test_of_two_that_were_promoted_neither_fences_the_other_and_both_say_so(
+def test_of_two_promoted_standbys_neither_fences_the_other_and_the_rival_is_reported(
     run: Run, settings: Settings, tmp_path: Path
 ) -> None:
     other = msgspec.structs.replace(settings, data=str(tmp_path / "other"))
@@ -120,5 +120,5 @@ def test_of_two_that_were_promoted_neither_fences_the_other_and_both_say_so(
     assert [run(told_of(each))["rival_primary"] for each in (settings, other)] == [True, False]
     (finding,) = [one for one in examine(settings) if one.what == "role"]
     assert (finding.ok, "http://other.example was made the primary, too" in finding.detail) == (False, True)
-    assert standby.promote(settings) is None, "it is chosen, and the other gone"
+    assert standby.promote(settings) is None, "this one is chosen, and the other is gone"
     assert [one.ok for one in examine(settings) if one.what == "role"] == [True]

@@ -17,7 +17,7 @@ READERS = {name for name, one in CONSUMERS.items() if one.has_place}
 
 
 @pytest.mark.parametrize("written", [False, True], ids=["new folder", "older folder"])
-def test_what_reads_the_log_begins_at_the_first_event_of_a_new_folder(tmp_path: Path, run: Run, written: bool) -> None:
+def test_consumers_begin_at_the_first_event_of_a_new_folder(tmp_path: Path, run: Run, written: bool) -> None:
     settings = Settings(data=str(tmp_path / "data"))
 
     async def begun() -> set[str]:

@@ -1,4 +1,4 @@
-"""Expired stories go from the store: all of them, not too early, whoever is stopped."""
+"""Expired stories are removed from the store: all of them, not too early, whichever run is stopped."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from kith.records.store import RecordKind
 from kith.stories.reclaiming import GRACE_MS, reclaim
 from kith.stories.stories import HOUR_MS, Stories
 
-# --- room given back -------------------------------------------------------------------------------------
+# --- removal ---------------------------------------------------------------------------------------------
 
 
-def test_nothing_of_a_story_stays_when_its_time_is_long_over(scene: StoryScene, run: Run) -> None:
+def test_nothing_of_a_story_stays_long_after_it_expired(scene: StoryScene, run: Run) -> None:
     views = scene.graph.graphs.number(STORY_VIEWS)
     old, deleted, archived = scene.tell(), scene.tell(BOB), scene.tell(CAROL)
     scene.view(BOB, old, archived)
@@ -50,7 +50,7 @@ def test_nothing_of_a_story_stays_when_its_time_is_long_over(scene: StoryScene, 
     assert scene.found(BOB, young)
 
 
-def test_a_story_that_is_just_over_is_left_alone_for_whoever_is_writing(scene: StoryScene, run: Run) -> None:
+def test_a_story_that_expired_just_now_is_left_for_writes_in_flight(scene: StoryScene, run: Run) -> None:
     story = scene.tell()
     scene.clock.ms = story.created_at + DAY_MS + GRACE_MS - 1
     assert run(reclaim(scene.services.records, scene.graph, 24, scene.clock)).stories == 0
@@ -59,7 +59,7 @@ def test_a_story_that_is_just_over_is_left_alone_for_whoever_is_writing(scene: S
     assert run(reclaim(scene.services.records, scene.graph, 24, scene.clock)).stories == 0
 
 
-def test_a_key_that_comes_again_when_its_story_is_over_brings_nothing_back(scene: StoryScene, run: Run) -> None:
+def test_a_repeated_key_of_an_expired_story_restores_nothing(scene: StoryScene, run: Run) -> None:
     stories = Stories(scene.services.records, scene.graph, scene.services.snowflakes, hours=1, now_ms=scene.clock)
     draft = Draft(text="look")
     story = run(stories.create(ALICE, draft, "once")).post

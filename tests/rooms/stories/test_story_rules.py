@@ -1,4 +1,4 @@
-"""Stories over both kinds of engine: who sees them, until when, in which order, and that they are deleted."""
+"""Stories over both kinds of engine: who sees them, until when, in which order, and their deletion."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_hours_are_a_setting_that_holds_for_old_stories_too(scene: StoryScene) -
     assert scene.run(longer.get(ALICE, story.id)) == story
 
 
-def test_ids_that_were_never_a_story_are_nothing(scene: StoryScene) -> None:
+def test_ids_that_were_never_a_story_are_not_found(scene: StoryScene) -> None:
     post = scene.run(scene.posts.create(ALICE, Draft(text="a post"))).post
     story = scene.tell()
     for id_ in (0, 5, post.id, story.id + 1, DANA):
@@ -59,7 +59,7 @@ def test_ids_that_were_never_a_story_are_nothing(scene: StoryScene) -> None:
     assert scene.run(scene.stories.visible(ALICE, [0, story.id, story.id, 5])) == [None, story, story, None]
 
 
-# --- its own shelf ---------------------------------------------------------------------------------------
+# --- apart from posts ------------------------------------------------------------------------------------
 
 
 def test_a_story_is_no_post_at_any_door(scene: StoryScene) -> None:
@@ -72,7 +72,7 @@ def test_a_story_is_no_post_at_any_door(scene: StoryScene) -> None:
     assert scene.run(scene.services.edges.count_many([Listing(number, ALICE, Direction.OUT)])) == [0]
 
 
-def test_a_story_that_is_over_or_deleted_is_not_answered_again_by_its_key(scene: StoryScene) -> None:
+def test_an_expired_or_deleted_story_is_not_answered_again_by_its_key(scene: StoryScene) -> None:
     short = Stories(scene.services.records, scene.graph, scene.services.snowflakes, hours=1, now_ms=scene.clock)
     for key, over in (("deleted", False), ("over", True)):
         story = scene.run(short.create(ALICE, Draft(text="look"), key)).post
@@ -134,7 +134,7 @@ def test_stories_of_private_accounts_are_for_followers(scene: StoryScene) -> Non
 
 
 @pytest.mark.parametrize("state", [State.ARCHIVED, State.REMOVED])
-def test_stories_of_accounts_that_are_gone_are_gone(scene: StoryScene, state: State) -> None:
+def test_stories_of_deactivated_or_removed_accounts_are_gone(scene: StoryScene, state: State) -> None:
     scene.follow((BOB, ALICE))
     story = scene.tell()
     scene.run(scene.services.edges.change_node(ALICE, state=state))
@@ -152,10 +152,10 @@ def test_only_its_author_deletes_a_story_and_nothing_of_it_stays_readable(scene:
     assert b"secret" not in b"".join(record.data for record in scene.services.records.records.values())
 
 
-# --- seen ------------------------------------------------------------------------------------------------
+# --- views -----------------------------------------------------------------------------------------------
 
 
-def test_seen_is_remembered_once_and_its_author_reads_who(scene: StoryScene) -> None:
+def test_a_view_is_stored_once_and_the_author_reads_who_viewed(scene: StoryScene) -> None:
     story = scene.tell()
     first = scene.run(scene.stories.view(BOB, story.id))
     scene.clock.ms += 5_000

@@ -1,4 +1,4 @@
-"""The strip over a feed: which authors have stories for a reader, in which order, and what it says of its bounds."""
+"""The strip over a feed: which authors have stories for a reader, in which order, and how it reports its bounds."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kith.stories import strip as strips
 from kith.stories.strip import StripEntry
 
 
-def test_the_strip_begins_with_ones_own_then_the_unseen_then_the_closest(scene: StoryScene) -> None:
+def test_the_strip_begins_with_the_readers_own_then_the_unseen_then_the_closest(scene: StoryScene) -> None:
     others = [NodeId(author) for author in range(10, 16)]
     scene.follow(*((BOB, author) for author in others))
     stories = {author: scene.tell(author) for author in [*others, BOB]}
@@ -22,7 +22,7 @@ def test_the_strip_begins_with_ones_own_then_the_unseen_then_the_closest(scene: 
     scene.view(BOB, stories[NodeId(11)], stories[NodeId(12)])
     assert scene.authors() == [BOB, 14, 10, 15, 13, 11, 12]
     scene.close = {}
-    assert scene.authors() == [BOB, 15, 14, 13, 10, 12, 11], "who told last, where nobody is closer"
+    assert scene.authors() == [BOB, 15, 14, 13, 10, 12, 11], "the latest author first, where nobody is closer"
 
 
 def test_an_entry_counts_what_the_reader_may_see_and_has_not_seen(scene: StoryScene) -> None:
@@ -33,10 +33,10 @@ def test_an_entry_counts_what_the_reader_may_see_and_has_not_seen(scene: StorySc
     assert scene.strip().entries == [StripEntry(ALICE, 2, 1, two.created_at, False)]
     scene.view(BOB, two)
     assert scene.strip().entries == [StripEntry(ALICE, 2, 0, two.created_at, False)]
-    assert scene.strip(ALICE).entries[0][1:3] == (3, 0), "one's own are seen"
+    assert scene.strip(ALICE).entries[0][1:3] == (3, 0), "a reader's own stories count as seen"
 
 
-def test_who_is_not_followed_muted_or_has_nothing_to_show_is_not_in_the_strip(scene: StoryScene) -> None:
+def test_authors_not_followed_muted_or_without_visible_stories_are_not_in_the_strip(scene: StoryScene) -> None:
     scene.follow((BOB, ALICE), (BOB, CAROL))
     scene.tell(ALICE)
     scene.tell(CAROL, visibility="custom", audience=(DANA,))
@@ -83,7 +83,7 @@ def test_of_very_many_authors_the_closest_are_shown_and_the_strip_says_so(
     assert not scene.strip().partial
 
 
-def test_of_whom_one_follows_beyond_the_bound_the_newest_are_looked_at_and_the_strip_says_so(
+def test_beyond_the_bound_of_follows_the_newest_are_read_and_the_strip_says_so(
     scene: StoryScene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     others = [NodeId(author) for author in range(10, 15)]
@@ -98,7 +98,7 @@ def test_of_whom_one_follows_beyond_the_bound_the_newest_are_looked_at_and_the_s
     assert len(shown.entries) == 4
 
 
-def test_stories_that_one_may_not_see_neither_hide_others_nor_count(
+def test_stories_that_the_reader_may_not_see_neither_hide_others_nor_count(
     scene: StoryScene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(strips, "STORIES_MAX", 2)
@@ -113,7 +113,7 @@ def test_stories_that_one_may_not_see_neither_hide_others_nor_count(
     assert scene.strip().entries == [StripEntry(ALICE, 2, 2, third.created_at, True)]
 
 
-def test_others_get_their_turn_while_a_long_strip_is_read(scene: StoryScene) -> None:
+def test_other_tasks_run_while_a_long_strip_is_read(scene: StoryScene) -> None:
     others = [NodeId(author) for author in range(10, 10 + 4 * strips.PART)]
     scene.follow(*((BOB, author) for author in others))
     for author in others:

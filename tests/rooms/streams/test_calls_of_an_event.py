@@ -1,4 +1,4 @@
-"""How many calls of stores it takes to tell a change, one after another. See `paced` for how it is counted."""
+"""How many calls of stores, one after another, it takes to send a change. `paced` says how they are counted."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ async def _measured(folder: Path, pace: Pace) -> dict[str, tuple[int, list[Call]
             found[name] = (ticks, calls)
 
         await live.join(ear.stream, None, [])
-        await live.close()  # from here on it follows the log only when it is asked to
+        await live.close()  # from here on it reads the log only when called
         post = await services.write()
         await told("a new post")
         await services.posts.edit(ALICE, post.id, PostEdit(text="better"))
@@ -55,7 +55,7 @@ async def _measured(folder: Path, pace: Pace) -> dict[str, tuple[int, list[Call]
         return found
 
 
-def test_a_change_is_told_by_so_many_calls_in_a_row_at_most(tmp_path: Path) -> None:
+def test_a_change_takes_a_bounded_number_of_calls_in_a_row(tmp_path: Path) -> None:
     loop = PacedLoop()
     with asyncio.Runner(loop_factory=lambda: loop) as runner:
         found = runner.run(_measured(tmp_path, Pace(loop)))

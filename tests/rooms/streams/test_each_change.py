@@ -1,4 +1,4 @@
-"""Each kind of change, as Bob is told of it: while he is connected, and when he comes back.
+"""The messages that Bob gets for each kind of change: while he is connected, and when he resumes.
 
 Bob follows Alice, and has a post of hers on the screen.
 """
@@ -31,12 +31,12 @@ from kith.posts.post import Draft, PostEdit
 
 
 class Case(NamedTuple):
-    """What happens, and what Bob hears: names of messages, with the reason where there is one."""
+    """What happens, and what Bob gets: names of messages, with the reason where there is one."""
 
     act: Callable[[Hall, NodeId], Awaitable[Any]]
     live: list[str]
     resumed: list[str]
-    before: Callable[[Hall], Awaitable[Any]] | None = None  # what it was like as Bob came
+    before: Callable[[Hall], Awaitable[Any]] | None = None  # the state before Bob connects
 
 
 async def account_becomes_private(hall: Hall, _: NodeId) -> None:
@@ -75,7 +75,7 @@ async def do_to_account(hall: Hall, operation: NodeOperation) -> None:
 
 
 def labels_alice(*labels: int) -> Callable[[Hall, NodeId], Awaitable[Any]]:
-    """The app labels Alice, so and then so."""
+    """The app labels Alice with each of these in turn."""
 
     async def act(hall: Hall, _: NodeId) -> None:
         for bits in labels:
@@ -124,7 +124,7 @@ async def bob_asks_for_mentions(hall: Hall) -> None:
 
 
 def followers_are_told(*followers: NodeId) -> Callable[[Hall, NodeId], Awaitable[Any]]:
-    """Carol mentions Alice, and these followers of hers are told, in two chunks or twice; others are not."""
+    """Carol mentions Alice, and these followers of hers are notified, with a repetition; others are not."""
 
     async def act(hall: Hall, _: NodeId) -> None:
         (told,) = await hall.telling.notices.tell([Notified("mention", CAROL, ALICE, 0, event="x")])
@@ -280,7 +280,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
-def test_what_bob_is_told_of_a_change_live_and_on_a_resume(play: Play, case: Case) -> None:
+def test_messages_of_a_change_live_and_on_a_resume(play: Play, case: Case) -> None:
     async def scene(hall: Hall) -> None:
         (post,) = map(int, await hall.posts(1))
         if case.before is not None:
@@ -291,7 +291,7 @@ def test_what_bob_is_told_of_a_change_live_and_on_a_resume(play: Play, case: Cas
             await hall.live.join(ear.stream, None, shown)
         hall.live.leave(away.stream)
         await case.act(hall, NodeId(post))
-        for _ in range(3):  # the log is read, then a round looks again
+        for _ in range(3):  # the log is read, then a round checks the posts
             hall.seconds += 1.0
             for _ in range(100):
                 await asyncio.sleep(0)

@@ -1,4 +1,4 @@
-"""Moments in which a stream could miss a change or be told of it twice."""
+"""Moments in which a stream could miss a change, or get it twice."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from kith.streams.places import StreamPosition
 
 
 async def nothing_new(after: LogPosition, limit: int) -> Batch:
-    """In place of reading the log."""
+    """Replaces a read of the log."""
     return Batch((), after)
 
 
 @pytest.mark.parametrize(
     "place", [str(StreamPosition(NOWHERE, NOWHERE)), None], ids=["with a place", "without a place"]
 )
-def test_a_stream_that_joins_while_changes_are_half_told_gets_each_once(
+def test_a_stream_that_joins_while_changes_are_half_sent_gets_each_once(
     play: Play, monkeypatch: pytest.MonkeyPatch, place: str | None
 ) -> None:
     async def scene(hall: Hall) -> None:
@@ -41,18 +41,18 @@ def test_a_stream_that_joins_while_changes_are_half_told_gets_each_once(
         await hall.live.join(early.stream, None, [])
         with monkeypatch.context() as patch:
             patch.setattr(hall.log, "read", nothing_new)
-            made = await hall.posts(5)  # which are then read at once
+            made = await hall.posts(5)  # they are then read in one batch
         await hall.until(lambda: len(early.posts()) == 5)
         made += await hall.posts(1)
         await hall.until(lambda: len(early.posts()) == 6 and made[-1] in late.posts())
         assert early.posts() == made
-        assert late.posts() == (made if place else made[-1:]), "without a place it begins after what was read before"
+        assert late.posts() == (made if place else made[-1:]), "without a position it begins after what was read before"
         assert sorted(late.places) == late.places
 
     play(scene)
 
 
-def test_a_refusing_store_half_way_through_the_readers_tells_nobody_twice(
+def test_a_store_that_fails_half_way_through_the_readers_sends_nothing_twice(
     play: Play, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(readers, "PART", 1)
@@ -65,7 +65,7 @@ def test_a_refusing_store_half_way_through_the_readers_tells_nobody_twice(
         real, calls = store.answer, [0]
 
         async def flaky(questions: Questions) -> Answers:
-            if questions.asked_nodes and questions.asked_states:  # who may see a post
+            if questions.asked_nodes and questions.asked_states:  # the check of who may see a post
                 calls[0] += 1
                 if calls[0] in (2, 4):
                     raise StoreUnavailable("not now")
@@ -80,7 +80,7 @@ def test_a_refusing_store_half_way_through_the_readers_tells_nobody_twice(
     play(scene)
 
 
-def test_a_fault_in_one_change_resets_everybody_and_the_rest_goes_on(
+def test_a_bug_in_one_change_resets_everybody_and_later_changes_are_sent(
     play: Play, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def scene(hall: Hall) -> None:
@@ -120,7 +120,7 @@ def test_a_notice_that_cannot_be_read_resets_nobody(play: Play, data: bytes) -> 
     play(scene)
 
 
-def test_the_unread_number_is_told_when_something_is_hidden_and_when_it_is_shown_again(play: Play) -> None:
+def test_the_unread_count_is_sent_when_something_is_hidden_and_when_it_is_shown_again(play: Play) -> None:
     async def scene(hall: Hall) -> None:
         post = NodeId((await hall.objects.create(ALICE, Draft(text="x"))).post.id)
         await hall.engagement.add(LIKES, BOB, post)
@@ -138,18 +138,18 @@ def test_the_unread_number_is_told_when_something_is_hidden_and_when_it_is_shown
         assert "unread" not in ear.names(), "it was loaded with the page"
         await hall.engagement.drop(LIKES, BOB, post)
         await heard(0)
-        await hall.engagement.add(LIKES, BOB, post)  # which makes no new notification
+        await hall.engagement.add(LIKES, BOB, post)  # this makes no new notification
         await heard(1)
         await hall.graph.people.block(BOB, ALICE)
         await heard(0)
         await hall.posts(1)
         await hall.pass_seconds(3)
-        assert ear.names().count("unread") == 3, "nothing is told where it is the same"
+        assert ear.names().count("unread") == 3, "nothing is sent while it is the same"
 
     play(scene)
 
 
-def test_numbers_wait_for_a_second_and_hold_the_place_back_until_they_are_told(play: Play) -> None:
+def test_counts_wait_for_a_second_and_hold_the_position_back_until_they_are_sent(play: Play) -> None:
     async def scene(hall: Hall) -> None:
         ear = Ear(BOB)
         await hall.live.join(ear.stream, None, [])
@@ -173,7 +173,7 @@ def test_numbers_wait_for_a_second_and_hold_the_place_back_until_they_are_told(p
     play(scene)
 
 
-def test_numbers_that_one_round_does_not_take_come_with_the_next(play: Play, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_counts_beyond_one_round_come_with_the_next(play: Play, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rounds, "PAIRS_MAX", 2)
 
     async def scene(hall: Hall) -> None:
@@ -199,7 +199,7 @@ def test_numbers_that_one_round_does_not_take_come_with_the_next(play: Play, mon
     play(scene)
 
 
-def test_a_quiet_stream_hears_a_heartbeat_that_moves_its_place(play: Play) -> None:
+def test_a_quiet_stream_gets_a_heartbeat_that_advances_its_position(play: Play) -> None:
     async def scene(hall: Hall) -> None:
         ear = Ear(BOB)
         await hall.live.join(ear.stream, None, [])
@@ -239,7 +239,7 @@ def test_without_a_stream_the_log_is_not_read(play: Play) -> None:
     play(scene)
 
 
-def test_events_that_the_log_forgot_are_said_to_be_lost(play: Play) -> None:
+def test_events_that_the_log_forgot_are_reported_as_lost(play: Play) -> None:
     async def scene(hall: Hall) -> None:
         first = Ear(BOB)
         await hall.live.join(first.stream, None, [])
@@ -309,7 +309,7 @@ def test_a_round_that_finds_a_post_deleted_says_so_only_to_readers_who_could_see
 
 
 @pytest.mark.parametrize("away", [False, True], ids=["connected", "away"])
-def test_a_reader_who_muted_an_author_is_not_told_of_deleted_posts_they_never_got(play: Play, away: bool) -> None:
+def test_a_reader_who_muted_an_author_gets_no_deletions_of_posts_they_never_got(play: Play, away: bool) -> None:
     async def scene(hall: Hall) -> None:
         await hall.objects.graph.people.mute(CAROL, ALICE)
         (post,) = await hall.posts(1)
@@ -331,10 +331,10 @@ def test_a_reader_who_muted_an_author_is_not_told_of_deleted_posts_they_never_go
     play(scene)
 
 
-def test_who_follows_the_log_ends_when_stopped_though_the_store_fails_at_that_moment(
+def test_the_task_that_follows_the_log_ends_when_stopped_though_the_store_fails_then(
     play: Play, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Otherwise two follow it once somebody comes, and a change that one has in hands is skipped by the other."""
+    """Otherwise two tasks follow it once a reader comes, and one skips a change that the other is handling."""
 
     async def scene(hall: Hall) -> None:
         reading = asyncio.Event()

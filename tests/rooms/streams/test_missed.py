@@ -1,4 +1,4 @@
-"""What a reader is told on a resume: of changes that take posts away, and of what came meanwhile."""
+"""What a reader gets on a resume: changes that take posts away, and changes that were made meanwhile."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from kith.streams import missed
 from kith.streams.places import StreamPosition
 
 
-def test_a_reader_cut_off_within_a_change_that_takes_many_posts_hears_of_it_again(play: Play) -> None:
+def test_a_reader_cut_off_within_a_change_that_removes_many_posts_is_reset(play: Play) -> None:
     async def scene(hall: Hall) -> None:
         made = await hall.posts(3)
         ear = Ear(BOB)
@@ -37,7 +37,7 @@ def test_a_reader_cut_off_within_a_change_that_takes_many_posts_hears_of_it_agai
 
 
 @pytest.mark.parametrize("away", [False, True], ids=["connected", "away"])
-def test_a_label_that_comes_late_is_told_with_what_the_post_says_by_then(play: Play, away: bool) -> None:
+def test_a_late_label_is_sent_with_the_current_text_of_the_post(play: Play, away: bool) -> None:
     async def scene(hall: Hall) -> None:
         (post,) = await hall.posts(1)
         ears = [Ear(BOB), Ear(ALICE)]
@@ -57,7 +57,7 @@ def test_a_label_that_comes_late_is_told_with_what_the_post_says_by_then(play: P
     play(scene)
 
 
-def test_who_is_labelled_while_away_loads_their_own_posts_anew(play: Play) -> None:
+def test_an_author_who_is_labelled_while_away_is_reset(play: Play) -> None:
     async def scene(hall: Hall) -> None:
         await hall.posts(1)
         ear = Ear(ALICE)
@@ -70,7 +70,7 @@ def test_who_is_labelled_while_away_loads_their_own_posts_anew(play: Play) -> No
     play(scene)
 
 
-def test_a_reader_cut_off_between_an_unfollow_and_the_look_at_its_posts_loads_the_feed_anew(play: Play) -> None:
+def test_a_reader_cut_off_between_an_unfollow_and_its_round_is_reset(play: Play) -> None:
     async def scene(hall: Hall) -> None:
         graph = hall.objects.graph
         made = await hall.posts(2)
@@ -82,7 +82,7 @@ def test_a_reader_cut_off_between_an_unfollow_and_the_look_at_its_posts_loads_th
         await hall.turns()  # the first round is over
         await graph.people.remove_follower(ALICE, BOB)
         await hall.objects.create(BOB, Draft(text="mine, too"))
-        await hall.until(lambda: len(ear.posts()) == 2)  # so the removal was read; the next round is yet to come
+        await hall.until(lambda: len(ear.posts()) == 2)  # so the removal was read, and the next round has not come
         assert not ear.gone()
         hall.live.leave(ear.stream)
         again = Ear(BOB)
@@ -94,12 +94,12 @@ def test_a_reader_cut_off_between_an_unfollow_and_the_look_at_its_posts_loads_th
 
 @pytest.mark.parametrize("way", ["remove_follower", "unfollow", "private"])
 @pytest.mark.parametrize("away", [False, True], ids=["connected", "away"])
-def test_a_reader_who_loses_sight_of_an_account_is_told(play: Play, way: str, away: bool) -> None:
+def test_a_reader_who_loses_sight_of_an_account_gets_its_removals_or_a_reset(play: Play, way: str, away: bool) -> None:
     async def scene(hall: Hall) -> None:
         graph = hall.objects.graph
         made = await hall.posts(2)
         ear = Ear(BOB)
-        if way == "private":  # whom one does not follow
+        if way == "private":  # Bob does not follow her
             await graph.people.unfollow(BOB, ALICE)
         else:
             await graph.store.change_node(ALICE, private=True)
@@ -129,7 +129,7 @@ def test_a_reader_who_loses_sight_of_an_account_is_told(play: Play, way: str, aw
 
 
 @pytest.mark.parametrize("what", ["deleted", "edited"])
-def test_a_reader_who_missed_very_many_removals_or_edits_loads_the_feed_anew(
+def test_a_reader_who_missed_very_many_removals_or_edits_is_reset(
     play: Play, monkeypatch: pytest.MonkeyPatch, what: str
 ) -> None:
     monkeypatch.setattr(missed, "POSTS_MAX", 3)
@@ -156,8 +156,8 @@ def test_a_reader_who_missed_very_many_removals_or_edits_loads_the_feed_anew(
     play(scene)
 
 
-def test_places_never_go_back_while_what_was_missed_is_told(play: Play) -> None:
-    """Numbers are told last, of events that may be earlier: who leaves off there is not told of a post again."""
+def test_positions_never_go_back_while_missed_changes_are_sent(play: Play) -> None:
+    """Counts are sent last, for events that may be earlier. A reader cut off there must not get a post again."""
 
     async def scene(hall: Hall) -> None:
         (watched,) = await hall.posts(1)
@@ -179,10 +179,8 @@ def test_places_never_go_back_while_what_was_missed_is_told(play: Play) -> None:
 
 @pytest.mark.parametrize("elsewhere", [False, True], ids=["same process", "another"])
 @pytest.mark.parametrize("taken_back", [False, True])
-def test_who_resumes_is_told_the_unread_number_once_as_it_is_then(
-    play: Play, elsewhere: bool, taken_back: bool
-) -> None:
-    """What hides a notification while nobody is connected is in no event that a resume reads."""
+def test_a_reader_who_resumes_gets_the_current_unread_count_once(play: Play, elsewhere: bool, taken_back: bool) -> None:
+    """No event that a resume reads says that a notification was hidden while nobody was connected."""
 
     async def scene(hall: Hall) -> None:
         post = NodeId((await hall.objects.create(ALICE, Draft(text="x"))).post.id)
@@ -208,7 +206,7 @@ def test_who_resumes_is_told_the_unread_number_once_as_it_is_then(
 
 
 @pytest.mark.parametrize("away", [False, True], ids=["connected", "away"])
-def test_who_is_mentioned_is_told_once_though_their_followers_are_told_later(play: Play, away: bool) -> None:
+def test_a_mentioned_user_is_notified_once_though_their_followers_are_notified_later(play: Play, away: bool) -> None:
     async def scene(hall: Hall) -> None:
         ear, follower = Ear(ALICE), Ear(BOB)
         for one in (ear, follower):
@@ -245,7 +243,7 @@ def test_who_is_mentioned_is_told_once_though_their_followers_are_told_later(pla
     ],
     ids=["a draft", "for others", "made private", "taken from the reader", "for friends"],
 )
-def test_edits_of_a_post_that_was_never_for_the_reader_are_not_told(
+def test_edits_of_a_post_that_was_never_for_the_reader_are_not_sent(
     play: Play, before: Draft, after: PostEdit, told: list[str]
 ) -> None:
     """Bob follows Alice. A reset would tell him that she writes something that is not for him."""
@@ -269,7 +267,7 @@ def test_edits_of_a_post_that_was_never_for_the_reader_are_not_told(
 
 
 @pytest.mark.parametrize("ends", ["before", "meanwhile"])
-def test_edits_for_friends_are_told_to_who_was_a_friend_until_then(play: Play, ends: str) -> None:
+def test_edits_for_friends_reset_a_reader_who_was_a_friend_until_then(play: Play, ends: str) -> None:
     """Bob and Alice follow each other until she unfollows him: long before he leaves, or while he is away."""
 
     async def scene(hall: Hall) -> None:

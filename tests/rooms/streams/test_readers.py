@@ -1,4 +1,4 @@
-"""Whom a change concerns, however long the lists are on either side."""
+"""Which connected readers a change concerns, however long the lists are on either side."""
 
 from __future__ import annotations
 

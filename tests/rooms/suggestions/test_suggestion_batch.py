@@ -1,4 +1,4 @@
-"""Suggestions for all users: what the job keeps, what is served of it, and how it resumes."""
+"""Suggestions for all users: what the job stores, how that is served, and how the job resumes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ USERS, LONERS = range(1, 61), range(1_000, 1_030)
 
 
 class Watched:
-    """A report that remembers."""
+    """A report that records its calls."""
 
     def __init__(self) -> None:
         self.users: list[int] = []
@@ -40,7 +40,7 @@ class Watched:
 
 
 class Breaking(ReferenceSuggestions):
-    """A store that is full after some puts."""
+    """A store that is full after `room` puts."""
 
     room = 1 << 30
 
@@ -87,7 +87,7 @@ def test_everyone_who_follows_somebody_is_ranked_once(scene: BatchScene) -> None
     assert [done for done, _ in scene.report.done] == sorted(done for done, _ in scene.report.done)
 
 
-def test_what_the_job_kept_is_served_for_its_time_and_is_what_a_reader_would_have_got(scene: BatchScene) -> None:
+def test_stored_rankings_are_served_for_their_time_and_equal_fresh_ones(scene: BatchScene) -> None:
     fresh = {user: scene.shown(user) for user in USERS}
     scene.kept.rows.clear()
     scene.job()
@@ -100,7 +100,7 @@ def test_what_the_job_kept_is_served_for_its_time_and_is_what_a_reader_would_hav
     assert scene.kept.puts == puts + 1
 
 
-def test_who_scrolls_past_what_the_job_kept_sees_it_all(scene: BatchScene) -> None:
+def test_a_reader_who_scrolls_past_the_stored_ranking_sees_the_rest(scene: BatchScene) -> None:
     fresh = scene.shown(ALICE, 100)
     assert len(fresh) > FIRST
     scene.clock.ms += KEEP_MS
@@ -108,7 +108,7 @@ def test_who_scrolls_past_what_the_job_kept_sees_it_all(scene: BatchScene) -> No
     assert scene.shown(ALICE, 100) == fresh
 
 
-def test_the_most_followed_are_for_those_who_follow_nobody(scene: BatchScene, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_users_who_follow_nobody_get_the_most_followed(scene: BatchScene, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(batch, "POPULAR_MAX", 5)
     scene.job()
     counts: dict[int, int] = {}
@@ -126,7 +126,7 @@ def test_the_most_followed_are_for_those_who_follow_nobody(scene: BatchScene, mo
 
 
 @pytest.mark.parametrize("room", [0, 1, 4, 8], ids="room for {}".format)
-def test_a_job_that_met_a_full_store_goes_on_there(scene: BatchScene, room: int) -> None:
+def test_a_job_that_met_a_full_store_resumes_there(scene: BatchScene, room: int) -> None:
     scene.kept.room = room
     with pytest.raises(StoreFull):
         scene.job()
@@ -139,10 +139,10 @@ def test_a_job_that_met_a_full_store_goes_on_there(scene: BatchScene, room: int)
     assert sorted(scene.kept.rows) == list(USERS)
     assert {user: row for user, row in scene.kept.rows.items() if user in kept} == kept, "some were ranked twice"
     assert scene.report.users == [], "the users were counted again"
-    assert scene.job().before == 0, "a whole run leaves nothing to go on with"
+    assert scene.job().before == 0, "a whole run leaves nothing to resume"
 
 
-def test_a_job_interrupted_so_long_ago_that_its_results_are_over_begins_anew(scene: BatchScene) -> None:
+def test_a_job_interrupted_so_long_ago_that_its_results_expired_restarts(scene: BatchScene) -> None:
     scene.kept.room = 3
     with pytest.raises(StoreFull):
         scene.job()

@@ -1,4 +1,4 @@
-"""Suggestions as served: what is kept and for how long, what a read checks, and what happens when it cannot be kept."""
+"""Suggestions as served: what is cached and for how long, what each read checks, and reads that cannot be cached."""
 
 from __future__ import annotations
 
@@ -66,10 +66,10 @@ def test_the_more_followees_lead_to_someone_the_earlier_they_come(scene: Suggest
     assert not page.page.more_after
 
 
-# --- what is kept
+# --- what is cached
 
 
-def test_a_ranking_is_kept_for_15_minutes_and_not_longer(scene: SuggestionScene) -> None:
+def test_a_ranking_is_cached_for_15_minutes_and_not_longer(scene: SuggestionScene) -> None:
     before = scene.page()
     scene.follow(CAROL, GUS)
     scene.clock.ms += KEEP_MS - 2
@@ -78,7 +78,7 @@ def test_a_ranking_is_kept_for_15_minutes_and_not_longer(scene: SuggestionScene)
     assert scene.shown() == [DANA, GUS, EVE]
 
 
-def test_processes_share_what_one_has_computed(scene: SuggestionScene) -> None:
+def test_processes_share_a_computed_ranking(scene: SuggestionScene) -> None:
     before = scene.page()
     scene.clock.ms += 1_000
     scene.suggestions = scene.new_process()
@@ -86,7 +86,7 @@ def test_processes_share_what_one_has_computed(scene: SuggestionScene) -> None:
     assert scene.kept.puts == 1
 
 
-def test_ones_own_follow_and_unfollow_are_reflected_at_once(scene: SuggestionScene) -> None:
+def test_own_follows_and_unfollows_are_reflected_at_once(scene: SuggestionScene) -> None:
     scene.page()
     scene.follow(FAY, GUS)
     scene.follow(ALICE, FAY)
@@ -101,7 +101,7 @@ def test_a_newcomer_is_not_stuck_with_an_empty_list(scene: SuggestionScene) -> N
     assert scene.shown(GUS) == [DANA, EVE]
 
 
-def test_many_who_ask_at_once_are_answered_by_one_ranking(scene: SuggestionScene) -> None:
+def test_concurrent_requests_of_one_user_share_one_ranking(scene: SuggestionScene) -> None:
     async def ask() -> list[SuggestionPage]:
         return await asyncio.gather(*(scene.suggestions.page(ALICE, Window(20)) for _ in range(50)))
 
@@ -110,7 +110,7 @@ def test_many_who_ask_at_once_are_answered_by_one_ranking(scene: SuggestionScene
     assert scene.kept.puts == 1
 
 
-def test_who_asked_first_may_go_without_taking_the_others_answer(scene: SuggestionScene) -> None:
+def test_a_cancelled_first_request_does_not_take_the_answer_of_others(scene: SuggestionScene) -> None:
     async def ask() -> SuggestionPage:
         begun, gate = asyncio.Event(), asyncio.Event()
 
@@ -130,7 +130,9 @@ def test_who_asked_first_may_go_without_taking_the_others_answer(scene: Suggesti
     assert len(scene.run(ask()).items) == 2
 
 
-def test_beyond_what_may_wait_is_refused(scene: SuggestionScene, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_requests_beyond_the_number_that_may_wait_are_refused(
+    scene: SuggestionScene, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(module, "WAITING_MAX", 0)
 
     async def ask() -> list[object]:
@@ -145,7 +147,7 @@ def test_beyond_what_may_wait_is_refused(scene: SuggestionScene, monkeypatch: py
     assert scene.shown() == [DANA, EVE]  # and later it works again
 
 
-def test_a_store_that_cannot_keep_a_ranking_does_not_take_the_answer(scene: SuggestionScene) -> None:
+def test_a_ranking_that_cannot_be_stored_is_answered(scene: SuggestionScene) -> None:
     async def full(rows: Sequence[RankingRow], now_ms: int) -> None:
         raise StoreFull("no room")
 
@@ -154,15 +156,15 @@ def test_a_store_that_cannot_keep_a_ranking_does_not_take_the_answer(scene: Sugg
     assert scene.shown() == [DANA, EVE]
 
 
-def test_what_was_computed_by_a_clock_that_was_put_back_since_is_not_kept(scene: SuggestionScene) -> None:
+def test_a_ranking_computed_before_the_clock_was_put_back_is_not_used(scene: SuggestionScene) -> None:
     scene.clock.ms += 30 * 86_400_000
     assert scene.shown() == [DANA, EVE]
     scene.clock.ms -= 30 * 86_400_000
     assert scene.page().computed_at_ms == scene.clock.ms
 
 
-def test_past_the_part_that_the_batch_kept_all_is_ranked(scene: SuggestionScene) -> None:
-    """The batch keeps the first of each only; who scrolls on finds the rest, and nobody twice."""
+def test_past_the_part_that_the_batch_stored_all_is_ranked(scene: SuggestionScene) -> None:
+    """The batch stores only the first of each user; a reader who scrolls on gets the rest, and nobody twice."""
 
     async def keep_first() -> None:
         _, data = await scene.suggestions.rank(ALICE, await scene.suggestions.followees(ALICE), first=1)
@@ -184,7 +186,7 @@ def test_past_the_part_that_the_batch_kept_all_is_ranked(scene: SuggestionScene)
 # --- what every read checks
 
 
-def test_a_hidden_one_is_gone_at_once_and_back_at_once(scene: SuggestionScene) -> None:
+def test_a_hidden_suggestion_is_gone_at_once_and_back_at_once(scene: SuggestionScene) -> None:
     scene.page()
     assert scene.run(scene.suggestions.hide(ALICE, DANA)).changed
     assert not scene.run(scene.suggestions.hide(ALICE, DANA)).changed
@@ -194,7 +196,7 @@ def test_a_hidden_one_is_gone_at_once_and_back_at_once(scene: SuggestionScene) -
     assert scene.shown() == [DANA, EVE]
 
 
-def test_one_hidden_when_it_was_ranked_is_back_as_soon_as_it_is_unhidden(scene: SuggestionScene) -> None:
+def test_a_suggestion_hidden_when_it_was_ranked_is_back_as_soon_as_it_is_unhidden(scene: SuggestionScene) -> None:
     scene.run(scene.suggestions.hide(ALICE, DANA))
     assert scene.shown() == [EVE]
     scene.run(scene.suggestions.unhide(ALICE, DANA))
@@ -207,14 +209,14 @@ def test_nobody_hides_themself(scene: SuggestionScene) -> None:
         scene.run(scene.suggestions.hide(ALICE, ALICE))
 
 
-def test_who_was_removed_hides_nobody(scene: SuggestionScene) -> None:
+def test_a_removed_user_hides_nobody(scene: SuggestionScene) -> None:
     scene.run(scene.graph.store.change_node(ALICE, state=State.REMOVED))
     with pytest.raises(Forbidden):
         scene.run(scene.suggestions.hide(ALICE, DANA))
 
 
 @pytest.mark.parametrize("away", ["block", "blocked", "mute", "deactivate", "remove", "request", "hide", "limit"])
-def test_who_may_no_longer_be_suggested_is_gone_at_once(scene: SuggestionScene, away: str) -> None:
+def test_a_user_who_may_no_longer_be_suggested_is_gone_at_once(scene: SuggestionScene, away: str) -> None:
     assert scene.shown() == [DANA, EVE]
     store, graph = scene.graph.store, scene.graph
     match away:
@@ -236,8 +238,8 @@ def test_who_may_no_longer_be_suggested_is_gone_at_once(scene: SuggestionScene, 
     assert scene.shown() == [DANA]
 
 
-def test_a_follow_not_yet_restored_still_keeps_its_end_out(scene: SuggestionScene) -> None:
-    """Dana comes back before the job has brought her edges back: whom Alice followed is not suggested meanwhile."""
+def test_a_follow_that_is_not_restored_yet_still_prevents_a_suggestion(scene: SuggestionScene) -> None:
+    """Dana is back before the job restored her edges: she is not suggested to Alice, who followed her."""
     scene.follow(ALICE, DANA)
 
     async def leave() -> None:
@@ -245,14 +247,14 @@ def test_a_follow_not_yet_restored_still_keeps_its_end_out(scene: SuggestionScen
         await jobs.start(NodeOperation.ARCHIVE, DANA)
         await jobs.wait()
         await scene.graph.store.change_node(DANA, state=State.NORMAL)
-        # an app brings one edge back by itself
+        # an app restores one edge itself
         await scene.graph.write([scene.graph.add_write(scene.graph.graphs.number(FOLLOWS), BOB, DANA)])
 
     scene.run(leave())
     assert scene.shown() == [EVE]
 
 
-def test_a_face_that_left_or_may_not_be_told_of_is_not_shown_and_not_counted(scene: SuggestionScene) -> None:
+def test_a_face_that_left_or_may_not_be_revealed_is_not_shown_and_not_counted(scene: SuggestionScene) -> None:
     scene.page()
     scene.run(scene.graph.people.unfollow(BOB, DANA))
     assert scene.page().items[0] == Suggestion(DANA, 1, [CAROL])
@@ -260,8 +262,8 @@ def test_a_face_that_left_or_may_not_be_told_of_is_not_shown_and_not_counted(sce
     assert scene.page().items == []
 
 
-def test_nothing_is_told_of_a_followee_with_a_block_between(scene: SuggestionScene) -> None:
-    """An app may write a block without dropping the follow; what the followee does is not told then, kept or not."""
+def test_acts_of_a_followee_behind_a_block_are_not_revealed(scene: SuggestionScene) -> None:
+    """An app may write a block without dropping the follow. Then no act of the followee is revealed, cached or not."""
     blocks = scene.graph.graphs.number("blocks")
     scene.page()
     scene.run(scene.graph.write([scene.graph.add_write(blocks, CAROL, ALICE)]))
@@ -275,7 +277,7 @@ def test_the_newest_followees_and_the_newest_of_each_are_walked(scene: Suggestio
     assert scene.page().items == [Suggestion(EVE, 1, [CAROL])]
 
 
-def test_nobody_is_suggested_whom_one_follows_beyond_the_walk(scene: SuggestionScene) -> None:
+def test_a_followed_user_beyond_the_walk_is_not_suggested(scene: SuggestionScene) -> None:
     scene.follow(ALICE, DANA)
     scene.follow(ALICE, FAY)
     scene.follow(FAY, DANA)
@@ -284,7 +286,7 @@ def test_nobody_is_suggested_whom_one_follows_beyond_the_walk(scene: SuggestionS
 
 
 @pytest.mark.parametrize("kept", [True, False])
-def test_nothing_is_told_of_a_followee_whom_the_app_hides(scene: SuggestionScene, kept: bool) -> None:
+def test_acts_of_a_followee_whom_the_app_hides_are_not_revealed(scene: SuggestionScene, kept: bool) -> None:
     if kept:
         scene.page()
     scene.run(scene.graph.store.change_node(CAROL, labels=HIDE))
@@ -297,7 +299,7 @@ def test_nothing_is_told_of_a_followee_whom_the_app_hides(scene: SuggestionScene
 # --- a cold start
 
 
-def test_without_a_count_of_everyone_a_newcomer_is_told_that_there_is_none(scene: SuggestionScene) -> None:
+def test_without_a_count_of_everyone_a_newcomer_gets_an_empty_answer(scene: SuggestionScene) -> None:
     page = scene.page(GUS)
     assert (page.items, page.source, page.computed_at_ms) == ([], "none", None)
     assert not page.page.more_after
@@ -318,7 +320,7 @@ def test_a_newcomer_gets_the_most_followed_who_may_be_shown(scene: SuggestionSce
     assert scene.page(GUS, Window(9, before=Mark(70, DANA))).items == page.items[:2]
 
 
-def test_who_has_suggestions_of_their_own_gets_no_others(scene: SuggestionScene) -> None:
+def test_a_user_with_suggestions_of_their_own_gets_no_popular_ones(scene: SuggestionScene) -> None:
     scene.run(scene.suggestions.keep_popular(np.array([GUS]), np.array([5])))
     scene.run(scene.suggestions.hide(ALICE, DANA))
     scene.run(scene.suggestions.hide(ALICE, EVE))

@@ -1,4 +1,4 @@
-"""Watchers of one process, over a small log in memory: what they are told, and what they cost others."""
+"""Watchers of one process, over a small log in memory: what they are sent, and what they cost others."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _TURNS_MAX = 10_000
 
 
 class Noted:
-    """A watcher that notes what it is told."""
+    """A watcher that records what it is sent."""
 
     frame = msgspec.json.Encoder().encode_lines
     user = None
@@ -52,7 +52,7 @@ class Noted:
         self.heres, self.place = self.heres + 1, token
 
     async def room(self) -> None:
-        """All is taken at once."""
+        """Takes everything at once."""
         self.waiting = 0
 
     def end(self, why: str) -> None:
@@ -74,7 +74,7 @@ class Log(ReferenceLog):
 
 
 class Scene:
-    """A log, edges of which are written to it, and its watchers. `now_s`: their clock."""
+    """A log, edges that are written to it, and its watchers. `now_s` is their clock."""
 
     def __init__(self) -> None:
         self.edges, self.now_s = ReferenceEdges(), 0.0
@@ -97,7 +97,7 @@ class Scene:
 
 
 async def until(condition: Callable[[], Any]) -> None:
-    """Let others run until it is so."""
+    """Let other tasks run until the condition holds."""
     for _ in range(_TURNS_MAX):
         if condition():
             return
@@ -117,7 +117,7 @@ def in_scene(act: Callable[[Scene], Any]) -> None:
     run_all(play())
 
 
-def test_a_graph_that_was_declared_since_is_told_by_its_name() -> None:
+def test_a_newly_declared_graph_is_sent_by_its_name() -> None:
     async def act(scene: Scene) -> None:
         async with scene.watching() as live:
             await scene.happen(1)
@@ -147,7 +147,7 @@ def test_a_token_of_the_future_is_refused_as_of_another_store() -> None:
     in_scene(act)
 
 
-def test_others_get_their_turn_while_a_watcher_of_little_reads_a_long_log() -> None:
+def test_other_tasks_run_while_a_watcher_of_little_reads_a_long_log() -> None:
     async def act(scene: Scene) -> None:
         await scene.happen(1, 25 * TOLD_MAX)
         turns = 0
@@ -167,7 +167,7 @@ def test_others_get_their_turn_while_a_watcher_of_little_reads_a_long_log() -> N
     in_scene(act)
 
 
-def test_what_was_missed_is_handed_over_in_small_parts() -> None:
+def test_missed_changes_are_sent_in_small_parts() -> None:
     async def act(scene: Scene) -> None:
         await scene.happen(1, 5 * TOLD_MAX + 7)
         async with scene.watching(NOWHERE) as watcher:
@@ -177,8 +177,8 @@ def test_what_was_missed_is_handed_over_in_small_parts() -> None:
     in_scene(act)
 
 
-def test_of_a_history_of_long_posts_less_is_read_at_once() -> None:
-    """So a watcher that takes nothing of it keeps little waiting."""
+def test_of_a_history_of_long_posts_fewer_are_sent_at_once() -> None:
+    """So a watcher that takes none of it has little buffered."""
     post = Post(7, 9, 0, "text", "long" * 500, None, (), "public", (), (), b"{}")
     event = Event(0, None, RECORD_CHANGED, RecordKind.POST, 7, 0, Hlc(1), data=post_record(post, Hlc(1)).data)
 
@@ -193,8 +193,8 @@ def test_of_a_history_of_long_posts_less_is_read_at_once() -> None:
 
 
 @pytest.mark.parametrize("state", [RECORD_CHANGED, RECORD_FORGOTTEN, 200])
-def test_what_a_newer_kith_logged_is_passed_over(state: int) -> None:
-    """Kinds of records, and of events, that this one does not know."""
+def test_records_and_events_of_a_newer_kith_are_skipped(state: int) -> None:
+    """Kinds of records, and of events, that this Kith does not know."""
 
     async def act(scene: Scene) -> None:
         async with scene.watching() as live:
@@ -208,7 +208,7 @@ def test_what_a_newer_kith_logged_is_passed_over(state: int) -> None:
     in_scene(act)
 
 
-def test_a_record_that_cannot_be_read_is_named_and_ends_no_watcher() -> None:
+def test_a_record_that_cannot_be_read_is_reported_and_ends_no_watcher() -> None:
     async def act(scene: Scene) -> None:
         async with scene.watching() as live, scene.watching(kinds=["post"], nodes=[7]) as of_node:
             for data in (b"\xc1", b"\x90", b""):
@@ -240,7 +240,7 @@ def test_a_user_whose_changes_cannot_be_read_ends_no_other_watcher() -> None:
     in_scene(act)
 
 
-def test_who_joins_the_others_is_told_each_change_once_though_the_store_is_away(
+def test_a_watcher_that_joins_the_others_gets_each_change_once_though_the_store_is_away(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(watch, "_RETRY_S", 0.0)
@@ -255,7 +255,7 @@ def test_who_joins_the_others_is_told_each_change_once_though_the_store_is_away(
                 nonlocal turn
                 turn += after != end
                 if turn == 1 and after != end:
-                    return Batch((), after)  # so far had it read when all the rest happened
+                    return Batch((), after)  # it had read this far when all the rest happened
                 if turn == 3 and after != end:
                     raise StoreUnavailable("away for a moment")
                 return await read(after, limit)
@@ -270,7 +270,7 @@ def test_who_joins_the_others_is_told_each_change_once_though_the_store_is_away(
     in_scene(act)
 
 
-def test_nothing_is_read_where_nobody_watches_any_more() -> None:
+def test_the_log_is_not_read_while_nobody_watches() -> None:
     async def act(scene: Scene) -> None:
         async with scene.watching():
             await until(lambda: scene.log.reads > 1)
@@ -286,8 +286,8 @@ def test_nothing_is_read_where_nobody_watches_any_more() -> None:
     in_scene(act)
 
 
-def test_a_watcher_of_little_is_told_where_it_is_while_it_reads_a_long_past() -> None:
-    """Else a client takes the silence for a lost connection, and begins anew where it began, for ever."""
+def test_a_watcher_of_little_gets_its_position_while_it_reads_a_long_past() -> None:
+    """Otherwise a client takes the silence for a lost connection, and restarts at the same place, for ever."""
 
     async def act(scene: Scene) -> None:
         await scene.happen(1, 3 * TOLD_MAX)
@@ -306,7 +306,7 @@ def test_a_watcher_of_little_is_told_where_it_is_while_it_reads_a_long_past() ->
     in_scene(act)
 
 
-def test_a_watcher_of_little_is_told_where_it_is_however_much_else_happens() -> None:
+def test_a_watcher_of_little_gets_its_position_however_much_else_happens() -> None:
     async def act(scene: Scene) -> None:
         async with scene.watching(nodes=[999_999]) as watcher:
             read = scene.log.read
@@ -326,8 +326,8 @@ def test_a_watcher_of_little_is_told_where_it_is_however_much_else_happens() -> 
 @pytest.mark.parametrize(
     "wanted", [{"graphs": ["follows"]}, {"kinds": ["edge"]}, {"nodes": [5]}, {"kinds": ["loaded"]}]
 )
-def test_an_import_of_a_graph_is_told_to_all_who_watch_its_edges(wanted: dict[str, Any]) -> None:
-    """Its edges are not told one by one: who does not hear of it holds an old list for ever."""
+def test_an_import_of_a_graph_is_sent_to_all_who_watch_its_edges(wanted: dict[str, Any]) -> None:
+    """Its edges are not sent one by one: a watcher without this event would keep an old list for ever."""
 
     async def act(scene: Scene) -> None:
         await scene.edges.declare(["likes"])
@@ -347,8 +347,8 @@ def test_an_import_of_a_graph_is_told_to_all_who_watch_its_edges(wanted: dict[st
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_who_watches_nodes_is_given_the_events_about_them_and_no_others(seed: int) -> None:
-    """Against looking at every event; whatever the kinds of events, and however many nodes."""
+def test_a_watcher_of_nodes_gets_the_events_about_them_and_no_others(seed: int) -> None:
+    """Compared with a check of every event, for all kinds of events and any number of nodes."""
     chosen = random.Random(seed)
     graphs = Graphs({"follows": 1})
     events = [

@@ -1,4 +1,4 @@
-"""Watchers of a log in partitions, in another order each time: each change once, those of a source in theirs."""
+"""Watchers of a log in partitions, read in another order each time: each change once, each source in its order."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SOURCES, EVENTS, _TURNS_MAX = 7, 400, 20_000
 
 
 class Reader:
-    """A watcher that takes what it is told a part at a time: it has room for `room_max` changes."""
+    """A watcher that takes its changes in parts: it has room for `room_max` of them."""
 
     frame = msgspec.json.Encoder().encode_lines
     user = None
@@ -65,7 +65,7 @@ def plain(seed: int) -> ReferenceLog:
 
 
 async def happen(log: ReferenceLog, chance: random.Random) -> None:
-    """All events, in bursts."""
+    """Announce all events, in bursts."""
     for number in range(EVENTS):
         await log.announce(Event(1, None, 0, chance.randrange(SOURCES), number, 7, Hlc(1)))
         if chance.random() < 0.05:
@@ -81,7 +81,7 @@ async def until(condition: Any) -> None:
 
 
 def check(told: list[dict[str, Any]], sources: set[int]) -> None:
-    """All of these sources, once and in order."""
+    """Check that these are changes of the sources, each once and in order."""
     numbers = {source: [int(one["destination"]) for one in told if one["source"] == str(source)] for source in sources}
     assert all(found == sorted(set(found)) for found in numbers.values())
     assert len(told) == sum(map(len, numbers.values()))
@@ -99,7 +99,7 @@ GRAPHS = Graphs({"follows": 1})
 
 @pytest.mark.parametrize("open_", [plain, hostile])
 @pytest.mark.parametrize("seed", range(4))
-def test_who_leaves_and_comes_back_with_its_token_is_told_each_change_once(open_: Any, seed: int) -> None:
+def test_a_watcher_that_comes_back_with_its_token_gets_each_change_once(open_: Any, seed: int) -> None:
     async def play() -> None:
         chance, log = random.Random(seed), open_(seed)
         watch = watch_of(log)
@@ -134,7 +134,7 @@ def test_who_leaves_and_comes_back_with_its_token_is_told_each_change_once(open_
 
 
 @pytest.mark.parametrize("open_", [plain, hostile])
-def test_who_has_no_room_reads_on_by_itself_and_misses_nothing(open_: Any) -> None:
+def test_a_watcher_without_room_reads_on_its_own_and_misses_nothing(open_: Any) -> None:
     async def play() -> None:
         log = open_(3)
         watch = watch_of(log)
@@ -154,7 +154,7 @@ def test_who_has_no_room_reads_on_by_itself_and_misses_nothing(open_: Any) -> No
     run_all(play())
 
 
-def test_a_token_covers_what_was_told_and_nothing_else() -> None:
+def test_a_token_covers_the_changes_that_were_sent_and_no_others() -> None:
     async def play() -> None:
         log = hostile(5)
         watch = watch_of(log)

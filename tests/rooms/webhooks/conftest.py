@@ -13,7 +13,7 @@ from webhook_world import Play, World
 from kith.webhooks import delivering, worker
 
 LOOK_S = 0.02
-"""Waits that end at an event or a deadline do not fly, so their deadlines are near."""
+"""Seconds. `time_flies` does not skip waits that end at an event or a deadline, so their deadlines are near."""
 
 
 @pytest.fixture

@@ -40,7 +40,7 @@ def test_each_change_comes_once_and_in_order_for_a_key(play: Play) -> None:
     play(scene)
 
 
-def test_an_endpoint_that_fails_holds_back_itself_alone(play: Play) -> None:
+def test_an_endpoint_that_fails_delays_only_itself(play: Play) -> None:
     async def scene(world: World) -> None:
         await world.create()
         bad = await world.create("https://down.example/")
@@ -85,13 +85,13 @@ def test_nothing_is_missing_and_the_order_holds_after_an_endpoint_was_down_for_l
     play(scene, give_up_ms=10**12)
 
 
-def test_only_the_change_that_is_not_taken_becomes_a_dead_letter_and_it_can_be_replayed(play: Play) -> None:
+def test_only_the_refused_change_becomes_a_dead_letter_and_it_can_be_replayed(play: Play) -> None:
     async def scene(world: World) -> None:
         seen = await world.create()
         id_ = seen.webhook.id
 
         async def letters_are(count: int) -> bool:
-            """And none of them is to be sent again."""
+            """Whether there are so many letters, and none of them is to be sent again."""
             found = await world.log.failures(group_of(id_))
             return len(found) == count and all(one.dead for one in found)
 
@@ -107,7 +107,7 @@ def test_only_the_change_that_is_not_taken_becomes_a_dead_letter_and_it_can_be_r
             )  # fmt: skip
 
             tried = len(world.app.got)
-            assert await world.webhooks.replay(id_) == 1  # it is not taken again: it stays a dead letter
+            assert await world.webhooks.replay(id_) == 1  # it is refused again, and stays a dead letter
             await until(lambda: len(world.app.got) > tried)
             await until(lambda: letters_are(1))
             assert len(world.app.got) == tried + 1
@@ -146,7 +146,9 @@ def test_nothing_is_given_up_while_there_is_no_room_for_another_dead_letter(
 
 
 @pytest.mark.parametrize("times", [1, 4])
-def test_a_worker_that_is_killed_between_a_delivery_and_its_note_repeats_it_in_order(play: Play, times: int) -> None:
+def test_a_worker_that_is_killed_between_a_delivery_and_its_checkpoint_repeats_it_in_order(
+    play: Play, times: int
+) -> None:
     async def scene(world: World) -> None:
         await world.create()
         await world.write(10)
@@ -164,7 +166,7 @@ def test_a_worker_that_is_killed_between_a_delivery_and_its_note_repeats_it_in_o
     play(scene)
 
 
-def test_a_kill_repeats_the_delivery_under_way_and_no_other(play: Play) -> None:
+def test_a_kill_repeats_the_delivery_in_flight_and_no_other(play: Play) -> None:
     async def scene(world: World) -> None:
         await world.create()
         await world.write(2 * CHANGES_MAX + 50)
@@ -194,7 +196,7 @@ def test_of_two_workers_one_delivers_a_webhook_and_the_other_takes_it_over(play:
     play(scene)
 
 
-def test_a_delivery_has_so_many_bytes_at_most_and_a_name_that_follows_from_its_changes(
+def test_a_delivery_has_a_bounded_size_and_an_id_that_follows_from_its_changes(
     play: Play, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(delivering, "BODY_BYTES_MAX", 1_000)
@@ -235,7 +237,7 @@ def test_deliveries_wait_for_a_store_that_is_away(play: Play, monkeypatch: pytes
 
         monkeypatch.setattr(world.log, "read", away)
         await world.write(10)
-        for _ in range(4):  # a worker takes up what failed when it looks again
+        for _ in range(4):  # a worker retries what failed when it looks again
             async with world.working():
                 await until(lambda: left <= 0 or not deliveries())
         async with world.working():
@@ -244,7 +246,7 @@ def test_deliveries_wait_for_a_store_that_is_away(play: Play, monkeypatch: pytes
     play(scene)
 
 
-def test_a_graph_that_another_process_declared_and_that_is_empty_yet_may_be_wanted(play: Play) -> None:
+def test_a_still_empty_graph_that_another_process_declared_may_be_wanted(play: Play) -> None:
     async def scene(world: World) -> None:
         other = "https://other.example/"
         await world.create(other)
@@ -292,7 +294,7 @@ def test_nothing_is_sent_while_the_store_takes_no_writes(
 
 
 def test_dead_letters_wait_while_their_host_rests(play: Play) -> None:
-    """A replay that is not tried is none: nothing of it is dead again, and it goes once the host is called again."""
+    """A replay that is not tried does not count: the letter is not dead again, and is sent once the host is called."""
 
     async def scene(world: World) -> None:
         id_, app = (await world.create()).webhook.id, world.app

@@ -1,4 +1,4 @@
-"""The log is kept for webhooks that have not read it, and what was forgotten unread is told as a gap."""
+"""The log is retained for webhooks that have not read it, and events that were dropped unread are sent as a gap."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from kith.webhooks.webhook import Webhook, group_of
 PORT = "logs"
 
 
-def test_the_log_is_kept_for_a_webhook_whose_endpoint_is_down(play: Play) -> None:
+def test_the_log_is_retained_for_a_webhook_whose_endpoint_is_down(play: Play) -> None:
     async def scene(world: World) -> None:
         seen = await world.create()
         world.app.answer = lambda _: 500
@@ -30,7 +30,7 @@ def test_the_log_is_kept_for_a_webhook_whose_endpoint_is_down(play: Play) -> Non
         async with world.working():
             await until(kept)
             await world.write(600)
-        async with world.working():  # another process, which is told what the first one did not send
+        async with world.working():  # another process sends what the first one did not
             world.app.answer = lambda _: 200
             await until(lambda: len(world.app.numbers()) >= 610)
             assert sorted(world.app.numbers()) == list(range(1, 611))
@@ -42,7 +42,7 @@ def test_the_log_is_kept_for_a_webhook_whose_endpoint_is_down(play: Play) -> Non
     play(scene, events_max=60, give_up_ms=10**12)
 
 
-def test_the_log_is_kept_from_when_a_webhook_is_made(play: Play) -> None:
+def test_the_log_is_retained_from_the_creation_of_a_webhook(play: Play) -> None:
     async def scene(world: World) -> None:
         seen = await world.create()
         await world.write(600)
@@ -60,7 +60,7 @@ def test_the_log_is_kept_from_when_a_webhook_is_made(play: Play) -> None:
     play(scene, events_max=60)
 
 
-def test_as_many_webhooks_as_the_setting_allows_keep_the_log_and_so_may_others(play: Play) -> None:
+def test_as_many_webhooks_as_the_setting_allows_retain_the_log_and_so_may_others(play: Play) -> None:
     (most,) = {one.le for one in get_type_hints(Settings, include_extras=True)["webhooks_max"].__metadata__ if one.le}
 
     async def scene(world: World) -> None:
@@ -72,14 +72,14 @@ def test_as_many_webhooks_as_the_setting_allows_keep_the_log_and_so_may_others(p
     play(scene, webhooks_max=most)
 
 
-def test_what_was_forgotten_unread_is_told_as_a_gap_and_once(play: Play) -> None:
+def test_events_that_were_dropped_unread_are_sent_as_one_gap(play: Play) -> None:
     async def scene(world: World) -> None:
         seen = await world.create()
         world.app.answer = lambda _: 500
         async with world.working():
             await world.write(20)
             await until(lambda: world.app.got)
-        await world.log.release(group_of(seen.webhook.id))  # as when it is too old, or keeps too much
+        await world.log.release(group_of(seen.webhook.id))  # as when the lease is too old, or retains too much
         await world.write(600)
         world.app.answer = lambda _: 200
         async with world.working():
@@ -95,8 +95,8 @@ def test_what_was_forgotten_unread_is_told_as_a_gap_and_once(play: Play) -> None
     play(scene, events_max=60, give_up_ms=1)
 
 
-def test_a_webhook_whose_place_is_lost_goes_on_from_now_and_says_so(play: Play) -> None:
-    """As after `kith rebuild`: its note is in the log, its place is not."""
+def test_a_webhook_whose_position_is_lost_resumes_from_now_and_sends_a_gap(play: Play) -> None:
+    """As after `kith rebuild`: its note is in the log, its position is not."""
 
     async def scene(world: World) -> None:
         seen = await world.create()
@@ -117,7 +117,7 @@ def test_a_webhook_whose_place_is_lost_goes_on_from_now_and_says_so(play: Play) 
     play(scene)
 
 
-def test_one_that_wants_nothing_of_a_long_history_lets_others_go_on_and_keeps_its_place(
+def test_a_webhook_that_wants_nothing_of_a_long_history_yields_and_saves_its_position(
     play: Play, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(delivering, "READ_MAX", 4)
@@ -139,7 +139,7 @@ def test_one_that_wants_nothing_of_a_long_history_lets_others_go_on_and_keeps_it
             while len(at_read) < 25:
                 await asyncio.sleep(0)
                 turns += 1
-        assert len(set(at_read[:25])) == 25, "others have their turns between two readings"
-        assert len(set(saved)) > 1, "its place moves meanwhile"
+        assert len(set(at_read[:25])) == 25, "other tasks run between two reads"
+        assert len(set(saved)) > 1, "its position advances meanwhile"
 
     play(scene)

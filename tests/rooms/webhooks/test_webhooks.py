@@ -1,4 +1,4 @@
-"""Webhooks are made and ended: bounds, idempotency keys, what is refused, and what is left of them."""
+"""Webhooks are created and deleted: bounds, idempotency keys, refusals, and what is left of them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from kith.webhooks.webhooks import KEYS, PREFIX, WebhookSlot
 PORT = "logs"
 
 
-def test_a_webhook_that_is_ended_gets_nothing_more_and_frees_its_slot(play: Play) -> None:
+def test_a_deleted_webhook_gets_nothing_more_and_frees_its_slot(play: Play) -> None:
     async def scene(world: World) -> None:
         first = await world.create("https://first.example/")
         await world.create()
@@ -42,7 +42,7 @@ def test_a_webhook_that_is_ended_gets_nothing_more_and_frees_its_slot(play: Play
     play(scene)
 
 
-def test_what_a_newer_kith_stored_of_one_stays_when_its_deliveries_fail(play: Play) -> None:
+def test_fields_that_a_newer_kith_stored_are_kept_when_deliveries_fail(play: Play) -> None:
     async def scene(world: World) -> None:
         seen = await world.create()
         ((key, raw),) = (await world.edges.notes(PREFIX)).items()
@@ -62,7 +62,7 @@ def test_what_a_newer_kith_stored_of_one_stays_when_its_deliveries_fail(play: Pl
     play(scene)
 
 
-def test_nothing_is_left_of_one_that_is_ended_while_it_gives_up(play: Play) -> None:
+def test_nothing_is_left_of_a_webhook_that_is_deleted_while_it_gives_up(play: Play) -> None:
     async def scene(world: World) -> None:
         seen = await world.create()
         group = group_of(seen.webhook.id)
@@ -91,7 +91,7 @@ def test_nothing_is_left_of_one_that_is_ended_while_it_gives_up(play: Play) -> N
     play(scene, give_up_ms=1)
 
 
-def test_the_bound_on_webhooks_holds_for_those_that_are_made_at_once(play: Play) -> None:
+def test_the_bound_on_webhooks_holds_for_concurrent_requests(play: Play) -> None:
     async def scene(world: World) -> None:
         made = await asyncio.gather(*(answer(world.create()) for _ in range(6)))
         assert sum(one is WebhookLimitReached for one in made) == 3
@@ -100,7 +100,7 @@ def test_the_bound_on_webhooks_holds_for_those_that_are_made_at_once(play: Play)
     play(scene)
 
 
-def test_one_idempotency_key_makes_one_webhook_however_often_and_at_once_it_comes(play: Play) -> None:
+def test_concurrent_requests_with_one_idempotency_key_make_one_webhook(play: Play) -> None:
     async def scene(world: World) -> None:
         made = await asyncio.gather(*(world.made(key="k") for _ in range(3)))
         (kept,) = await world.webhooks.all()
@@ -116,7 +116,7 @@ def test_one_idempotency_key_makes_one_webhook_however_often_and_at_once_it_come
 
 
 @pytest.mark.parametrize("key", ["", "é", "a\tb", "x" * 201], ids=["empty", "no ASCII", "not printable", "too long"])
-def test_a_key_that_no_other_request_takes_is_refused(play: Play, key: str) -> None:
+def test_a_key_that_other_requests_refuse_is_refused_here_too(play: Play, key: str) -> None:
     async def scene(world: World) -> None:
         assert await answer(world.made(key=key)) is BadRequest
         assert await world.webhooks.all() == []
@@ -124,10 +124,10 @@ def test_a_key_that_no_other_request_takes_is_refused(play: Play, key: str) -> N
     play(scene)
 
 
-def test_the_second_of_one_idempotency_key_goes_though_a_worker_took_it_up(
+def test_the_second_webhook_of_one_key_is_removed_though_a_worker_took_it_up(
     play: Play, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Two requests made one each, and the first claimed the key; the second was noted by a worker meanwhile."""
+    """Two requests made one each, and the first claimed the key. A worker then saved the standing of the second."""
 
     async def scene(world: World) -> None:
         hooks, make = world.webhooks, world.webhooks._make
@@ -149,7 +149,7 @@ def test_the_second_of_one_idempotency_key_goes_though_a_worker_took_it_up(
     "asked", [{"url": "app"}, {"url": "https://me:x@app.example"}, {"secret": "short"}, {"secret": "ü" * 20},
               {"kinds": ["likes"]}, {"key": "k" * 201}]
 )  # fmt: skip
-def test_what_cannot_be_a_webhook_is_refused(play: Play, asked: dict[str, Any]) -> None:
+def test_an_invalid_webhook_is_refused(play: Play, asked: dict[str, Any]) -> None:
     async def scene(world: World) -> None:
         assert await answer(world.made(**asked)) is BadRequest
         assert not await world.webhooks.all()
@@ -157,7 +157,7 @@ def test_what_cannot_be_a_webhook_is_refused(play: Play, asked: dict[str, Any]) 
     play(scene)
 
 
-def test_no_secret_is_kept_readable_or_logged(play: Play) -> None:
+def test_no_secret_is_stored_readable_or_logged(play: Play) -> None:
     async def scene(world: World) -> None:
         _, secret = await world.made(secret="whsec_a-secret-of-this-test")
         notes = await world.edges.notes("webhook")
