@@ -24,7 +24,7 @@ class Scene(NamedTuple):
     kith: Services
     board: int
 
-    def become(self, state: State) -> None:
+    def set_state(self, state: State) -> None:
         """Change the state of the follow at its position, and let the consumer of boards handle it."""
         self.kith.clock.ms += 5
         edge = self.kith.graph.edge_now(self.kith.settling.follows, BOB, ALICE, state)
@@ -72,21 +72,21 @@ def scene(run: Run, request: pytest.FixtureRequest) -> Scene:
 
 
 def test_an_unfollow_is_archived_and_comes_back_with_the_follow_of_the_owner(scene: Scene) -> None:
-    scene.become(State.ARCHIVED)
+    scene.set_state(State.ARCHIVED)
     assert scene.summary() == NO_RELATION
-    scene.become(State.NORMAL)
+    scene.set_state(State.NORMAL)
     assert scene.summary() == UNFOLLOWED
 
 
 def test_an_unfollow_ends_with_a_follow_that_is_negated(scene: Scene) -> None:
-    scene.become(State.NEGATIVE)
+    scene.set_state(State.NEGATIVE)
     assert scene.summary() == NO_RELATION
-    scene.become(State.NORMAL)
+    scene.set_state(State.NORMAL)
     assert scene.summary() == (1, "implicit", (0, 0))
 
 
 def test_a_board_can_be_followed_explicitly_while_the_follow_of_the_owner_is_archived(scene: Scene) -> None:
-    scene.become(State.ARCHIVED)
+    scene.set_state(State.ARCHIVED)
     scene.run(scene.kith.board_following.follow(BOB, scene.board))
     scene.settle()
     assert scene.summary() == (1, "explicit", (1, 0))
@@ -95,13 +95,13 @@ def test_a_board_can_be_followed_explicitly_while_the_follow_of_the_owner_is_arc
 def test_an_archived_unfollow_is_restored_with_its_user(scene: Scene) -> None:
     jobs = account_jobs(scene.kith.graph, own_leases())
 
-    async def does(operation: NodeOperation) -> None:
+    async def run_job(operation: NodeOperation) -> None:
         await jobs.start(operation, BOB)
         await jobs.wait()
 
-    scene.become(State.ARCHIVED)
+    scene.set_state(State.ARCHIVED)
     for operation in (NodeOperation.ARCHIVE, NodeOperation.RESTORE):
-        scene.run(does(operation))
+        scene.run(run_job(operation))
         scene.settle()
     assert scene.summary() == UNFOLLOWED, "an account that comes back restores all its edges"
 

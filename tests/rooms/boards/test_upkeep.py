@@ -126,7 +126,7 @@ def test_boards_of_a_deactivated_user_are_not_counted_until_the_user_returns(
         shown()
         return [run(kith.board_following.interests(user))[1:4] for user in (BOB, CAROL)]
 
-    def does(operation: NodeOperation, user: NodeId) -> None:
+    def run_job(operation: NodeOperation, user: NodeId) -> None:
         async def whole() -> None:
             await jobs.start(operation, user)
             await jobs.wait()
@@ -142,15 +142,15 @@ def test_boards_of_a_deactivated_user_are_not_counted_until_the_user_returns(
     run(kith.board_following.unfollow(CAROL, other.id))
     holds = [(1, 0, 1), (0, 1, 0)]
     assert settled() == holds
-    does(NodeOperation.ARCHIVE, ALICE)
+    run_job(NodeOperation.ARCHIVE, ALICE)
     assert settled() == [(0, 0, 0), (0, 0, 0)]
-    does(NodeOperation.ARCHIVE, BOB)
-    does(NodeOperation.RESTORE, BOB)
+    run_job(NodeOperation.ARCHIVE, BOB)
+    run_job(NodeOperation.RESTORE, BOB)
     assert settled() == [(0, 0, 0), (0, 0, 0)], "Bob's deactivation and return change nothing"
-    does(NodeOperation.ARCHIVE, CAROL)
-    does(NodeOperation.RESTORE, ALICE)
+    run_job(NodeOperation.ARCHIVE, CAROL)
+    run_job(NodeOperation.RESTORE, ALICE)
     assert settled() == [(1, 0, 1), (0, 0, 0)]
-    does(NodeOperation.RESTORE, CAROL)
+    run_job(NodeOperation.RESTORE, CAROL)
     assert settled() == holds
     marks = run(kith.edges.page(Listing(kith.settling.explicit, BOB, Direction.OUT), Window(5))).items
     assert [(mark.id, mark.position) for mark in marks] == [(board.id, followed_ms)], "at its old position"
@@ -166,7 +166,7 @@ def test_a_deactivated_owner_makes_work_only_for_boards_with_explicit_follows_or
     run(kith.board_following.unfollow(BOB, unfollowed))
     run(kith.board_following.follow(CAROL, followed))
 
-    async def does(operation: NodeOperation) -> None:
+    async def run_job(operation: NodeOperation) -> None:
         kith.clock.ms += 5
         told = len(kith.edges.log)
         await jobs.start(operation, ALICE)
@@ -174,7 +174,7 @@ def test_a_deactivated_owner_makes_work_only_for_boards_with_explicit_follows_or
         await kith.upkeep.handle(kith.edges.log[told:])
 
     for operation, counts in ((NodeOperation.ARCHIVE, [0, 0]), (NodeOperation.RESTORE, [2, 0])):
-        run(does(operation))
+        run(run_job(operation))
         noted = run(kith.edges.notes("boards/"))
         assert {int(key.removeprefix("boards/").partition("-")[0]) for key in noted} == {followed, unfollowed}
         run(settle_boards(kith))
@@ -187,12 +187,12 @@ def test_a_deactivated_owner_makes_work_only_for_boards_with_explicit_follows_or
 def test_a_follow_that_ends_while_its_user_is_deactivated_does_not_come_back(
     run: Run, monkeypatch: pytest.MonkeyPatch, transactional: bool, ends: str
 ) -> None:
-    """Bob explicitly follows boards of Alice and Carol. Alice removes or blocks him; Carol does nothing."""
+    """Bob explicitly follows boards of Alice and Carol. Alice removes or blocks him; Carol run_job nothing."""
     kith: Services = run(Services.in_memory(transactional=transactional, clock=FakeClock()))
     jobs = account_jobs(kith.graph, own_leases())
     boards = [run(kith.boards.create(owner, "Recipes")).board for owner in (ALICE, CAROL)]
 
-    async def becomes(operation: NodeOperation) -> None:
+    async def run_bobs_job(operation: NodeOperation) -> None:
         await jobs.start(operation, BOB)
         await jobs.wait()
 
@@ -203,7 +203,7 @@ def test_a_follow_that_ends_while_its_user_is_deactivated_does_not_come_back(
     for board in boards:
         run(kith.board_following.follow(BOB, board.id))
     settle()
-    run(becomes(NodeOperation.ARCHIVE))
+    run(run_bobs_job(NodeOperation.ARCHIVE))
     settle()
     if ends == "removes":
         run(kith.people.remove_follower(ALICE, BOB))
@@ -211,7 +211,7 @@ def test_a_follow_that_ends_while_its_user_is_deactivated_does_not_come_back(
         run(kith.people.block(ALICE, BOB))
         run(kith.people.unblock(ALICE, BOB))
     settle()
-    run(becomes(NodeOperation.RESTORE))
+    run(run_bobs_job(NodeOperation.RESTORE))
     settle()
     assert run(kith.board_following.interests(BOB))[1:4] == (1, 0, 1)
     assert run(kith.board_following.check(BOB, [ALICE, CAROL], [board.id for board in boards])) == (

@@ -39,7 +39,7 @@ def bring(set_to: Settings, path: Path, progress: Silent | None = None) -> Impor
     return import_pins(set_to, path, progress or Silent())
 
 
-def asked(set_to: Settings, ask: Callable[[Services], Awaitable[Answer]]) -> Answer:
+def with_services(set_to: Settings, ask: Callable[[Services], Awaitable[Answer]]) -> Answer:
     async def run() -> Answer:
         async with open_services(set_to) as services:
             return await ask(services)
@@ -75,7 +75,7 @@ def test_users_get_boards_and_items_become_posts_of_their_first_pinner(set_to: S
         shown = await services.posts.outbox(SYSTEM, NodeId(1), Window(10))
         return await boards_and_pins(services), [post.author for post in posts if post], [p.id for p in shown[0]]
 
-    found, authors, outbox = asked(set_to, ask)
+    found, authors, outbox = with_services(set_to, ask)
     assert found == expected(FILE)
     assert authors == [1, 1, 1, 2]
     assert sorted(outbox) == [post_of(item) for item in (10, 11, 12)]
@@ -89,7 +89,7 @@ def test_importing_a_file_again_changes_nothing_and_another_file_adds(set_to: Se
         await services.boards.change(NodeId(2), board_of(2), name="Soups")
         await services.pins.remove(NodeId(1), board_of(1), post_of(12))
 
-    asked(set_to, change)
+    with_services(set_to, change)
     again = bring(set_to, path)
     assert (again.way, again.applied) == ("merge", 0)
     bring(set_to, file_of(tmp_path, "3 14 13\n4 10\n", "more.txt"))
@@ -97,7 +97,7 @@ def test_importing_a_file_again_changes_nothing_and_another_file_adds(set_to: Se
     async def ask(services: Services) -> tuple[dict[int, list[str]], str]:
         return await boards_and_pins(services), (await services.boards.get(SYSTEM, board_of(2))).name
 
-    found, name = asked(set_to, ask)
+    found, name = with_services(set_to, ask)
     assert name == "Soups"
     assert found[1] == ["Item 11", "Item 10"]
     assert sorted(found[3]) == ["Item 10", "Item 13", "Item 14"]
@@ -118,7 +118,7 @@ def test_an_import_of_pins_cut_short_resumes_and_ends_the_same(
         bring(set_to, path, Silent(calls))
     done = bring(set_to, path)
     assert (done.way, done.refused) == ("bulk", 0)
-    assert asked(set_to, boards_and_pins) == expected(text)
+    assert with_services(set_to, boards_and_pins) == expected(text)
     assert len(look(set_to, "pins").edges) == 200
     assert look(set_to, "boards").counts
     assert look(set_to, "authored").counts

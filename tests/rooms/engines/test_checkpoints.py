@@ -75,7 +75,7 @@ def test_a_write_after_a_pause_syncs_the_commits_of_others_while_they_write(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(checkpoints, "INTERVAL_S", 3_600.0)
-    with Environment(tmp_path / "data") as environment, _another(tmp_path / "data") as other:
+    with Environment(tmp_path / "data") as environment, _other_process(tmp_path / "data") as other:
         other.write()
         _slow_down(environment, other.write)
         environment.put_note("a write", b"1")
@@ -87,7 +87,7 @@ def test_commits_that_another_process_has_synced_are_not_synced_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(checkpoints, "OTHERS_S", 3_600.0)
-    with _another(tmp_path / "data") as other:
+    with _other_process(tmp_path / "data") as other:
         with Environment(tmp_path / "data") as environment:
             syncs: list[None] = []
             _slow_down(environment, lambda: syncs.append(None))
@@ -102,7 +102,7 @@ def test_commits_that_another_process_has_synced_are_not_synced_again(
 def test_a_process_waits_for_the_next_sync_of_one_that_syncs_regularly(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with _another(tmp_path / "data") as other:
+    with _other_process(tmp_path / "data") as other:
         with Environment(tmp_path / "data") as environment:
             other.write()
             other.sync()
@@ -121,7 +121,7 @@ def test_commits_that_no_other_process_synced_in_time_are_synced_here(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(checkpoints, "OTHERS_S", 0.01)
-    with _another(tmp_path / "data") as other, Environment(tmp_path / "data") as environment:
+    with _other_process(tmp_path / "data") as other, Environment(tmp_path / "data") as environment:
         synced = threading.Event()
         _slow_down(environment, synced.set)
         environment.put_note("a write", b"1")
@@ -131,7 +131,7 @@ def test_commits_that_no_other_process_synced_in_time_are_synced_here(
 
 def test_a_checkpoint_releases_its_turn_while_the_store_is_copied(tmp_path: Path) -> None:
     """LMDB cannot abort a transaction while another thread copies the store, as for a standby that reads slowly."""
-    with Environment(tmp_path / "data") as environment, _another(tmp_path / "data") as other:
+    with Environment(tmp_path / "data") as environment, _other_process(tmp_path / "data") as other:
         environment.put_note("large", bytes(1 << 20))  # more than a pipe holds
         reads, writes = os.pipe()
         copying = threading.Thread(target=_copy, args=(environment, writes), daemon=True)
@@ -165,7 +165,7 @@ def test_after_a_sync_that_failed_no_thread_makes_a_checkpoint(tmp_path: Path, m
 
 def test_the_journal_is_never_synced_by_two_threads_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of two threads that sync one file, either may get the error for what the other wrote."""
-    with Environment(tmp_path / "data") as environment, _another(tmp_path / "data") as other:
+    with Environment(tmp_path / "data") as environment, _other_process(tmp_path / "data") as other:
         environment.put_note("a write", b"1")
         other.write()
         other.sync()
@@ -211,7 +211,7 @@ class _SlowStore:
         return getattr(self._store, name)
 
 
-class _Another:
+class _OtherProcess:
     """Another process with the same store open, which makes no checkpoint unless it is asked to."""
 
     def __init__(self, asks: Connection) -> None:
@@ -237,23 +237,23 @@ class _Another:
 
 
 @contextmanager
-def _another(folder: Path) -> Iterator[_Another]:
+def _other_process(folder: Path) -> Iterator[_OtherProcess]:
     context = multiprocessing.get_context("spawn")
     ours, theirs = context.Pipe()
-    process = context.Process(target=_do_what_is_asked, args=(folder, theirs))
+    process = context.Process(target=_serve_requests, args=(folder, theirs))
     process.start()
     theirs.close()
     assert ours.poll(30)
     assert ours.recv() == 0
     try:
         with ours:
-            yield _Another(ours)
+            yield _OtherProcess(ours)
     finally:
         process.join(30)
         process.kill()
 
 
-def _do_what_is_asked(folder: Path, asked: Connection) -> None:
+def _serve_requests(folder: Path, asked: Connection) -> None:
     checkpoints.INTERVAL_S = 3_600.0
     with Environment(folder) as environment:
         asked.send(0)
@@ -278,7 +278,7 @@ def _base(environment: Environment) -> int:
 class _Due(threading.Event):
     """Lets no time pass. Another process commits when the first wait ends, and syncs the commit within its interval."""
 
-    def __init__(self, other: _Another) -> None:
+    def __init__(self, other: _OtherProcess) -> None:
         super().__init__()
         self._other, self.waits_s = other, list[float]()
 

@@ -90,7 +90,7 @@ def stop(pid: int) -> None:
         time.sleep(0.001)
 
 
-def gone(pid: int, within_s: float = 10.0) -> bool:
+def has_ended(pid: int, within_s: float = 10.0) -> bool:
     """Wait for a child process to end; return whether it did in time."""
     deadline = time.monotonic() + within_s
     while time.monotonic() < deadline:
@@ -181,14 +181,14 @@ def test_pending_writes_of_a_killed_process_are_not_begun(tmp_path: Path) -> Non
             own.close()
 
     asyncio.run(ask())
-    assert gone(began.pid)
+    assert has_ended(began.pid)
     assert stored(tmp_path, (ALICE, BOB), (ALICE, CAROL)) == [True, False]
 
 
 def test_a_committer_whose_process_never_opens_it_ends(tmp_path: Path) -> None:
     began = started(tmp_path)
     began._connection.close()
-    assert gone(began.pid)
+    assert has_ended(began.pid)
 
 
 def test_edges_of_a_newly_declared_graph_are_written_by_the_process_itself(tmp_path: Path) -> None:
@@ -288,7 +288,7 @@ def test_a_write_that_waits_for_its_turn_is_dropped_when_its_process_is_killed(t
             own.close()
 
     asyncio.run(ask())
-    assert ending or gone(began.pid)
+    assert ending or has_ended(began.pid)
     assert stored(tmp_path, (ALICE, BOB), (ALICE, CAROL)) == [True, False]
 
 

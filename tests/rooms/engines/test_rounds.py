@@ -9,7 +9,7 @@ from coroutines import Run
 from kith.engines.kafka.rounds import PATIENCE_S, BatchRounds
 
 
-class Rounded:
+class RoundScene:
     """Tasks that take turns, and a list of what they did, in order."""
 
     def __init__(self) -> None:
@@ -37,7 +37,7 @@ async def settled() -> None:
 
 def test_tasks_that_come_at_the_same_moment_begin_together(run: Run) -> None:
     async def scene() -> None:
-        world = Rounded()
+        world = RoundScene()
         tasks = [asyncio.create_task(world.take(name)) for name in "ab"]
         await settled()
         assert world.did == ["a+", "b+"]
@@ -49,7 +49,7 @@ def test_tasks_that_come_at_the_same_moment_begin_together(run: Run) -> None:
 
 def test_a_late_task_begins_with_the_next_round_and_so_do_those_that_continue(run: Run) -> None:
     async def scene() -> None:
-        world = Rounded()
+        world = RoundScene()
         tasks = [asyncio.create_task(world.take(name, times=2)) for name in "ab"]
         await settled()
         tasks.append(asyncio.create_task(world.take("c")))
@@ -65,7 +65,7 @@ def test_a_late_task_begins_with_the_next_round_and_so_do_those_that_continue(ru
 
 def test_a_task_that_takes_long_is_not_waited_for(run: Run) -> None:
     async def scene() -> None:
-        world = Rounded()
+        world = RoundScene()
         tasks = [asyncio.create_task(world.take("long"))]
         await settled()
         tasks.append(asyncio.create_task(world.take("b")))
@@ -84,7 +84,7 @@ def test_a_task_that_takes_long_is_not_waited_for(run: Run) -> None:
 
 def test_a_cancelled_or_failing_task_blocks_no_other(run: Run) -> None:
     async def scene() -> None:
-        world = Rounded()
+        world = RoundScene()
 
         async def fail() -> None:
             async with world.rounds.turn():

@@ -44,7 +44,7 @@ step = st.tuples(
 operations = st.lists(step, max_size=20) | st.lists(step, min_size=80, max_size=160)
 
 
-STRANGERS = [pair_key(source, other) for source in (0, 1, 2, DANA) for other in (0, 1, DANA)]
+OTHER_KEYS = [pair_key(source, other) for source in (0, 1, 2, DANA) for other in (0, 1, DANA)]
 """Edges of the same nodes; their keys lie between the runs."""
 
 
@@ -55,13 +55,13 @@ class Opened:
         self.db = environment.open_db(b"lists")
         self.txn = environment.begin(write=True)
         self.cursor = self.txn.cursor(self.db)
-        for key in STRANGERS:
+        for key in OTHER_KEYS:
             self.txn.put(key, b"an edge", db=self.db)
 
     def dump(self) -> list[tuple[bytes, bytes]]:
         """All keys of runs with their values. Checks that the keys between the runs are unchanged."""
         found = list(self.txn.cursor(self.db).iternext())
-        assert [key for key, value in found if value == b"an edge"] == STRANGERS
+        assert [key for key, value in found if value == b"an edge"] == OTHER_KEYS
         return [(key, value) for key, value in found if value != b"an edge"]
 
     def __enter__(self) -> Opened:

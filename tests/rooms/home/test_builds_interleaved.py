@@ -110,7 +110,7 @@ class BuildScene(FanoutScene):
         return script.calls
 
 
-HAPPENINGS: dict[str, Callable[[BuildScene], Awaitable[EdgeChange]]] = {
+CHANGES: dict[str, Callable[[BuildScene], Awaitable[EdgeChange]]] = {
     "she follows": lambda scene: scene.write(FOLLOWS, ALICE, BOB),
     "she unfollows": lambda scene: scene.write(FOLLOWS, ALICE, CAROL, State.REMOVED),
     "a post": lambda scene: scene.post(CAROL),
@@ -119,13 +119,13 @@ HAPPENINGS: dict[str, Callable[[BuildScene], Awaitable[EdgeChange]]] = {
 
 
 @pytest.mark.parametrize("had", [True, False], ids=["had one", "had none"])
-@pytest.mark.parametrize("happens", HAPPENINGS.values(), ids=HAPPENINGS)
+@pytest.mark.parametrize("happens", CHANGES.values(), ids=CHANGES)
 def test_a_timeline_has_what_happens_while_it_is_built(
     run: Run, happens: Callable[[BuildScene], Awaitable[EdgeChange]], had: bool
 ) -> None:
     there: list[bool] = []
 
-    async def lived(written: int, handled: int) -> int:
+    async def play(written: int, handled: int) -> int:
         scene = BuildScene(await Services.in_memory(transactional=False))
         await scene.populate()
         if had:
@@ -154,7 +154,7 @@ def test_a_timeline_has_what_happens_while_it_is_built(
     async def check() -> None:
         for written in itertools.count(1):
             for handled in itertools.count(written):
-                calls = await lived(written, handled)
+                calls = await play(written, handled)
                 if calls < handled:
                     break
             if calls < written:

@@ -24,7 +24,7 @@ def home(run: Run, whole: Whole, clock: FakeClock) -> HomeScene:
     return alices_home(run, whole, clock)
 
 
-class Noted:
+class RecordingPrefetch:
     """A Prefetch that records the posts that it is called with."""
 
     def __init__(self) -> None:
@@ -37,7 +37,7 @@ class Noted:
 def test_the_prefetch_is_for_the_posts_of_the_page(run: Run, home: HomeScene) -> None:
     made = [run(home.post((BOB, CAROL)[at % 2])).id for at in range(10)][::-1]
     run(home.engagement.add(HIDES, ALICE, NodeId(made[1])))
-    latest, ranked = Noted(), Noted()
+    latest, ranked = RecordingPrefetch(), RecordingPrefetch()
     page = run(home.feed.latest(ALICE, Window(3), prefetch=latest))
     assert ids_of(page.posts) == [made[0], made[2], made[3]]
     assert latest.ids == made[:3], "the one in place of the hidden post is read with the page"
@@ -70,7 +70,7 @@ def test_an_unchanged_page_is_not_prefetched_again(run: Run, home: HomeScene, ki
 
     def page() -> tuple[set[int], int]:
         """The posts of a page, and for how many of them details are prefetched."""
-        asked = Noted()
+        asked = RecordingPrefetch()
         if kind == "latest":
             posts = run(home.feed.latest(ALICE, Window(20), prefetch=asked)).posts
         else:

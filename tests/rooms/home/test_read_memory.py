@@ -37,7 +37,7 @@ class Value:
     """A cached value; a weak reference shows whether it is still there."""
 
 
-async def noted(known: ReadMemory, table: Remembered[str], *ids: int) -> None:
+async def cache_values(known: ReadMemory, table: Remembered[str], *ids: int) -> None:
     await known.refresh()
     table.keep(known.moment, dict.fromkeys(ids, "kept"))
     assert set(table.now) >= set(ids)
@@ -53,9 +53,9 @@ def test_cached_edges_records_and_accounts_are_invalidated_by_their_events(
     post = run(home.post(BOB))
 
     async def check() -> None:
-        await noted(known, edges, ALICE, BOB, CAROL, post.id)
-        await noted(known, posts, post.id, post.id + 1)
-        await noted(known, accounts, ALICE, BOB)
+        await cache_values(known, edges, ALICE, BOB, CAROL, post.id)
+        await cache_values(known, posts, post.id, post.id + 1)
+        await cache_values(known, accounts, ALICE, BOB)
         await home.graph.people.follow(ALICE, CAROL)
         await known.refresh()
         assert len(edges.now) == 4, "the table does not cache this graph"
@@ -97,8 +97,8 @@ def test_beyond_the_bound_the_oldest_values_are_evicted(run: Run, home: HomeScen
     made: LastMade[str] = small.last_made(100)
 
     async def check() -> None:
-        await noted(small, table, 1, 2, 3, 4)
-        await noted(small, table, 5)
+        await cache_values(small, table, 1, 2, 3, 4)
+        await cache_values(small, table, 5)
         assert set(table.now) == {2, 3, 4, 5}
         for user in range(1, 6):
             made.keep(small.moment, user, "a page")
@@ -133,7 +133,7 @@ def test_far_behind_the_log_everything_is_invalidated(
     monkeypatch.setattr(memory, "EVENTS_MAX", 500)
 
     async def check() -> None:
-        await noted(known, table, 1, 2)
+        await cache_values(known, table, 1, 2)
         await asyncio.gather(*(home.graph.people.follow(ALICE, 1000 + user) for user in range(memory.EVENTS_MAX)))
         await known.refresh()
         assert not table.now
@@ -150,13 +150,13 @@ def test_cached_values_expire_after_a_time_without_any_change(
     touched = timed.touched([RecordKind.POST], (mutes,))
 
     async def check() -> None:
-        await noted(timed, table, ALICE)
+        await cache_values(timed, table, ALICE)
         assert (touched.take(), touched.take()) == (None, set())
         now_s[0] += memory.KEPT_S + 1
         await timed.refresh()
         assert not table.now
         assert touched.take() == set(), "it reports only changes"
-        await noted(timed, table, ALICE)
+        await cache_values(timed, table, ALICE)
         now_s[0] += memory.KEPT_S + 1
         await home.graph.people.mute(ALICE, BOB)
         await timed.refresh()
@@ -219,13 +219,13 @@ def test_a_damaged_event_empties_the_cache_and_fails_no_request(
         raise StoreMismatch("a row of the event log is damaged; restore a backup")
 
     async def check() -> None:
-        await noted(known, table, ALICE)
+        await cache_values(known, table, ALICE)
         await home.graph.people.mute(ALICE, BOB)
         with monkeypatch.context() as patch:
             patch.setattr(home.log, "read", damaged)
             await known.refresh()
         assert not table.now
-        await noted(known, table, ALICE)
+        await cache_values(known, table, ALICE)
         await home.graph.people.follow(ALICE, CAROL)
         await known.refresh()
         assert set(table.now) == {ALICE}, "it continued behind the damaged event"
@@ -241,7 +241,7 @@ def test_nothing_cached_is_used_while_the_log_lacks_an_expiry(run: Run, home: Ho
         post = await home.post(DANA)
         await home.graph.people.follow(ALICE, DANA, ends)
         assert (await home.feed.latest(ALICE, Window(5))).posts == [post]
-        await noted(known, table, ALICE)
+        await cache_values(known, table, ALICE)
         home.clock.ms = ends
         await known.refresh()
         assert not known.moment

@@ -51,7 +51,7 @@ class Far:
         self.memory = ReadMemory(store, self.log, home.clock, lambda: self.seconds)  # type: ignore[arg-type]
         self.mutes: Remembered[str] = self.memory.of_edges((home.graph.graphs.number(MUTES),), 100)
 
-    async def noted(self, *ids: int) -> None:
+    async def cache_values(self, *ids: int) -> None:
         await self.memory.refresh()
         self.mutes.keep(self.memory.moment, dict.fromkeys(ids, "kept"))
         assert set(self.mutes.now) >= set(ids)
@@ -68,7 +68,7 @@ def test_a_refresh_finds_all_changes_that_were_answered_before_it_whoever_wrote(
     run: Run, home: HomeScene, far: Far
 ) -> None:
     async def check() -> None:
-        await far.noted(ALICE, BOB, CAROL)
+        await far.cache_values(ALICE, BOB, CAROL)
         await home.graph.people.follow(ALICE, DANA)
         await far.memory.refresh()
         assert set(far.mutes.now) == {ALICE, BOB, CAROL}
@@ -145,13 +145,13 @@ def test_expiries_beyond_those_read_at_once_are_read_in_time(
     async def check() -> None:
         for at, user in enumerate((BOB, CAROL, DANA), 1):
             await home.graph.people.follow(ALICE, user, began + 1_000 * at)
-        await far.noted(BOB)
+        await far.cache_values(BOB)
         for at in range(1, 4):
             home.clock.ms = began + 1_000 * at
             await far.memory.refresh()
             assert far.memory.moment or not far.mutes.now
         await home.graph.people.follow(CAROL, DANA)  # a write removes expired edges
-        await far.noted(BOB)
+        await far.cache_values(BOB)
 
     run(check())
 
@@ -163,7 +163,7 @@ def test_while_the_log_is_away_nothing_is_cached_and_it_is_not_asked_each_time(
     monkeypatch.setattr(memory, "_REFRESH_MAX_S", 0.01)
 
     async def check() -> None:
-        await far.noted(ALICE, CAROL)
+        await far.cache_values(ALICE, CAROL)
         setattr(far.log, how, True)
         far.log.asked = 0
         for _ in range(3):

@@ -49,7 +49,7 @@ def as_it_is(store: Any) -> Any:
     return store
 
 
-class Square:
+class MentionScene:
     """A desk, and the workers of the tiers, which notify one follower at a time."""
 
     def __init__(self, desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -110,8 +110,8 @@ class Square:
 
 
 @pytest.fixture
-def square(run: Run, desk: Desk, monkeypatch: pytest.MonkeyPatch) -> Square:
-    found = Square(desk, monkeypatch)
+def scene(run: Run, desk: Desk, monkeypatch: pytest.MonkeyPatch) -> MentionScene:
+    found = MentionScene(desk, monkeypatch)
     run(found.open())
     return found
 
@@ -122,118 +122,120 @@ async def mention(desk: Desk, *actors: NodeId) -> None:
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_mentions_that_come_three_times_and_out_of_order_notify_once(run: Run, square: Square, seed: int) -> None:
+def test_mentions_that_come_three_times_and_out_of_order_notify_once(run: Run, scene: MentionScene, seed: int) -> None:
     actors = [DANA, NodeId(50), NodeId(51)]
 
     async def scenario() -> None:
-        await mention(square.desk, *actors)
-        await square.desk.handle(times=3)
-        await square.route(times=3, chance=random.Random(seed))
-        await square.drain()
-        await square.route(times=3, chance=random.Random(seed))
-        await square.drain()
-        told = [notice.id for notice in await square.desk.listed(ALICE) if notice.type == "mention"]
+        await mention(scene.desk, *actors)
+        await scene.desk.handle(times=3)
+        await scene.route(times=3, chance=random.Random(seed))
+        await scene.drain()
+        await scene.route(times=3, chance=random.Random(seed))
+        await scene.drain()
+        told = [notice.id for notice in await scene.desk.listed(ALICE) if notice.type == "mention"]
         for follower in FOLLOWERS:
-            assert sorted(await square.desk.told(follower)) == sorted(("mention", actor) for actor in actors)
-        for outcomes in await square.outcomes.of(told):
+            assert sorted(await scene.desk.told(follower)) == sorted(("mention", actor) for actor in actors)
+        for outcomes in await scene.outcomes.of(told):
             assert sum(one.told for one in outcomes) == len(FOLLOWERS), "each row was new once"
 
     run(scenario())
 
 
-async def began(square: Square) -> tuple[NodeId, NodeId]:
+async def began(scene: MentionScene) -> tuple[NodeId, NodeId]:
     """Start a mention until the first of two followers is notified; return that follower and the other."""
-    await mention(square.desk, DANA)
-    await square.desk.handle()
-    await square.route()
+    await mention(scene.desk, DANA)
+    await scene.desk.handle()
+    await scene.route()
     for _ in range(20):
-        if square.told():
+        if scene.told():
             break
-        assert await square.worker.work()
-    (first,) = square.told()
+        assert await scene.worker.work()
+    (first,) = scene.told()
     (other,) = {*FOLLOWERS} - {first}
     return first, NodeId(other)
 
 
-def test_a_follower_who_turns_mentions_off_meanwhile_gets_and_sees_no_more(run: Run, square: Square) -> None:
+def test_a_follower_who_turns_mentions_off_meanwhile_gets_and_sees_no_more(run: Run, scene: MentionScene) -> None:
     async def scenario() -> None:
-        first, _ = await began(square)
+        first, _ = await began(scene)
         for follower in FOLLOWERS:
-            await square.desk.preferences.put(follower, Preferences())
-        await square.drain()
-        assert square.told() == [first]
-        assert [await square.desk.told(follower) for follower in FOLLOWERS] == [[], []]
-        await square.desk.preferences.put(first, WANTED)
-        assert await square.desk.told(first) == [("mention", DANA)], "preferences are checked at each look"
-        await square.desk.people.unfollow(first, ALICE)
-        square.desk.whole.settle()
-        assert await square.desk.told(first) == [], "a mention of a user whom they do not follow is hidden"
+            await scene.desk.preferences.put(follower, Preferences())
+        await scene.drain()
+        assert scene.told() == [first]
+        assert [await scene.desk.told(follower) for follower in FOLLOWERS] == [[], []]
+        await scene.desk.preferences.put(first, WANTED)
+        assert await scene.desk.told(first) == [("mention", DANA)], "preferences are checked at each look"
+        await scene.desk.people.unfollow(first, ALICE)
+        scene.desk.whole.settle()
+        assert await scene.desk.told(first) == [], "a mention of a user whom they do not follow is hidden"
 
     run(scenario())
 
 
 @pytest.mark.parametrize("gone", [ALICE, DANA], ids=["whom it names", "who made it"])
-def test_an_account_that_goes_during_a_walk_takes_the_mention_with_it(run: Run, square: Square, gone: NodeId) -> None:
+def test_an_account_that_goes_during_a_walk_takes_the_mention_with_it(
+    run: Run, scene: MentionScene, gone: NodeId
+) -> None:
     async def scenario() -> None:
-        first, other = await began(square)
-        assert await square.desk.told(first) == [("mention", DANA)]
-        await square.desk.services.edges.change_node(gone, state=State.REMOVED)
-        assert await square.desk.told(first) == [], "at once, while its edges are still there"
-        jobs = account_jobs(square.desk.services.graph, own_leases())
+        first, other = await began(scene)
+        assert await scene.desk.told(first) == [("mention", DANA)]
+        await scene.desk.services.edges.change_node(gone, state=State.REMOVED)
+        assert await scene.desk.told(first) == [], "at once, while its edges are still there"
+        jobs = account_jobs(scene.desk.services.graph, own_leases())
         await jobs.start(NodeOperation.REMOVE, gone)
         await jobs.wait()
-        square.desk.whole.settle()
-        await square.drain()
+        scene.desk.whole.settle()
+        await scene.drain()
         for user in (first, other, ALICE):
-            assert ("mention", DANA) not in await square.desk.told(user)
+            assert ("mention", DANA) not in await scene.desk.told(user)
 
     run(scenario())
 
 
-async def _blocked(square: Square) -> None:
+async def _blocked(scene: MentionScene) -> None:
     for follower in FOLLOWERS:
-        await square.desk.people.block(follower, DANA)
+        await scene.desk.people.block(follower, DANA)
 
 
-async def _edited(square: Square) -> None:
-    (post,), _ = await square.desk.posts.outbox(DANA, DANA, Window(1))
-    await square.desk.posts.edit(DANA, NodeId(post.id), PostEdit(mentions=()))
+async def _edited(scene: MentionScene) -> None:
+    (post,), _ = await scene.desk.posts.outbox(DANA, DANA, Window(1))
+    await scene.desk.posts.edit(DANA, NodeId(post.id), PostEdit(mentions=()))
 
 
-async def _deleted(square: Square) -> None:
-    (post,), _ = await square.desk.posts.outbox(DANA, DANA, Window(1))
-    await square.desk.posts.delete(DANA, NodeId(post.id))
+async def _deleted(scene: MentionScene) -> None:
+    (post,), _ = await scene.desk.posts.outbox(DANA, DANA, Window(1))
+    await scene.desk.posts.delete(DANA, NodeId(post.id))
 
 
 @pytest.mark.parametrize("act", [_blocked, _edited, _deleted])
 def test_a_change_that_hides_a_mention_during_a_walk_hides_it_from_followers(
-    run: Run, square: Square, act: Callable[[Square], Awaitable[None]]
+    run: Run, scene: MentionScene, act: Callable[[MentionScene], Awaitable[None]]
 ) -> None:
     async def scenario() -> None:
-        first, other = await began(square)
-        assert await square.desk.told(first) == [("mention", DANA)]
-        square.desk.whole.settle()
-        await act(square)
-        square.desk.whole.settle()
-        assert await square.desk.told(first) == [], "at once"
-        await square.drain()
-        assert [await square.desk.told(follower) for follower in (first, other)] == [[], []]
-        assert (await square.desk.notifications.unread(other)).number == 0
+        first, other = await began(scene)
+        assert await scene.desk.told(first) == [("mention", DANA)]
+        scene.desk.whole.settle()
+        await act(scene)
+        scene.desk.whole.settle()
+        assert await scene.desk.told(first) == [], "at once"
+        await scene.drain()
+        assert [await scene.desk.told(follower) for follower in (first, other)] == [[], []]
+        assert (await scene.desk.notifications.unread(other)).number == 0
 
     run(scenario())
 
 
-def test_notices_that_waited_an_hour_for_the_router_keep_their_own_time(run: Run, square: Square) -> None:
+def test_notices_that_waited_an_hour_for_the_router_keep_their_own_time(run: Run, scene: MentionScene) -> None:
     async def scenario() -> None:
-        desk, began_ms = square.desk, square.clock.ms
+        desk, began_ms = scene.desk, scene.clock.ms
         await mention(desk, DANA)
         post = await desk.services.write(ALICE)
         await desk.services.engagement.add("likes", DANA, NodeId(post.id))
-        square.clock.ms += HOUR_MS
+        scene.clock.ms += HOUR_MS
         assert await desk.told(ALICE) == []
         await desk.handle()
-        await square.route()
-        await square.drain()
+        await scene.route()
+        await scene.drain()
         waited: Sequence[tuple[NodeId, str]] = [
             (ALICE, "mention"),
             (ALICE, "like"),
@@ -247,20 +249,20 @@ def test_notices_that_waited_an_hour_for_the_router_keep_their_own_time(run: Run
     run(scenario())
 
 
-def test_the_next_worker_finishes_what_one_that_stops_at_any_call_left(run: Run, square: Square) -> None:
+def test_the_next_worker_finishes_what_one_that_stops_at_any_call_left(run: Run, scene: MentionScene) -> None:
     async def scenario() -> None:
-        square.clock.ms += 2 * DAY_MS  # only the last tier notifies them, so no other makes up for gaps
+        scene.clock.ms += 2 * DAY_MS  # only the last tier notifies them, so no other makes up for gaps
         for stops in itertools.count(1, 3):
-            notice, left = await square.noticed(f"{stops}"), [stops]
-            dying = square.process(partial(Stopping, left=left))
+            notice, left = await scene.noticed(f"{stops}"), [stops]
+            dying = scene.process(partial(Stopping, left=left))
             try:
                 await dying.begin(notice, ALICE)
-                await square.drain(dying)
+                await scene.drain(dying)
             except Stopped:
-                await square.worker.begin(notice, ALICE)  # the event comes again
-                await square.drain()
-            assert square.told(notice) == [*FOLLOWERS], f"stopped at step {stops}"
-            assert await square.desk.whole.records.get_many(RecordKind.MENTION_RING, [notice]) != [None]
+                await scene.worker.begin(notice, ALICE)  # the event comes again
+                await scene.drain()
+            assert scene.told(notice) == [*FOLLOWERS], f"stopped at step {stops}"
+            assert await scene.desk.whole.records.get_many(RecordKind.MENTION_RING, [notice]) != [None]
             if left[0] > 0:
                 assert stops > 60
                 return
@@ -268,57 +270,57 @@ def test_the_next_worker_finishes_what_one_that_stops_at_any_call_left(run: Run,
     run(scenario())
 
 
-def test_the_last_tier_yields_while_a_flag_stands_whoever_raised_it(run: Run, square: Square) -> None:
+def test_the_last_tier_yields_while_a_flag_stands_whoever_raised_it(run: Run, scene: MentionScene) -> None:
     async def scenario() -> None:
-        await square.activity.seen(np.array([CAROL], np.int64), square.clock.ms - HOUR_MS)
-        await square.activity.seen(np.array([BOB], np.int64), square.clock.ms)
-        square.clock.ms += 2 * DAY_MS  # both belong to the last tier by now
-        pressed = square.process(tasks_max=1)
-        yielded = await square.noticed("too much waits")
+        await scene.activity.seen(np.array([CAROL], np.int64), scene.clock.ms - HOUR_MS)
+        await scene.activity.seen(np.array([BOB], np.int64), scene.clock.ms)
+        scene.clock.ms += 2 * DAY_MS  # both belong to the last tier by now
+        pressed = scene.process(tasks_max=1)
+        yielded = await scene.noticed("too much waits")
         await pressed.begin(yielded, ALICE)
-        await square.drain(pressed)
+        await scene.drain(pressed)
         del pressed  # the worker that raised the flag is gone; the flag stands
-        after = await square.noticed("little waits")
-        await square.worker.begin(after, ALICE)
-        await square.drain()
-        assert (square.told(yielded), square.told(after)) == ([], [])
+        after = await scene.noticed("little waits")
+        await scene.worker.begin(after, ALICE)
+        await scene.drain()
+        assert (scene.told(yielded), scene.told(after)) == ([], [])
         left = [
-            [(one.tier, one.left) for one in tiers if one.left] for tiers in await square.outcomes.of([yielded, after])
+            [(one.tier, one.left) for one in tiers if one.left] for tiers in await scene.outcomes.of([yielded, after])
         ]
         assert left == [[(Tier.MONTH, 2)]] * 2, "they are left to pull it when they look"
-        square.clock.ms += FLAG_MS
-        later = await square.noticed("and it falls by itself")
-        await square.worker.begin(later, ALICE)
-        await square.drain()
-        assert square.told(later) == [*FOLLOWERS]
+        scene.clock.ms += FLAG_MS
+        later = await scene.noticed("and it falls by itself")
+        await scene.worker.begin(later, ALICE)
+        await scene.drain()
+        assert scene.told(later) == [*FOLLOWERS]
 
     run(scenario())
 
 
 def test_a_storm_in_the_last_tier_blocks_no_other_and_hides_nothing(
-    run: Run, square: Square, monkeypatch: pytest.MonkeyPatch
+    run: Run, scene: MentionScene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Bob is online, Carol was here two days ago. Nobody works the last tier. It has room for two of five mentions."""
     monkeypatch.setattr(walks, "WALKS_MAX", 2)
     actors = [NodeId(one) for one in range(50, 55)]
 
     async def scenario() -> None:
-        square.clock.ms += 2 * DAY_MS
-        await square.activity.set_online("api", np.array([BOB], np.int64), square.clock.ms + HOUR_MS)
-        await mention(square.desk, *actors)
-        await square.desk.handle()
-        storm = [notice.id for notice in await square.desk.listed(ALICE) if notice.type == "mention"]
-        first, last = square.process(tiers=(Tier.ONLINE, Tier.DAY)), square.process(tiers=(Tier.MONTH,))
+        scene.clock.ms += 2 * DAY_MS
+        await scene.activity.set_online("api", np.array([BOB], np.int64), scene.clock.ms + HOUR_MS)
+        await mention(scene.desk, *actors)
+        await scene.desk.handle()
+        storm = [notice.id for notice in await scene.desk.listed(ALICE) if notice.type == "mention"]
+        first, last = scene.process(tiers=(Tier.ONLINE, Tier.DAY)), scene.process(tiers=(Tier.MONTH,))
         for notice in storm:
             await first.begin(notice, ALICE)
-            await square.drain(first)
-            assert square.told(notice) == [BOB]
-        left = [sum(one.left for one in tiers) for tiers in await square.outcomes.of(storm)]
+            await scene.drain(first)
+            assert scene.told(notice) == [BOB]
+        left = [sum(one.left for one in tiers) for tiers in await scene.outcomes.of(storm)]
         assert left == [0, 0, 2, 2, 2], "chunks of mentions without room are counted as left"
-        await square.drain(last)
-        assert [square.told(notice) for notice in storm] == [[BOB, CAROL]] * 2 + [[BOB]] * 3
+        await scene.drain(last)
+        assert [scene.told(notice) for notice in storm] == [[BOB, CAROL]] * 2 + [[BOB]] * 3
         for follower in FOLLOWERS:
-            assert sorted(await square.desk.told(follower)) == [("mention", actor) for actor in actors]
-        assert [square.told(notice) for notice in storm] == [[*FOLLOWERS]] * 5, "the rows that Carol pulled are stored"
+            assert sorted(await scene.desk.told(follower)) == [("mention", actor) for actor in actors]
+        assert [scene.told(notice) for notice in storm] == [[*FOLLOWERS]] * 5, "the rows that Carol pulled are stored"
 
     run(scenario())

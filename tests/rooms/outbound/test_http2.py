@@ -32,14 +32,16 @@ def authority(tmp_path: Path) -> Authority:
     return Authority(tmp_path)
 
 
-async def here(host: str, port: int) -> Sequence[str]:
+async def resolve_here(host: str, port: int) -> Sequence[str]:
     return ["127.0.0.1"]
 
 
-def played(authority: Authority, act: Callable[[Outbound, Http2Server], Awaitable[Any]], whole_s: float = 5.0) -> Any:
+def run_with_server(
+    authority: Authority, act: Callable[[Outbound, Http2Server], Awaitable[Any]], whole_s: float = 5.0
+) -> Any:
     async def scenario() -> Any:
         trusted: ssl.SSLContext = authority.trusted()
-        outbound = Outbound(networks_of(["127.0.0.1"]), resolve=here, tls=trusted, whole_s=whole_s, http2=True)
+        outbound = Outbound(networks_of(["127.0.0.1"]), resolve=resolve_here, tls=trusted, whole_s=whole_s, http2=True)
         async with http2_server(authority.serving(HOST)) as server:
             try:
                 return await act(outbound, server)
@@ -69,7 +71,7 @@ def test_many_requests_share_a_connection(authority: Authority) -> None:
         assert server.connections == 1
         assert bodies(server) == sorted([b"first", *(b"%03d" % number for number in range(50))])
 
-    played(authority, act)
+    run_with_server(authority, act)
 
 
 def test_a_host_that_takes_few_at_once_gets_them_one_after_the_other(authority: Authority) -> None:
@@ -79,7 +81,7 @@ def test_a_host_that_takes_few_at_once_gets_them_one_after_the_other(authority: 
         assert said == [200] * 20
         assert server.connections == 1
 
-    played(authority, act)
+    run_with_server(authority, act)
 
 
 def test_a_body_of_more_than_the_host_takes_at_once_arrives_whole(authority: Authority) -> None:
@@ -88,7 +90,7 @@ def test_a_body_of_more_than_the_host_takes_at_once_arrives_whole(authority: Aut
         assert await asyncio.gather(*(sent(outbound, server, body) for _ in range(2))) == [200, 200]
         assert bodies(server) == [body, body]
 
-    played(authority, act)
+    run_with_server(authority, act)
 
 
 def test_an_answer_without_end_is_cut_at_a_bound_and_the_connection_continues(authority: Authority) -> None:
@@ -99,7 +101,7 @@ def test_an_answer_without_end_is_cut_at_a_bound_and_the_connection_continues(au
         assert await sent(outbound, server, b"second") == 200
         assert server.connections == 1
 
-    played(authority, act)
+    run_with_server(authority, act)
 
 
 def test_a_request_that_a_host_refused_unprocessed_is_sent_again(authority: Authority) -> None:
@@ -116,7 +118,7 @@ def test_a_request_that_a_host_refused_unprocessed_is_sent_again(authority: Auth
         server.say = lambda _: "refused"
         assert await sent(outbound, server, b"second") is SendFault.BROKEN
 
-    played(authority, act)
+    run_with_server(authority, act)
 
 
 def test_a_host_that_speaks_only_http1_is_called_with_that(authority: Authority) -> None:
@@ -134,7 +136,7 @@ def test_a_host_that_speaks_only_http1_is_called_with_that(authority: Authority)
             await outbound.close()
         assert said == [201, 201]
 
-    played(authority, act)
+    run_with_server(authority, act)
 
 
 def test_after_a_goaway_before_processing_another_connection_is_used(authority: Authority) -> None:
@@ -146,7 +148,7 @@ def test_after_a_goaway_before_processing_another_connection_is_used(authority: 
         assert server.connections == 2
         assert bodies(server)[-1] == b"third"
 
-    played(authority, act)
+    run_with_server(authority, act)
 
 
 @pytest.mark.parametrize("said", ["goaway after", "hang up", "reset"])
@@ -162,7 +164,7 @@ def test_after_a_connection_ends_among_many_requests_the_next_is_answered(author
         for number, one in enumerate(found):
             assert one != 200 or b"%03d" % number in bodies(server)
 
-    played(authority, act)
+    run_with_server(authority, act)
 
 
 def test_a_silent_host_is_retried_on_another_connection_and_then_rests(authority: Authority) -> None:
@@ -176,7 +178,7 @@ def test_a_silent_host_is_retried_on_another_connection_and_then_rests(authority
         assert found == [SendFault.TIMEOUT] * OPEN_AFTER
         assert await sent(outbound, server, b"x") is SendFault.RESTING
 
-    played(authority, act, whole_s=1.5)
+    run_with_server(authority, act, whole_s=1.5)
 
 
 @pytest.mark.parametrize("others_wait", [False, True])

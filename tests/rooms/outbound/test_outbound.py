@@ -47,7 +47,7 @@ class Resolver:
 def with_outbound(act: Callable[[Outbound], Awaitable[Any]], allowed: Any = LOCAL, **options: Any) -> Any:
     """What `act` returns, or the error that ended it."""
 
-    async def played() -> Any:
+    async def answered() -> Any:
         outbound = Outbound(allowed, **options)
         try:
             return await act(outbound)
@@ -56,7 +56,7 @@ def with_outbound(act: Callable[[Outbound], Awaitable[Any]], allowed: Any = LOCA
         finally:
             await outbound.close()
 
-    return run_all(played())
+    return run_all(answered())
 
 
 def sent(url: str, allowed: Any = LOCAL, **options: Any) -> Any:

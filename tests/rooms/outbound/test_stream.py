@@ -29,7 +29,7 @@ class Host(asyncio.Protocol):
         self.pieces.put_nowait(data)
 
 
-def played(
+def run_with_host(
     act: Callable[[ConnectionStream, Host], Awaitable[None]], says: bytes = b"", *, leaves: bool = False
 ) -> None:
     async def scenario() -> None:
@@ -79,7 +79,7 @@ def test_written_bytes_are_sent_before_the_connection_ends() -> None:
         await stream.aclose()
         assert await host.pieces.get() == b"good bye"
 
-    played(act)
+    run_with_host(act)
 
 
 def test_a_host_that_sends_more_than_is_read_waits_and_is_read_whole() -> None:
@@ -93,7 +93,7 @@ def test_a_host_that_sends_more_than_is_read_waits_and_is_read_whole() -> None:
         with pytest.raises(httpcore.WriteError):
             await stream.write(b"is anybody there?")
 
-    played(act, said, leaves=True)
+    run_with_host(act, said, leaves=True)
 
 
 def test_a_silent_host_is_waited_for_until_the_timeout() -> None:
@@ -102,4 +102,4 @@ def test_a_silent_host_is_waited_for_until_the_timeout() -> None:
         with pytest.raises(httpcore.ReadTimeout):
             await stream.read(1, timeout=0.01)
 
-    played(act)
+    run_with_host(act)

@@ -29,7 +29,7 @@ from kith.watch.watch import HERE_EVERY_S, TOLD_BYTES, TOLD_MAX, Watch, _ByNode
 _TURNS_MAX = 10_000
 
 
-class Noted:
+class RecordingWatcher:
     """A watcher that records what it is sent."""
 
     frame = msgspec.json.Encoder().encode_lines
@@ -86,9 +86,11 @@ class Scene:
             await self.log.announce(Event(graph, None, 0, 1, number, 7, Hlc(1)))
 
     @asynccontextmanager
-    async def watching(self, at: Any = None, **wanted: Any) -> AsyncIterator[Noted]:
+    async def watching(self, at: Any = None, **wanted: Any) -> AsyncIterator[RecordingWatcher]:
         graphs = Graphs(await self.edges.declare(()))
-        watcher = Noted(wanted_of(wanted.get("kinds", ()), wanted.get("graphs", ()), wanted.get("nodes", ()), graphs))
+        watcher = RecordingWatcher(
+            wanted_of(wanted.get("kinds", ()), wanted.get("graphs", ()), wanted.get("nodes", ()), graphs)
+        )
         await self.watch.follow(watcher, await self.log.end() if at is None else at)
         try:
             yield watcher
