@@ -187,7 +187,7 @@ def test_a_deactivated_owner_makes_work_only_for_boards_with_explicit_follows_or
 def test_a_follow_that_ends_while_its_user_is_deactivated_does_not_come_back(
     run: Run, monkeypatch: pytest.MonkeyPatch, transactional: bool, ends: str
 ) -> None:
-    """Bob explicitly follows boards of Alice and Carol. Alice removes or blocks him; Carol run_job nothing."""
+    """Bob explicitly follows boards of Alice and Carol. Alice removes or blocks him; Carol does nothing."""
     kith: Services = run(Services.in_memory(transactional=transactional, clock=FakeClock()))
     jobs = account_jobs(kith.graph, own_leases())
     boards = [run(kith.boards.create(owner, "Recipes")).board for owner in (ALICE, CAROL)]

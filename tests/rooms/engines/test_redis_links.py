@@ -74,17 +74,17 @@ async def fake_node(say: Say, **options: Any) -> AsyncIterator[tuple[FakeNode, L
 async def sent(links: Links, node: ClusterNode, *commands: tuple[Any, ...]) -> list[Any]:
     """Send commands once there is a link; return their answers."""
     heard = [Waiter() for _ in commands]
-    await so(lambda: links.send(node, list(zip(commands, heard, strict=True))))
+    await until(lambda: links.send(node, list(zip(commands, heard, strict=True))))
     return [await one.told for one in heard]
 
 
-async def so(is_so: Callable[[], bool]) -> None:
+async def until(condition: Callable[[], bool]) -> None:
     """Wait until the condition holds."""
     for _ in range(1_000):
-        if is_so():
+        if condition():
             return
         await asyncio.sleep(0.01)
-    raise AssertionError("not so within 10 s")
+    raise AssertionError("the condition did not hold within 10 s")
 
 
 def echo(command: list[bytes]) -> bytes:
@@ -123,7 +123,7 @@ def test_a_silent_or_closed_node_fails_waiting_calls_and_is_skipped_for_a_moment
             assert await sent(links, address, ("ECHO", 4)) == [b"4"]
             silent[0] = True
             waits = asyncio.create_task(sent(links, address, ("ECHO", 5)))
-            await so(lambda: [b"ECHO", b"5"] in node.got)
+            await until(lambda: [b"ECHO", b"5"] in node.got)
             node.writers[-1].close()
             assert await waits == ["failed"]
 
