@@ -72,7 +72,7 @@ def test_sets_restart_empty_where_changes_are_unknown(run: Run, tmp_path: Path) 
         await layered.ask(BOB)
         await layered.unfollow(BOB)
         await lose(layered)
-        layered.keeper._progress = None  # another process keeps them now
+        layered.keeper._progress = None  # another process maintains the sets now
         await layered.keep()
         assert await layered.ask(BOB) == ([False], [("store", 0, 1)])
         assert await layered.ask(BOB) == ([False], [("cache", 0, 1)])

@@ -105,7 +105,7 @@ def test_a_spoilt_snapshot_is_read_once_and_the_previous_one_serves(
             return load(of, name)
 
         monkeypatch.setattr(Snapshots, "load", loading)
-        for _ in range(5):  # a snapshot may fill the memory, and each process looks every 30 s
+        for _ in range(5):  # a snapshot may fill the memory, and each process looks for one every 30 s
             await layered.feed()
         assert read == {newest: 1, before: 1}
         assert await layered.ask(BOB, CAROL) == ([True, False], [("filter", 0, 1), ("store", 1, 0)])

@@ -1,4 +1,4 @@
-"""What is exported is imported back the same."""
+"""An exported graph is imported back the same, except edges that expire."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_the_least_position_is_exported_and_imported_as_any_other(
 
 @pytest.mark.usefixtures("tiny")
 @pytest.mark.parametrize("name", ["out.csv", "out.tsv.gz", "out.ndjson.zst", "out.parquet"])
-def test_what_is_exported_is_imported_back_the_same(set_to: Settings, tmp_path: Path, name: str) -> None:
+def test_an_exported_graph_is_imported_back_the_same(set_to: Settings, tmp_path: Path, name: str) -> None:
     rows = random_rows(3, 150, 3)
     bring(set_to, file_of(tmp_path, rows))
     count, *_ = export_edges(set_to, FOLLOWS, tmp_path / name, lambda _: None)

@@ -1,4 +1,7 @@
-"""A write that makes its owner fail holds up no other write: it would fail again at each owner that takes over."""
+"""A write that makes its owner fail is answered as failed, and blocks no other.
+
+If it stayed in the queue, it would fail again at each owner that takes over.
+"""
 
 from __future__ import annotations
 

@@ -73,7 +73,7 @@ def started(folder: Path) -> Committer:
 
 
 def stored(folder: Path, *pairs: Pair) -> list[bool]:
-    """Which of these edges a store has that no process has open."""
+    """Which of these edges a store has. No process may have it open."""
     with Environment(folder, durability="relaxed") as environment:
         commits = CommitQueue(environment)
         found = asyncio.run(EmbeddedEdges(environment, commits).exists_many(G, pairs))

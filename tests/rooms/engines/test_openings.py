@@ -112,7 +112,7 @@ def made_older(store: Environment, number: int) -> None:
 def test_the_store_of_a_killed_older_kith_is_upgraded_with_all_its_writes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, whole_after: bool, before: int
 ) -> None:
-    """The log of format 2 was not complete, so the upgrade notes after which event it is."""
+    """The log of format 2 was not complete, so the upgrade notes the event after which it is."""
     monkeypatch.setattr(checkpoints, "INTERVAL_S", 3_600.0)
     with Environment(tmp_path / "data") as older:
         commits = CommitQueue(older)
