@@ -339,9 +339,7 @@ def test_a_batch_of_a_newer_kith_is_left_to_an_owner_who_knows_its_tables() -> N
         with pytest.raises(StoreUnavailable, match=r"of a newer Kith.*of_tomorrow"):
             run(CassandraOwner(world.rows, world.partitions).take(0, 0))
         assert stored_edges(world.rows) == {}
-    assert run(CassandraOwner(world.rows, world.partitions).take(0, 1)) == [], (
-        "it was published, so it was written before"
-    )
+    assert run(CassandraOwner(world.rows, world.partitions).take(0, 1)) == [], "it was published, so it was written"
 
 
 class CountedRows(MemoryRows):

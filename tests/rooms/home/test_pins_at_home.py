@@ -188,10 +188,8 @@ def test_a_pin_is_gone_from_home_as_soon_as_any_rule_says_so(run: Run, at: Pinni
 def test_a_board_comes_home_by_its_new_owner_as_soon_as_it_is_moved(run: Run, at: Pinning) -> None:
     async def live() -> None:
         posts = [(await at.home.post(FRANK)).id for _ in range(2)]
-        boards = [
-            await at.board(ERIN),
-            await at.board(BOB, followed=False),
-        ]  # followed explicitly, and through its owner
+        # one followed explicitly, one through its owner
+        boards = [await at.board(ERIN), await at.board(BOB, followed=False)]
         for board, post, by in zip(boards, posts, (ERIN, BOB), strict=True):
             await at.pin(board, post, by)
         assert await at.both() == posts[::-1]

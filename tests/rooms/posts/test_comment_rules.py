@@ -320,9 +320,7 @@ def test_the_same_key_makes_one_comment_for_a_day(run: Run, room: Services, cloc
     for asked in ((other, "once", None), (post, "other", None), (post, "once", NodeId(first.id))):
         assert run(answer(room.comments.create(BOB, *asked, "key"))) is IdempotencyKeyReused
     others = [run(room.comments.create(by, post, "once", None, key))[0] for by, key in ((CAROL, "key"), (BOB, "key2"))]
-    assert run(room.posts.create(BOB, Draft(text="a post"), "key")).post.text == "a post", (
-        "posts have keys of their own"
-    )
+    assert run(room.posts.create(BOB, Draft(text="a post"), "key")).post.text == "a post", "posts have their own keys"
     clock.ms += 2
     late, _ = run(room.comments.create(BOB, post, "once", None, "key"))
     assert len({first.id, late.id, *(one.id for one in others)}) == 4
