@@ -1,4 +1,4 @@
-"""A store restored to any moment of its history is what it was then, however its backups were made, or failed."""
+"""A restore gives the store as it was at any moment of its history, even if some of its backups failed."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ _START_MS = 1_700_000_000_000
 _HISTORIES = 3
 
 
-class Told:
-    """A store under a random history, and what it was after each event that it ended a step with."""
+class RecordedStore:
+    """A store under a random history, with its state after each step of the history."""
 
     def __init__(self, store: Environment, seed: int) -> None:
         self.store, self.chosen, self.now_ms = store, random.Random(seed), _START_MS
         self.history = History(store, seed, repairs=False, now_ms=lambda: self.now_ms)
         self.was: dict[int, State] = {}
         self.ms: dict[int, int] = {}
-        """When each event was logged."""
+        """When each event was logged, by its number."""
 
     def steps(self, count: int, *, back_ms: int = 0) -> None:
         for _ in range(count):
@@ -55,11 +55,11 @@ class Told:
         return segments.last_event(self.store)
 
     def at(self, ms: int) -> int:
-        """The last event before the first that was logged later."""
+        """The last event before the first one that was logged after `ms`."""
         return next((event - 1 for event in sorted(self.ms) if self.ms[event] > ms), self.event)
 
     def token(self, event: int) -> str:
-        """What a writer or a watcher was told after an event."""
+        """A token of the position after an event: that of a writer, or that of a watcher."""
         place, secret = self.store.positions.of(event), self.store.secret("signing")
         if self.chosen.random() < 0.5:
             return WatchTokens(secret).issue(place)
@@ -67,10 +67,10 @@ class Told:
 
 
 @contextmanager
-def told(folder: Path, seed: int) -> Iterator[Told]:
+def recorded(folder: Path, seed: int) -> Iterator[RecordedStore]:
     with Environment(folder) as store:
         store.secret("signing")
-        one = Told(store, seed)
+        one = RecordedStore(store, seed)
         try:
             yield one
         finally:
@@ -81,11 +81,11 @@ def time_of(ms: int) -> str:
     return datetime.fromtimestamp(ms / 1000, UTC).isoformat()
 
 
-def test_any_moment_that_is_in_a_backup_comes_back_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_moment_in_a_backup_is_restored_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(making, "BYTES_A_SEGMENT", 3_000)
     for seed in range(_HISTORIES):
         archive = FolderArchive(tmp_path / f"kept-{seed}")
-        with told(tmp_path / f"data-{seed}", seed) as one:
+        with recorded(tmp_path / f"data-{seed}", seed) as one:
             maker = BackUp(one.store, archive, None, now_ms=lambda one=one: one.now_ms)  # type: ignore[misc]
             one.steps(one.chosen.randrange(10))
             maker.make(whole=True)
@@ -95,7 +95,7 @@ def test_any_moment_that_is_in_a_backup_comes_back_as_it_was(tmp_path: Path, mon
                 whole = one.chosen.random() < 0.3
                 assert maker.make(whole=whole).because == ""
             acknowledged = one.event
-            one.steps(5)  # after the last backup: these are lost
+            one.steps(5)  # after the last backup, so these steps are lost
             done, found = restored(archive, tmp_path / f"newest-{seed}")
             assert (done.event, found) == (acknowledged, one.was.get(acknowledged, found)), f"history {seed}"
             for number, event in enumerate(one.chosen.sample([at for at in one.was if first <= at <= acknowledged], 4)):
@@ -111,9 +111,9 @@ def test_any_moment_that_is_in_a_backup_comes_back_as_it_was(tmp_path: Path, mon
                 restored(archive, tmp_path / f"lost-{seed}", one.token(one.event))
 
 
-def test_tokens_up_to_the_moment_hold_and_those_of_what_is_lost_are_refused(tmp_path: Path) -> None:
+def test_tokens_up_to_the_restored_moment_are_valid_and_later_ones_are_refused(tmp_path: Path) -> None:
     archive = FolderArchive(tmp_path / "kept")
-    with told(tmp_path / "data", 1) as one:
+    with recorded(tmp_path / "data", 1) as one:
         maker = BackUp(one.store, archive, None)
         maker.make(whole=True)
         one.steps(30)
@@ -126,9 +126,9 @@ def test_tokens_up_to_the_moment_hold_and_those_of_what_is_lost_are_refused(tmp_
                 assert is_there == (asked <= event)
 
 
-def test_tokens_that_a_client_keeps_together_bring_back_the_first_moment_that_has_all(tmp_path: Path) -> None:
+def test_a_restore_to_joined_tokens_gives_the_first_moment_that_covers_all_of_them(tmp_path: Path) -> None:
     archive = FolderArchive(tmp_path / "kept")
-    with told(tmp_path / "data", 5) as one:
+    with recorded(tmp_path / "data", 5) as one:
         maker = BackUp(one.store, archive, None)
         maker.make(whole=True)
         one.steps(20)
@@ -141,9 +141,9 @@ def test_tokens_that_a_client_keeps_together_bring_back_the_first_moment_that_ha
             restored(archive, tmp_path / "other", f"{together}.of-another-store")
 
 
-def test_a_clock_that_went_back_never_brings_what_was_logged_after_the_time_that_is_asked_for(tmp_path: Path) -> None:
+def test_after_a_clock_went_back_a_restore_holds_nothing_logged_after_the_requested_time(tmp_path: Path) -> None:
     archive = FolderArchive(tmp_path / "kept")
-    with told(tmp_path / "data", 2) as one:
+    with recorded(tmp_path / "data", 2) as one:
         maker = BackUp(one.store, archive, None, now_ms=lambda: one.now_ms)
         maker.make(whole=True)
         for _ in range(4):
@@ -156,9 +156,9 @@ def test_a_clock_that_went_back_never_brings_what_was_logged_after_the_time_that
             assert found == one.was.get(done.event, found)
 
 
-def test_a_whole_that_was_made_after_a_clock_went_back_brings_nothing_that_is_too_late(tmp_path: Path) -> None:
+def test_a_full_backup_after_a_clock_went_back_restores_nothing_logged_later(tmp_path: Path) -> None:
     archive = FolderArchive(tmp_path / "kept")
-    with told(tmp_path / "data", 2) as one:
+    with recorded(tmp_path / "data", 2) as one:
         one.steps(15, back_ms=4)
         latest_ms = max(one.ms.values())
         one.now_ms -= 100
@@ -173,10 +173,10 @@ def test_a_whole_that_was_made_after_a_clock_went_back_brings_nothing_that_is_to
 
 @pytest.mark.parametrize("error", [Stopped, lambda: OSError(28, "No space left on device")], ids=["killed", "full"])
 @pytest.mark.parametrize("whole", [False, True], ids=["increment", "whole"])
-def test_a_backup_that_ends_at_any_step_does_not_count_and_the_next_goes_on(
+def test_a_backup_that_fails_at_any_step_is_ignored_and_the_next_one_completes(
     tmp_path: Path, error: type[Stopped], whole: bool
 ) -> None:
-    with told(tmp_path / "data", 3) as one:
+    with recorded(tmp_path / "data", 3) as one:
         media = tmp_path / "data" / "media"
         media.mkdir()
         (media / "a.png").write_bytes(b"a" * 100)
@@ -207,9 +207,9 @@ def test_a_backup_that_ends_at_any_step_does_not_count_and_the_next_goes_on(
         assert step > 8
 
 
-def test_one_altered_or_missing_byte_anywhere_is_told_and_never_restored(tmp_path: Path) -> None:
+def test_an_altered_byte_or_a_missing_part_is_reported_and_never_restored(tmp_path: Path) -> None:
     kept = tmp_path / "kept"
-    with told(tmp_path / "data", 4) as one:
+    with recorded(tmp_path / "data", 4) as one:
         media = tmp_path / "data" / "media"
         media.mkdir()
         (media / "a.png").write_bytes(b"a" * 100)
@@ -241,7 +241,7 @@ def test_one_altered_or_missing_byte_anywhere_is_told_and_never_restored(tmp_pat
         file.unlink()
         if file.parent.name == "parts" and file == max(one for one in files if one.parent.name == "parts"):
             file.write_bytes(good)
-            continue  # the last of an untold number: nothing says that it was there
+            continue  # the last of an unknown number of parts: nothing says that it existed
         try:
             done, _ = restored(FolderArchive(kept), tmp_path / f"gone-{number}")
         except StoreMismatch as error:
@@ -251,9 +251,9 @@ def test_one_altered_or_missing_byte_anywhere_is_told_and_never_restored(tmp_pat
         file.write_bytes(good)
 
 
-def test_an_increment_that_is_missing_from_the_chain_is_told_and_the_next_backup_is_whole(tmp_path: Path) -> None:
+def test_a_missing_increment_is_reported_and_the_next_backup_is_full(tmp_path: Path) -> None:
     archive = FolderArchive(tmp_path / "kept")
-    with told(tmp_path / "data", 6) as one:
+    with recorded(tmp_path / "data", 6) as one:
         maker = BackUp(one.store, archive, None, now_ms=lambda: one.now_ms)
         maker.make(whole=True)
         for _ in range(3):
@@ -271,14 +271,14 @@ def test_an_increment_that_is_missing_from_the_chain_is_told_and_the_next_backup
         assert (done.event, found) == (one.event, one.was[one.event])
 
 
-def test_where_the_log_has_a_hole_the_next_increment_is_a_whole_backup_and_says_so(tmp_path: Path) -> None:
+def test_after_a_gap_in_the_log_the_next_increment_is_a_full_backup_and_says_why(tmp_path: Path) -> None:
     archive = FolderArchive(tmp_path / "kept")
-    with told(tmp_path / "data", 7) as one:
+    with recorded(tmp_path / "data", 7) as one:
         maker = BackUp(one.store, archive, None)
         one.steps(20)
         maker.make(whole=True)
         one.steps(5)
-        one.store.put_note(LOG_WHOLE_AFTER, str(one.event).encode())  # as a bulk import leaves it
+        one.store.put_note(LOG_WHOLE_AFTER, str(one.event).encode())  # as a bulk import writes it
         assert "bulk import" in maker.make(whole=False).because
         assert maker.make(whole=False).parts == []
         for _ in range(40):
@@ -294,9 +294,9 @@ def test_where_the_log_has_a_hole_the_next_increment_is_a_whole_backup_and_says_
         assert found == state(one.store)
 
 
-def test_a_store_that_was_restored_begins_a_line_of_its_own_and_both_can_be_restored(tmp_path: Path) -> None:
+def test_a_restored_store_starts_its_own_history_and_both_histories_can_be_restored(tmp_path: Path) -> None:
     archive = FolderArchive(tmp_path / "kept")
-    with told(tmp_path / "data", 8) as one:
+    with recorded(tmp_path / "data", 8) as one:
         maker = BackUp(one.store, archive, None)
         maker.make(whole=True)
         one.steps(20)
@@ -305,7 +305,7 @@ def test_a_store_that_was_restored_begins_a_line_of_its_own_and_both_can_be_rest
         lost_token, middle_token = one.token(lost), one.token(middle)
         was = one.was
         restored(archive, tmp_path / "second", middle_token)
-    with told(tmp_path / "second", 9) as two:
+    with recorded(tmp_path / "second", 9) as two:
         maker = BackUp(two.store, archive, None)
         assert "restored since" in maker.make(whole=False).because
         two.steps(20)
@@ -316,9 +316,9 @@ def test_a_store_that_was_restored_begins_a_line_of_its_own_and_both_can_be_rest
         assert found == was[lost]
 
 
-def test_an_older_copy_of_the_store_that_took_its_place_is_noticed(tmp_path: Path) -> None:
+def test_an_older_copy_in_place_of_the_store_is_detected(tmp_path: Path) -> None:
     archive = FolderArchive(tmp_path / "kept")
-    with told(tmp_path / "data", 13) as one:
+    with recorded(tmp_path / "data", 13) as one:
         one.store.secret("backups")
         one.steps(10)
         copy_store(one.store, tmp_path / "copy")
@@ -326,16 +326,16 @@ def test_an_older_copy_of_the_store_that_took_its_place_is_noticed(tmp_path: Pat
         one.steps(20)
         BackUp(one.store, archive, None).make(whole=False)
         reached = one.event
-    with told(tmp_path / "copy", 14) as two:
+    with recorded(tmp_path / "copy", 14) as two:
         two.steps(5)
         assert two.event < reached
         assert "put in its place" in BackUp(two.store, archive, None).make(whole=False).because
     shutil.rmtree(tmp_path / "copy")
-    with told(tmp_path / "data", 13) as one:
+    with recorded(tmp_path / "data", 13) as one:
         copy_store(one.store, tmp_path / "copy")
         BackUp(one.store, archive, None).make(whole=False)
-    with told(tmp_path / "copy", 15) as two:
-        with told(tmp_path / "data", 16) as one:
+    with recorded(tmp_path / "copy", 15) as two:
+        with recorded(tmp_path / "data", 16) as one:
             one.steps(5)
             BackUp(one.store, archive, None).make(whole=False)
         while two.event <= max(one.was):
@@ -345,8 +345,8 @@ def test_an_older_copy_of_the_store_that_took_its_place_is_noticed(tmp_path: Pat
         assert found == two.was[two.event]
 
 
-def test_two_that_are_made_at_once_both_count(tmp_path: Path) -> None:
-    with told(tmp_path / "data", 10) as one:
+def test_two_backups_made_at_once_are_both_usable(tmp_path: Path) -> None:
+    with recorded(tmp_path / "data", 10) as one:
         BackUp(one.store, FolderArchive(tmp_path / "kept"), None).make(whole=True)
         one.steps(10)
         dying = Dying(tmp_path / "kept")
@@ -365,9 +365,9 @@ def test_two_that_are_made_at_once_both_count(tmp_path: Path) -> None:
         assert found == one.was[one.event]
 
 
-def test_another_store_is_not_backed_up_to_the_same_place(tmp_path: Path) -> None:
+def test_a_second_store_is_not_backed_up_to_the_same_archive(tmp_path: Path) -> None:
     archive = FolderArchive(tmp_path / "kept")
-    with told(tmp_path / "one", 11) as one, told(tmp_path / "two", 12) as two:
+    with recorded(tmp_path / "one", 11) as one, recorded(tmp_path / "two", 12) as two:
         BackUp(one.store, archive, None).make(whole=True)
         with pytest.raises(Conflict, match="another store"):
             BackUp(two.store, archive, None).make(whole=False)

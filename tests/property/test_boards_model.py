@@ -1,7 +1,8 @@
-"""For any history of follows, some for a time, blocks, accounts made private or put away and brought back, and boards
-made, hidden, moved, merged and deleted, every list and count is what a naive model of article 002 says: on an engine
-with transactions and on one that delays, repeats and reorders, where processes stop between any two writes and repeat
-what they had no answer to.
+"""For any history, every list and count of boards and their followers equals that of a naive model of article 002.
+
+Users follow (some for a limited time), unfollow and block. Accounts become private, or are deactivated and reactivated.
+Boards are created, hidden, moved, merged and deleted. One engine has transactions. The other delays, repeats and
+reorders events; its processes stop between any two writes and repeat calls that were not answered.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ PORT = "whole"
 
 
 class Stopping:
-    """A store whose process ends before one of its next writes, once it was told so."""
+    """A store whose process can be made to stop before one of its next writes."""
 
     def __init__(self, store: Any) -> None:
         self._store, self.left = store, -1
@@ -51,13 +52,13 @@ class Stopping:
 
 
 class History:
-    """Random things that happen to Kith and to the model alike."""
+    """Random actions, on Kith and on the model alike."""
 
     def __init__(self, seed: int) -> None:
         self.chosen, self.clock, self.naive = random.Random(seed), FakeClock(), Naive()
         self.at: LogPosition = NOWHERE
         self.made = self.stops = 0
-        self.opened = False  # somebody became private or public, went or came, and the consumer may not know
+        self.opened = False  # an account changed its privacy or state, and the consumer may not know yet
 
     async def begin(self, whole: Whole) -> None:
         self.whole = whole
@@ -67,7 +68,7 @@ class History:
         self.jobs = account_jobs(self.kith.graph, own_leases())
 
     async def act(self) -> None:
-        """One random thing that happens; whoever was stopped in it does it again."""
+        """Do one random action. If its process is stopped, the action is repeated."""
         chosen, naive, kith = self.chosen, self.naive, self.kith
         one = chosen.choice([user for user in PEOPLE if user not in naive.away])
         other = chosen.choice([user for user in PEOPLE if user != one])
@@ -130,23 +131,23 @@ class History:
                     naive.let_in(user, asked, 0)
 
             case 25 | 26:
-                await self.go_or_come(NodeId(min(naive.away, default=one)))
+                await self.toggle_active(NodeId(min(naive.away, default=one)))
             case 27:
                 said = sorted((user, naive.boards[unfollowed].owner) for user, unfollowed in naive.unsaid)
                 await self.reorder(*(chosen.choice(said) if said else (one, other)))
 
     async def reorder(self, user: int, other: int) -> None:
-        """An app moves a follow in its lists: up, as far as it goes, or down."""
+        """As an app: move a follow in its lists, to the top or down."""
         position = self.clock.ms + self.chosen.choice((-1_000_000, -1, 1, 1 << 40))
         edge = self.kith.graph.edge_now(self.kith.settling.follows, NodeId(user), NodeId(other), State.NORMAL)
         moved = msgspec.structs.replace(edge, position=position)
         write = EdgeWrite(moved, supersede=True, keep_expiry=True, only_from=frozenset({State.NORMAL}))
         await self.does(lambda: self.kith.edges.apply([write]))
 
-    async def go_or_come(self, user: NodeId) -> None:
-        """An account is put away, or brought back."""
+    async def toggle_active(self, user: NodeId) -> None:
+        """Deactivate an account, or reactivate it."""
         operation = NodeOperation.RESTORE if user in self.naive.away else NodeOperation.ARCHIVE
-        self.whole.settle()  # a job waits until lists show what was before it
+        self.whole.settle()  # a job waits until lists show earlier writes
         self.clock.ms += 1
         await self.jobs.start(operation, user)
         await self.jobs.wait()
@@ -166,16 +167,16 @@ class History:
             return
         await self.does(lambda: kith.collaborators.invite(owner, board, to))
         naive.members.add((to, board))
-        if self.opened or owner in naive.private:  # who follows it, as lists show them, is asked below
+        if self.opened or owner in naive.private:  # the followers, as the lists show them, are compared below
             await self.catch_up_with_all()
         barred = any(naive.blocked(user, to) for user, followed in naive.own if followed == board)
-        self.whole.settle()  # whom one blocks is read from a list
+        self.whole.settle()  # blocks are read from a list
         await self.does(lambda: kith.boards.move(owner, board, to))
         if not barred:
             naive.move(board, to)
 
     async def does(self, act: Any) -> None:
-        """Somebody does something; they may be stopped in it, and then do it again."""
+        """Do an action. Its process may be stopped; then the action is repeated."""
         store = self.chosen.choice(self.steps)
         if self.chosen.random() < 0.6:
             store.left = self.chosen.randrange(3)
@@ -187,7 +188,7 @@ class History:
         store.left = -1
 
     async def catch_up(self, *, some: bool = False) -> None:
-        """The consumer handles what it can read; some of it twice."""
+        """Let the consumer handle the events that it can read, some of them twice. `some`: one batch only."""
         upkeep, log = self.kith.upkeep, self.whole.log
         while True:
             batch = await log.read(self.at, self.chosen.randint(1, 20))
@@ -201,16 +202,16 @@ class History:
                 break
 
     async def catch_up_with_all(self) -> None:
-        """Lists show what was written, and the consumer handled it."""
-        for _ in range(4):  # what it writes itself comes by the log, too
-            await self.whole.edges.put_note("tick", None)  # a commit has the log tell what expired
+        """Let lists show every write, and the consumer handle every event."""
+        for _ in range(4):  # the consumer's own writes come by the log, too
+            await self.whole.edges.put_note("tick", None)  # a commit makes the store log expired edges
             self.whole.settle()
             await self.catch_up()
         self.whole.settle()
         self.opened = False
 
     async def check(self) -> None:
-        """Every list, count and check of who is here, once all is caught up with."""
+        """Catch up; then compare every list, count and check of active users with the model."""
         await self.catch_up_with_all()
         naive, kith, chosen = self.naive, self.kith, self.chosen
         following, limit = kith.board_following, chosen.randint(1, 3)
@@ -252,9 +253,9 @@ class History:
                 await self.catch_up(some=True)
             if moment % 6 == 5:
                 await self.check()
-        assert self.stops > 0, "nobody was ever stopped"
+        assert self.stops > 0, "no action was ever stopped"
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_boards_are_what_a_naive_model_says(tmp_path: Path, engine: Engine, seed: int) -> None:
+def test_boards_equal_a_naive_model(tmp_path: Path, engine: Engine, seed: int) -> None:
     live_through(History(seed), engine, tmp_path)

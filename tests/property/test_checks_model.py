@@ -1,8 +1,9 @@
-"""Checks by layers say what the store says, whatever state the layers are in, and however late the log is.
+"""Checks through the layers agree with the store, whatever state the layers are in, and however late the log is.
 
-Random histories: edges come, go and come again, in any order and repeatedly, while the worker, the filter's process and
-those who fill sets are stopped anywhere, snapshots are spoilt and the cache is emptied or away. Whoever carries the
-token of a write sees it. Who has none sees what is so once STALE_S have passed, even if nobody did anything meanwhile.
+Random histories: edges are added, removed and added again, in any order and repeatedly. Meanwhile the worker, the
+process of the filter and the fillers of sets stop anywhere, snapshots are damaged, and the cache is emptied or down.
+A caller with the token of a write sees that write. A caller without a token sees the state of at most STALE_S ago, even
+if nothing happened since.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ STEPS = 200
 
 
 class Answered:
-    """Which layers answered; a `CheckObserver`."""
+    """Counts which layers answered; a `CheckObserver`."""
 
     def __init__(self) -> None:
         self.by: dict[str, int] = {}
@@ -75,17 +76,17 @@ class World:
         return self.clock.ms / 1_000
 
     def begin(self) -> None:
-        """The process starts anew."""
+        """Restart the process."""
         self.filter = FollowedFilter(Snapshots(self.files), self.log, COVERED, self.now_s)
         self.tracked = TrackedSets(self.sets, CACHED, self.now_s)
         self.layers = LayeredEdges(self.edges, self.log, self.filter, self.tracked, self.answered)
 
     def edge(self) -> tuple[int, int, int]:
-        """Some edge: few, so most are written again."""
+        """A random edge of a few, so that most are written again."""
         return self.chance.choice((1, 1, 2, 3)), self.chance.choice(SOURCES), self.chance.choice(DESTINATIONS)
 
     async def write(self) -> None:
-        """Change an edge; whoever carries the token sees it, and the others of its source as they are."""
+        """Change an edge. A caller with the token must see the change."""
         graph, source, destination = key = self.edge()
         self.clock.ms += 1
         state = self.chance.choice((State.NORMAL, State.NORMAL, State.REMOVED, State.ARCHIVED))
@@ -105,12 +106,12 @@ class World:
         return row is not None and as_of(row, self.clock.ms).state is State.NORMAL
 
     async def check(self, key: tuple[int, int, int], mark: LogPosition = NOWHERE) -> None:
-        """Ask about an edge, with a token where there is one; the answer is the store's."""
+        """Check an edge, with a token if there is one. The answer must be the store's."""
         graph, source, destination = key
 
         async def ask() -> None:
             if mark != NOWHERE and not await self.seen.reached(mark):
-                return  # the log has forgotten it
+                return  # the log no longer holds this position
             before = self.holds(key)
             asked = Questions()
             asked.nodes([source])
@@ -122,10 +123,10 @@ class World:
         await asyncio.get_running_loop().create_task(ask(), context=contextvars.Context())
 
     async def step(self) -> None:
-        """Something happens."""
+        """Do one random step."""
         do = self.chance.choice([
             self.write, self.write, self.write, self.look, self.keeper.step, self.filter.step, self.filter.look,
-            self.tracked.learn, self.make, self.fill, self.mishap, self.catch_up, self.look_again,
+            self.tracked.learn, self.make, self.fill, self.disturb, self.catch_up, self.check_when_settled,
         ])  # fmt: skip
         try:
             await do()
@@ -133,12 +134,12 @@ class World:
             self.tracked.rest()
 
     async def look(self) -> None:
-        """Some reader without a token asks for anything."""
+        """Let a reader without a token check some edges."""
         graph, source, _ = self.edge()
         await self.layers.exists_many(graph, [(source, other) for other in DESTINATIONS])
 
-    async def look_again(self) -> None:
-        """All is known, and sets of all sources are filled; then all answers are the store's."""
+    async def check_when_settled(self) -> None:
+        """Catch up and fill the sets of all sources. Then all answers must be the store's."""
         await self.catch_up()
         await self.check_all()
         await self.fill()
@@ -152,19 +153,19 @@ class World:
         await self.maker.make()
 
     async def catch_up(self) -> None:
-        """All that is written can be read, and is."""
+        """Make every write readable, and let the process read it."""
         self.clock.ms += 31_000
         await self.filter.look()
         for _ in range(100):
             if isinstance(self.edges, ScrambledEdges):
-                self.edges.settle()  # also what ended since
+                self.edges.settle()  # logs edges that expired, too
             busy = any([await self.keeper.step(), await self.filter.step()])
             if not busy and await self.log.end() == self.edges.events.end:
                 break
         await self.tracked.learn()
 
-    async def mishap(self) -> None:
-        """The cache is emptied, away or back; the newest snapshot is spoilt; the process starts again."""
+    async def disturb(self) -> None:
+        """Empty the cache, take it down or up; damage the newest snapshot; restart the process; or let time pass."""
         match self.chance.randrange(6):
             case 0:
                 self.sets.empty()
@@ -189,7 +190,7 @@ class World:
 
 @pytest.mark.parametrize("hostile", [False, True], ids=["a log of one part", "a log of three, late"])
 @pytest.mark.parametrize("seed", range(4))
-def test_layers_say_what_the_store_says(tmp_path: Path, seed: int, hostile: bool) -> None:
+def test_layers_agree_with_the_store(tmp_path: Path, seed: int, hostile: bool) -> None:
     async def history() -> None:
         world = World(tmp_path, seed, hostile)
         await world.edges.declare(GRAPHS)
@@ -200,7 +201,7 @@ def test_layers_say_what_the_store_says(tmp_path: Path, seed: int, hostile: bool
                 world.clock.ms += int(STALE_S * 1_000)
                 await world.check_all()
         world.sets.away = False
-        await world.look_again()
-        assert {"filter", "cache", "store"} <= world.answered.by.keys(), "a layer was never asked"
+        await world.check_when_settled()
+        assert {"filter", "cache", "store"} <= world.answered.by.keys(), "a layer never answered"
 
     run_all(history())

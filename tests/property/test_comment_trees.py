@@ -1,4 +1,6 @@
-"""Whoever deletes comments, goes away, comes back or is removed: all comments that count are found from the post."""
+"""All live comments can be reached from the post, although comments are deleted, and accounts leave, return or are
+removed.
+"""
 
 from __future__ import annotations
 
@@ -28,29 +30,29 @@ WHOLE = Window(100)
 
 
 class Shown(NamedTuple):
-    """What is found below a post or comment: the comments with a text, and the stubs with nothing below."""
+    """The comments below a post or comment: those with a text, and stubs without any reply."""
 
     comments: set[int]
     bare: set[int]
 
 
 class Trees:
-    """Random things that happen to the comments on a post of Alice's, and what a naive model says of them."""
+    """Random actions on the comments of a post of Alice's, and a naive model of them."""
 
     def __init__(self, chosen: random.Random, services: Services, post: int) -> None:
         self.chosen, self.services, self.post = chosen, services, NodeId(post)
         comments = services.comments
         self.jobs = account_jobs(services.graph, own_leases(), comments.erase, beside=comments.beside)
-        self.authors: dict[int, NodeId] = {}  # of each comment that was not deleted
+        self.authors: dict[int, NodeId] = {}  # by comment, unless it was deleted
         self.away, self.removed = set[NodeId](), set[NodeId]()
 
     @property
     def live(self) -> set[int]:
-        """The comments that count."""
+        """The comments that must be visible: not deleted, and of an active author."""
         return {one for one, author in self.authors.items() if author not in self.away}
 
     async def act(self) -> None:
-        """One random thing that happens."""
+        """Do one random action."""
         author = self.chosen.choice([one for one in PEOPLE if one not in self.away | self.removed])
         match self.chosen.choice(DEEDS):
             case "new":
@@ -68,7 +70,7 @@ class Trees:
                 await self.change(NodeOperation.RESTORE, back := self.chosen.choice(sorted(self.away)))
                 self.away.discard(back)
             case "remove" if len(self.removed) < REMOVED_MAX and self.chosen.random() < 0.2:
-                gone = self.chosen.choice([one for one in PEOPLE if one not in self.removed])  # perhaps one away
+                gone = self.chosen.choice([one for one in PEOPLE if one not in self.removed])  # may be inactive
                 await self.change(NodeOperation.REMOVE, gone)
                 self.removed.add(gone)
                 self.away.discard(gone)
@@ -76,7 +78,7 @@ class Trees:
 
     async def say(self, author: NodeId, reply_to: NodeId | None) -> None:
         made = await answer(self.services.comments.create(author, self.post, "well", reply_to))
-        if made is not CommentNotFound:  # what hangs on a comment of one who is away may be answered, that one not
+        if made is not CommentNotFound:  # a reply to a deactivated author's comment is refused
             self.authors[made[0].id] = author
 
     async def change(self, operation: NodeOperation, user: NodeId) -> None:
@@ -84,7 +86,7 @@ class Trees:
         await self.jobs.wait()
 
     async def below(self, page: CommentPage) -> Shown:
-        """All that a reader finds who opens everything on a page."""
+        """All comments that a reader finds who opens every reply on a page."""
         found = Shown(set(), set())
         for one in page.comments:
             under = await self.below(await self.services.replies_to(READER, NodeId(one.id), "oldest", WHOLE))
@@ -100,7 +102,7 @@ class Trees:
 
 
 @pytest.mark.parametrize("seed", seeds(6, STEPS))
-def test_what_counts_is_found_from_the_post(seed: int) -> None:
+def test_all_live_comments_are_reached_from_the_post(seed: int) -> None:
     async def live() -> None:
         services = await Services.in_memory()
         trees = Trees(random.Random(seed), services, (await services.write()).id)

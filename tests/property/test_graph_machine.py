@@ -1,8 +1,8 @@
-"""The whole Graph against the rules of the product, told as plainly as a dict of pairs can tell them.
+"""The whole Graph against the rules of the product, which are written as a dict of pairs.
 
-Random people do random things while clocks jump and hosts restart behind their own past. Engines: reference,
-embedded, and one without transactions (rows right at once; lists and counts once all that is late arrived).
-What several hosts do at the same moment is in `test_interleavings`.
+Random people do random things, while clocks jump and hosts restart with a clock in their own past. Engines: reference,
+embedded, and one without transactions. There rows are right at once, and lists and counts after all late updates.
+`test_interleavings` has several hosts that act at once.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ users = st.sampled_from(USERS)
 
 
 class GraphMachine(RuleBasedStateMachine):
-    """One example: a store, a service over it, and the rules it must follow."""
+    """One example: a store, a service over it, and the rules that it must follow."""
 
     follows_max = 2
 
@@ -89,7 +89,7 @@ class GraphMachine(RuleBasedStateMachine):
         ) == expected
 
     async def _position_of_added(self, found: RelationWritten, a: NodeId, b: NodeId, graph: str) -> int:
-        """Where a new edge stands: by the clock of its host, which never falls behind the wall."""
+        """The position of a new edge: by the clock of its host, which is never behind wall time."""
         number = self.service.graphs.number(FOLLOW_REQUESTS if found.requested else graph)
         (row,) = await self.store.get_many(number, [(a, b)])
         assert row is not None
@@ -113,7 +113,7 @@ class GraphMachine(RuleBasedStateMachine):
 
     @precondition(lambda self: self.rules.standing())
     @rule(data=st.data())
-    def end_what_stands(self, data: st.DataObject) -> None:
+    def end_an_existing_edge(self, data: st.DataObject) -> None:
         standing = self.rules.standing()
         graph = data.draw(st.sampled_from(sorted({graph for graph, _ in standing})))
         a, b = data.draw(st.sampled_from([pair for its, pair in standing if its == graph]))
@@ -126,7 +126,7 @@ class GraphMachine(RuleBasedStateMachine):
         self.act(*data.draw(st.sampled_from(verbs[graph])))
 
     @rule(pair=pairs, name=st.sampled_from(["unfollow", "remove_follower", "accept", "decline", "unblock", "unmute"]))
-    def end_what_may_not_stand(self, pair: tuple[NodeId, NodeId], name: str) -> None:
+    def end_an_edge_that_may_be_missing(self, pair: tuple[NodeId, NodeId], name: str) -> None:
         self.act(name, *pair)
 
     @rule(user=users, name=st.sampled_from(["follow", "unfollow", "accept", "decline", "block", "unblock", "mute"]))
@@ -146,19 +146,19 @@ class GraphMachine(RuleBasedStateMachine):
             await jobs.wait()
             return await jobs.get(job.id)
 
-        self.settle()  # a job walks lists; what they do not show yet is in test_interleavings
+        self.settle()  # a job walks lists; test_interleavings covers lists that lag
         with time_flies():
             job = self._run(answer(operate()))
         expected = self.rules.operate(operation, user)
         if isinstance(expected, int):
             assert job.done
-            assert job.edges >= expected  # it may look at more than it must change
+            assert job.edges >= expected  # the job may read more edges than it has to change
         else:
             assert job is expected
 
     @rule(pair=pairs, position=st.integers(-2, 2))
     def negate(self, pair: tuple[NodeId, NodeId], position: int) -> None:
-        """An app may give an edge the state that no verb of the product gives."""
+        """As an app: give an edge the state NEGATIVE, which no operation of the product gives."""
         a, b = pair
         graph = self.service.graphs.number(FOLLOWS)
 
@@ -191,12 +191,12 @@ class GraphMachine(RuleBasedStateMachine):
     # --- what must hold --------------------------------------------------------------------------------
 
     @invariant()
-    def rows_say_what_the_rules_say(self) -> None:
+    def rows_follow_the_rules(self) -> None:
         self._run(self._compare_rows())
 
     @precondition(lambda self: self.store.transactional)
     @invariant()
-    def lists_and_counts_say_what_the_rules_say(self) -> None:
+    def lists_and_counts_follow_the_rules(self) -> None:
         self.compare_lists()
 
     def compare_lists(self) -> None:

@@ -1,6 +1,6 @@
-"""For any history of follows, blocks, posts, labels and deletions the home feed is what a naive model says.
+"""For any history of follows, blocks, posts, labels and deletions, the home feed equals a naive model.
 
-Whatever state the timelines are in: fan-out is behind, was restarted, lost events, or an author crossed a threshold.
+This holds for any state of the timelines: fan-out lags, was restarted, lost events, or an author crossed a threshold.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ POLICIES = {
     "rates": [ByRates(pull_cost=0.25)],
     "changing": [ByRates(pull_cost=0.1), ByRates(pull_cost=2.0), Thresholds(push_max=1, pull_min=2), ByRates(0.5)],
 }
-"""Thresholds as set; thresholds so low that authors cross them both ways all the time; rates at such a cost that pairs
-cross both ways; and a worker that is started with another policy each time.
+"""The default thresholds; thresholds so low that authors cross them both ways all the time; rates with costs at which
+pairs cross both ways; and a worker that is restarted with another policy each time.
 """
 
 
@@ -51,7 +51,7 @@ Live = Callable[[HomeHistory, Callable[[], Awaitable[None]]], None]
 
 @pytest.fixture
 def lived(engine: Engine, tmp_path: Path) -> Live:
-    """Open the stores, live through it, and close them."""
+    """Opens the stores, runs a life of a history over them, and closes them."""
 
     def live(history: HomeHistory, life: Callable[[], Awaitable[None]]) -> None:
         assert engine.whole
@@ -60,13 +60,13 @@ def lived(engine: Engine, tmp_path: Path) -> Live:
             await history.open(whole)
             await life()
 
-        with engine.whole(tmp_path, now_ms=history.clock, slots=4) as whole:  # fewer than people
+        with engine.whole(tmp_path, now_ms=history.clock, slots=4) as whole:  # fewer slots than users
             run_all(run(whole))
 
     return live
 
 
-def test_home_is_what_a_naive_model_says(history: HomeHistory, lived: Live) -> None:
+def test_home_equals_a_naive_model(history: HomeHistory, lived: Live) -> None:
     async def live() -> None:
         for moment in range(150):
             history.clock.ms += history.chosen.choice((0, 5, 1_500, 40_000))
@@ -74,22 +74,22 @@ def test_home_is_what_a_naive_model_says(history: HomeHistory, lived: Live) -> N
             viewer = history.chosen.choice(PEOPLE)
             history.whole.settle()
             last = await history.log.end()
-            if moment % 40 == 39:  # a worker is killed, and with luck its timelines are lost too
+            if moment % 40 == 39:  # a worker is killed, and some timelines may be lost with it
                 history.restart()
             if history.chosen.random() < 0.3:
                 await history.drain(deliver=history.chosen.random() < 0.5)
             assert await history.home(viewer, must_reflect=NOWHERE) == history.naive.home(viewer), (
-                "whether or not the worker came by"
+                "whatever fan-out has done"
             )
             assert await history.home(viewer, must_reflect=last) == history.naive.home(viewer)
             assert await history.home(viewer, must_reflect=NOWHERE, refresh=True) == history.naive.home(viewer)
 
-        assert history.served > 10, "too few homes came from a timeline to prove anything"
+        assert history.served > 10, "too few homes came from a timeline to be a test"
 
     lived(history, live)
 
 
-def test_a_ranked_home_shows_each_post_once_the_unseen_first_whatever_happens_meanwhile(
+def test_a_ranked_home_shows_each_post_once_unseen_posts_first_while_things_change(
     history: HomeHistory, lived: Live
 ) -> None:
     async def live() -> None:
@@ -105,23 +105,25 @@ def test_a_ranked_home_shows_each_post_once_the_unseen_first_whatever_happens_me
             found, seen = await history.ranked(viewer, must_reflect=last)
             after, at_home_after = naive.unseen(viewer), set(naive.home(viewer))
             new, known = (before & after) - naive.like_seen(viewer), seen_before & at_home_after
-            assert len({*found, *seen}) == len(found) + len(seen), "a post came twice"
+            assert len({*found, *seen}) == len(found) + len(seen), "a post is shown twice"
             for shown, all_the_time, ever in (
                 (found, new, before | after),
                 (seen, known, seen_before | like_before),
             ):
                 said = [naive.texts[post] for post in shown]
-                assert len(said) == len(set(said)), "a copy came as well"
+                assert len(said) == len(set(said)), "a copy of a shown post is shown"
                 there = {naive.texts[post] for post in all_the_time}
-                assert set(said) >= there, "a post that was there all the time was left out, and all its copies"
+                assert set(said) >= there, "a post that was at home all the time is missing, and so are its copies"
                 assert set(shown) <= ever
             known_texts = {naive.texts[post] for post in known}
-            assert not known_texts.intersection(naive.texts[post] for post in found), "a copy is not new either"
+            assert not known_texts.intersection(naive.texts[post] for post in found), (
+                "a copy of a seen post counts as seen"
+            )
 
     lived(history, live)
 
 
-def test_a_kept_order_shows_what_a_new_one_would(history: HomeHistory, lived: Live) -> None:
+def test_a_cached_order_shows_what_a_new_one_would(history: HomeHistory, lived: Live) -> None:
     async def live() -> None:
         found = history.feed._orders = OrdersFound(history.log.covers, history.feed._rules.of_posts)
         for _ in range(100):
@@ -138,13 +140,13 @@ def test_a_kept_order_shows_what_a_new_one_would(history: HomeHistory, lived: Li
                 assert {post.id for post in page.posts} <= set(history.naive.home(viewer))
             texts = [{post.text for post in page.posts if post.id not in page.seen} for page in (kept, fresh)]
             assert texts[0] == texts[1]
-        assert found.times > 0, "too few orders were kept to prove anything"
+        assert found.times > 0, "too few orders were cached to be a test"
 
     lived(history, live)
 
 
 def test_paging_while_others_post_shows_each_post_once(lived: Live) -> None:
-    """What is new comes before the first page; what was there is neither repeated nor left out."""
+    """New posts come before the first page. Earlier posts are neither repeated nor left out."""
     history = HomeHistory(random.Random(1), [Thresholds(push_max=2)])
 
     async def check() -> None:
@@ -169,12 +171,12 @@ def test_paging_while_others_post_shows_each_post_once(lived: Live) -> None:
     lived(history, check)
 
 
-def test_a_post_is_at_home_with_everybody_while_it_is_delivered(lived: Live) -> None:
-    """Follower by follower, by a worker that is killed after each."""
+def test_a_post_is_at_home_for_every_follower_while_it_is_delivered(lived: Live) -> None:
+    """A worker delivers the post follower by follower, and is killed after each."""
     history = HomeHistory(random.Random(2), [Thresholds(push_max=2)])
 
     async def check() -> None:
-        await history.drain()  # a worker that is new begins at the end of the log, behind what readers wished
+        await history.drain()  # a new worker starts at the end of the log, and would miss earlier requests
         bob, *others = PEOPLE[:5]
         for one in others:
             await history.graph.people.follow(one, bob)
@@ -191,14 +193,14 @@ def test_a_post_is_at_home_with_everybody_while_it_is_delivered(lived: Live) -> 
             for one in others:
                 assert await history.home(one, must_reflect=await history.log.end()) == posts[::-1]
             history.restart()
-        assert len(having) > 3, "chunk by chunk"
+        assert len(having) > 3, "the post was delivered in chunks"
         assert having == sorted(having)
-        assert having[-1] == 4 * len(posts), "nobody lost their timeline meanwhile"
+        assert having[-1] == 4 * len(posts), "no follower lost the timeline meanwhile"
 
     lived(history, check)
 
 
-def test_all_of_ones_own_posts_are_at_home_before_they_are_pushed(lived: Live) -> None:
+def test_all_own_posts_are_at_home_before_they_are_pushed(lived: Live) -> None:
     history = HomeHistory(random.Random(1), [Thresholds(push_max=2)])
 
     async def check() -> None:
@@ -224,7 +226,7 @@ def test_all_of_ones_own_posts_are_at_home_before_they_are_pushed(lived: Live) -
     lived(history, check)
 
 
-def test_home_goes_on_past_the_end_of_the_timeline(lived: Live) -> None:
+def test_home_continues_past_the_end_of_the_timeline(lived: Live) -> None:
     history = HomeHistory(random.Random(1), [Thresholds(push_max=2)])
 
     async def check() -> None:
@@ -242,7 +244,7 @@ def test_home_goes_on_past_the_end_of_the_timeline(lived: Live) -> None:
         assert timeline is not None
         assert (len(timeline.ids), timeline.floor) == (500, made[-501])
         assert await history.home(alice, must_reflect=NOWHERE) == made[::-1]
-        for late in (made[:1], made[200:300], made[:450]):  # an event that failed before, an author who comes back
+        for late in (made[:1], made[200:300], made[:450]):  # an event that had failed, an author who returns
             for post in late:
                 await history.rings.push(post, np.array([alice]))
             history.clock.ms += 60_000
@@ -251,6 +253,6 @@ def test_home_goes_on_past_the_end_of_the_timeline(lived: Live) -> None:
         assert timeline.needs_rebuild
         await history.drain()
         assert (timeline := await history.rings.read(alice)) is not None
-        assert timeline.ids.tolist() == made[:-501:-1], "built again, as it was asked for"
+        assert timeline.ids.tolist() == made[:-501:-1], "the read requested a rebuild"
 
     lived(history, check)

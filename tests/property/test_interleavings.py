@@ -1,8 +1,8 @@
-"""Several hosts at the same moment: whatever the order of their steps, the hard rules hold in the end.
+"""Several hosts act at the same moment: in any order of their steps, the hard rules hold in the end.
 
-The store gives way to other tasks at random around every operation, from a seed, and hosts have skewed clocks.
-It comes in two kinds: one where each call is a transaction, and one where each write is atomic by itself only,
-and what its conditions ask of other edges may be out of date when it is stored.
+Around every operation the store yields to other tasks at random, from a seed. Hosts have skewed clocks. There are two
+kinds of store: in one each call is a transaction. In the other only each write is atomic, and its conditions on other
+edges may be out of date when it is stored.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ NORMAL, NEGATIVE, ARCHIVED, REMOVED = State
 
 
 @either_store
-def test_no_follow_outlives_a_block(transactional: bool) -> None:
+def test_no_follow_survives_a_block(transactional: bool) -> None:
     async def check(seed: int) -> bool:
         world = await hosts(seed, transactional)
         if seed % 2:
@@ -58,7 +58,7 @@ def test_no_follow_outlives_a_block(transactional: bool) -> None:
 
 
 @either_store
-def test_no_accepted_follow_outlives_a_block(transactional: bool) -> None:
+def test_no_accepted_follow_survives_a_block(transactional: bool) -> None:
     async def check(seed: int) -> bool:
         world = await hosts(seed, transactional)
         await world.store.change_node(BOB, private=True)
@@ -76,7 +76,7 @@ def test_no_accepted_follow_outlives_a_block(transactional: bool) -> None:
 
 
 @either_store
-def test_no_request_outlives_a_block(transactional: bool) -> None:
+def test_no_request_survives_a_block(transactional: bool) -> None:
     async def check(seed: int) -> bool:
         world = await hosts(seed, transactional)
         await world.store.change_node(BOB, private=True)
@@ -101,8 +101,8 @@ def test_no_follow_is_restored_over_a_block(transactional: bool) -> None:
 # --- requests ------------------------------------------------------------------------------------------
 
 
-async def asks_dana(seed: int, transactional: bool) -> Hosts:
-    """Dana is private, and Alice asks to follow her."""
+async def alice_requests_dana(seed: int, transactional: bool) -> Hosts:
+    """Dana is private, and Alice has sent her a follow request."""
     world = await hosts(seed, transactional)
     await world.store.change_node(DANA, private=True)
     await world.any().people.follow(ALICE, DANA)
@@ -110,9 +110,9 @@ async def asks_dana(seed: int, transactional: bool) -> Hosts:
 
 
 @either_store
-def test_a_request_that_was_taken_back_is_not_accepted(transactional: bool) -> None:
+def test_a_withdrawn_request_is_not_accepted(transactional: bool) -> None:
     async def check(seed: int) -> bool:
-        world = await asks_dana(seed, transactional)
+        world = await alice_requests_dana(seed, transactional)
         await world.together(
             [world.any().people.accept(DANA, ALICE), world.any().people.unfollow(ALICE, DANA)]
         )  # in either order she does not follow
@@ -122,9 +122,9 @@ def test_a_request_that_was_taken_back_is_not_accepted(transactional: bool) -> N
 
 
 @either_store
-def test_a_request_that_was_taken_back_is_not_accepted_as_the_account_opens(transactional: bool) -> None:
+def test_a_withdrawn_request_is_not_accepted_when_the_account_becomes_public(transactional: bool) -> None:
     async def check(seed: int) -> bool:
-        world = await asks_dana(seed, transactional)
+        world = await alice_requests_dana(seed, transactional)
 
         async def open_account() -> None:
             await world.store.change_node(DANA, private=False)
@@ -137,9 +137,9 @@ def test_a_request_that_was_taken_back_is_not_accepted_as_the_account_opens(tran
 
 
 @either_store
-def test_who_was_accepted_meanwhile_does_not_ask_again(transactional: bool) -> None:
+def test_a_follower_accepted_meanwhile_leaves_no_new_request(transactional: bool) -> None:
     async def check(seed: int) -> bool:
-        world = await asks_dana(seed, transactional)
+        world = await alice_requests_dana(seed, transactional)
         await world.together([world.any().people.follow(ALICE, DANA), world.any().people.accept(DANA, ALICE)])
         return world.state(FOLLOWS, ALICE, DANA) == NORMAL and world.state(FOLLOW_REQUESTS, ALICE, DANA) == REMOVED
 
@@ -163,7 +163,7 @@ def test_no_follow_made_meanwhile_escapes_a_bulk_operation(transactional: bool, 
 
 
 @either_store
-def test_the_last_of_archive_and_restore_holds(transactional: bool) -> None:
+def test_the_last_of_several_archives_and_restores_wins(transactional: bool) -> None:
     async def check(seed: int) -> bool:
         world = await hosts(seed, transactional)
         for other in (BOB, CAROL, DANA):
@@ -181,7 +181,7 @@ def test_the_last_of_archive_and_restore_holds(transactional: bool) -> None:
 
 @pytest.mark.parametrize("operation", [NodeOperation.ARCHIVE, NodeOperation.RESTORE])
 @either_store
-def test_who_is_removed_stays_removed(transactional: bool, operation: NodeOperation) -> None:
+def test_a_removed_account_stays_removed(transactional: bool, operation: NodeOperation) -> None:
     async def check(seed: int) -> bool:
         world = await hosts(seed, transactional)
         await world.any().people.follow(ALICE, BOB)
@@ -208,7 +208,7 @@ def test_two_ends_restored_at_once_restore_their_edge(transactional: bool) -> No
 
 
 @either_store
-def test_an_edge_stays_archived_while_its_other_end_is(transactional: bool) -> None:
+def test_an_edge_stays_archived_while_its_other_end_is_archived(transactional: bool) -> None:
     async def check(seed: int) -> bool:
         world = await hosts(seed, transactional)
         for pair in permutations((ALICE, BOB)):
@@ -222,7 +222,7 @@ def test_an_edge_stays_archived_while_its_other_end_is(transactional: bool) -> N
 
 
 @pytest.mark.parametrize("who", [ALICE, BOB], ids=["the-muter", "the-muted"])
-def test_whom_one_mutes_is_never_followed_without_the_mute(who: NodeId) -> None:
+def test_a_follow_is_never_restored_before_the_mute_of_the_same_pair(who: NodeId) -> None:
     async def check(seed: int) -> bool:
         world = await hosts(seed)
         await world.any().people.follow(ALICE, BOB)
@@ -242,10 +242,10 @@ def test_whom_one_mutes_is_never_followed_without_the_mute(who: NodeId) -> None:
     for_all_seeds(check)
 
 
-# --- what a write answers ------------------------------------------------------------------------------
+# --- answers of a write ------------------------------------------------------------------------------
 
 
-def test_who_follows_an_account_that_went_public_no_longer_asks() -> None:
+def test_a_follow_of_an_account_that_became_public_removes_the_request() -> None:
     async def asked() -> tuple[Any, list[Any]]:
         service = (await hosts(0)).services[0]
         await service.store.change_node(DANA, private=True)
@@ -262,7 +262,7 @@ def test_who_follows_an_account_that_went_public_no_longer_asks() -> None:
     assert requests == []
 
 
-def test_a_request_that_cannot_be_accepted_yet_still_waits() -> None:
+def test_a_request_that_cannot_be_accepted_yet_stays() -> None:
     async def asked() -> tuple[Any, bool]:
         service = await service_over(ReferenceEdges(), FakeClock(), follows_max=1)
         await service.store.change_node(DANA, private=True)
@@ -275,7 +275,7 @@ def test_a_request_that_cannot_be_accepted_yet_still_waits() -> None:
     assert run_all(asked()) == (RequesterLimitReached, True)
 
 
-def test_a_follow_that_is_refused_leaves_the_request_that_was_there() -> None:
+def test_a_refused_follow_keeps_an_earlier_request() -> None:
     async def asked() -> tuple[Any, bool]:
         service = await service_over(ReferenceEdges(), FakeClock(), follows_max=1)
         await service.store.change_node(DANA, private=True)
@@ -290,7 +290,7 @@ def test_a_follow_that_is_refused_leaves_the_request_that_was_there() -> None:
 
 
 class Leaving(ReferenceEdges):
-    """Whoever is followed first is deactivated when all was looked up, right before the follow is written."""
+    """Deactivates the account that is followed first, after all look-ups and right before the follow is written."""
 
     left = False
 
@@ -301,7 +301,7 @@ class Leaving(ReferenceEdges):
         return await super().apply(writes)
 
 
-def test_a_follow_refused_because_the_account_just_left_does_not_come_back_with_it() -> None:
+def test_a_follow_refused_for_a_deactivated_account_does_not_appear_on_its_return() -> None:
     async def after_all() -> tuple[Any, bool]:
         store = Leaving()
         service = await service_over(store, FakeClock())
@@ -313,8 +313,8 @@ def test_a_follow_refused_because_the_account_just_left_does_not_come_back_with_
 
 
 @pytest.mark.parametrize("verb", ["block", "accept"])
-def test_the_mark_of_a_write_covers_all_that_it_wrote(verb: str) -> None:
-    """With the token in hand the next read, on any instance, shows every part of the write."""
+def test_the_mark_of_a_write_covers_everything_that_it_wrote(verb: str) -> None:
+    """With this token the next read, on any instance, shows every part of the write."""
 
     async def marks() -> tuple[LogPosition, LogPosition]:
         world = await hosts(0)
@@ -329,7 +329,7 @@ def test_the_mark_of_a_write_covers_all_that_it_wrote(verb: str) -> None:
     assert mark == end
 
 
-def test_a_write_wins_over_what_a_host_with_a_fast_clock_stored() -> None:
+def test_a_write_wins_over_a_stored_one_of_a_host_with_a_fast_clock() -> None:
     async def check() -> None:
         world = await hosts(0)
         graph = world.services[0].graphs.number(FOLLOWS)
@@ -346,7 +346,7 @@ def test_a_write_wins_over_what_a_host_with_a_fast_clock_stored() -> None:
     run_all(check())
 
 
-def test_the_same_write_by_two_hosts_changes_something_once() -> None:
+def test_the_same_write_by_two_hosts_reports_one_change() -> None:
     async def check(seed: int) -> bool:
         world = await hosts(seed)
         follows = await world.together([service.people.follow(ALICE, BOB) for service in world.services])

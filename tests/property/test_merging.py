@@ -1,4 +1,4 @@
-"""Many writes of a call are merged together: the answers, the store and the log are those of writes merged singly."""
+"""Merging the writes of a call together gives the same answers, store and log as merging each write alone."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _POSITIONS = (0, -(2**63), 2**63 - 1, 1 << 48)
 
 
 class _Calls:
-    """Random calls. Few ids, so that writes meet each other's edges; and hubs with lists of several blocks."""
+    """Random calls: few ids, so that writes meet on the same edges, and hubs whose lists have several blocks."""
 
     def __init__(self, seed: int) -> None:
         self._chosen, self._version = random.Random(seed), 0
@@ -78,8 +78,8 @@ class _Calls:
         )  # fmt: skip
 
 
-def test_every_condition_of_a_write_is_tried_here() -> None:
-    """A new one is either looked at by `_parts`, or depends on the edge's own row and the states of its ends only."""
+def test_random_writes_cover_every_condition() -> None:
+    """A new condition must be handled by `_parts`, or depend only on the edge's own row and the states of its ends."""
     rng = _Calls(1)
     rng._conditions = 1.0
     tried = [rng._write() for _ in range(2_000)]
@@ -88,7 +88,7 @@ def test_every_condition_of_a_write_is_tried_here() -> None:
 
 
 @pytest.mark.parametrize("seed", range(24))
-def test_writes_merged_together_answer_and_leave_what_writes_merged_singly_do(
+def test_writes_merged_together_give_the_same_result_as_merged_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:
     calls, found = _Calls(seed), []

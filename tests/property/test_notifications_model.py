@@ -1,5 +1,6 @@
-"""For any history of what people do, say, take back, hide and read, while the worker dies and events come again, every
-inbox lists what a naive model says, and the unread number is that of the list.
+"""For any history, every inbox lists what a naive model lists, and the unread count is that of the list.
+
+Users act, write, undo, hide and read. The worker dies, and events are repeated.
 """
 
 from __future__ import annotations
@@ -33,11 +34,11 @@ PAGES_MAX = 500
 
 
 class Died(Exception):
-    """The worker ended here."""
+    """Raised where the worker dies."""
 
 
 class Dying:
-    """A store of a worker that may die before and after each call, while `armed`."""
+    """A store of a worker that may die before and after each call, while it is `armed`."""
 
     def __init__(self, store: Any, dies: Callable[[], None]) -> None:
         self._store, self._dies = store, dies
@@ -56,8 +57,8 @@ class Dying:
         return call
 
 
-class Told(NamedTuple):
-    """What is told, without when."""
+class NoticeKey(NamedTuple):
+    """A notice without its id and time."""
 
     type: str
     actor: int
@@ -66,7 +67,7 @@ class Told(NamedTuple):
     comment: int | None = None
 
 
-class Said(NamedTuple):
+class CommentFacts(NamedTuple):
     """A comment."""
 
     author: int
@@ -75,19 +76,19 @@ class Said(NamedTuple):
 
 
 class Naive:
-    """What holds now, as sets and dictionaries, and who was told of what."""
+    """The current state as sets and dictionaries, and which notices each user got."""
 
     def __init__(self) -> None:
         self.follows, self.requests = set[tuple[int, int]](), set[tuple[int, int]]()
         self.blocks, self.mutes = set[tuple[int, int]](), set[tuple[int, int]]()
         self.private, self.gone = set[int](), set[int]()
         self.posts: dict[int, tuple[int, str, tuple[int, ...]]] = {}  # author, visibility, mentions
-        self.comments: dict[int, Said] = {}
+        self.comments: dict[int, CommentFacts] = {}
         self.deleted = set[int]()
         self.edges = set[tuple[str, int, int]]()
         self.wants = {int(user): Preferences() for user in PEOPLE}
-        self.pending: list[tuple[Told, ...]] = []  # of each notice the reasons, the first first
-        self.told: dict[int, list[Told]] = {int(user): [] for user in PEOPLE}
+        self.pending: list[tuple[NoticeKey, ...]] = []  # for each notice its possible reasons, the first one first
+        self.told: dict[int, list[NoticeKey]] = {int(user): [] for user in PEOPLE}
 
     def apart(self, one: int, other: int) -> bool:
         return (one, other) in self.blocks or (other, one) in self.blocks
@@ -110,18 +111,18 @@ class Naive:
             return False
         while (above := said.above) is not None:
             said = self.comments[above]
-            stays = above in self.deleted or said.author in self.gone  # as a stub, for its replies
+            stays = above in self.deleted or said.author in self.gone  # as a stub that keeps its replies
             if not stays and self.apart(viewer, said.author):
                 return False
         return True
 
-    def shows(self, one: Told) -> bool:
+    def shows(self, one: NoticeKey) -> bool:
         user, actor = one.recipient, one.actor
         wants = self.wants[user].allow(one.type, actor, user, user)  # type: ignore[arg-type]
         return wants and (user, actor) not in self.mutes and self.may_show(one)
 
-    def may_show(self, one: Told) -> bool:
-        """Whether nobody but its recipient hides it."""
+    def may_show(self, one: NoticeKey) -> bool:
+        """Whether the notice may be shown, apart from its recipient's own settings."""
         user, actor = one.recipient, one.actor
         if user == actor or actor in self.gone or self.apart(user, actor):
             return False
@@ -155,12 +156,12 @@ class Naive:
 
 
 class History:
-    """Random things that happen to Kith and to the model alike."""
+    """Random actions, on Kith and on the model alike."""
 
     def __init__(self, seed: int) -> None:
         self.chosen, self.clock, self.naive = random.Random(seed), FakeClock(), Naive()
         self.armed, self.deaths = False, 0
-        self.read: dict[int, set[Told]] = {int(user): set() for user in PEOPLE}
+        self.read: dict[int, set[NoticeKey]] = {int(user): set() for user in PEOPLE}
 
     def dies(self) -> None:
         if self.armed and self.chosen.random() < 0.08:
@@ -181,7 +182,7 @@ class History:
             await self.desk.services.profiles.change(user, lambda _, user=user: Profile(username=f"user{user}"))
 
     async def handle(self) -> None:
-        """The worker handles all there is, dies now and then, and begins again."""
+        """Let the worker handle all events. Now and then it dies and is restarted."""
         at, self.armed = self.desk._at, True
         while True:
             try:
@@ -206,7 +207,7 @@ class History:
         naive, people, pair = self.naive, self.desk.people, (int(one), int(other))
         if pair in naive.requests and other in naive.private:
             await people.accept(other, one)
-            naive.pending.append((Told("follow_accepted", other, one),))
+            naive.pending.append((NoticeKey("follow_accepted", other, one),))
         elif naive.apart(*pair) or pair in naive.requests:
             return
         elif pair in naive.follows:
@@ -216,14 +217,14 @@ class History:
         elif other in naive.private:
             await people.follow(one, other)
             naive.requests.add(pair)
-            naive.pending.append((Told("follow_request", one, other),))
+            naive.pending.append((NoticeKey("follow_request", one, other),))
             return
         else:
             await people.follow(one, other)
-            naive.pending.append((Told("follow", one, other),))
+            naive.pending.append((NoticeKey("follow", one, other),))
         naive.requests.discard(pair)
         naive.follows.add(pair)
-        await self.handle()  # whether a follow answers a request is asked when it is told
+        await self.handle()  # whether a follow answers a request is decided when its event is handled
 
     async def relate(self, one: NodeId, other: NodeId) -> None:
         naive, people, pair = self.naive, self.desk.people, (int(one), int(other))
@@ -248,7 +249,7 @@ class History:
         text, mentions = self.chosen.choice((("hello", (int(other),)), (f"hello @user{other}", ())))
         post = await self.desk.services.write(one, text=text, mentions=mentions, visibility=visibility)
         self.naive.posts[post.id] = (int(one), visibility, (int(other),))
-        self.naive.pending.append((Told("mention", one, other, post.id),))
+        self.naive.pending.append((NoticeKey("mention", one, other, post.id),))
 
     async def say(self, one: NodeId, other: NodeId) -> None:
         naive = self.naive
@@ -265,10 +266,12 @@ class History:
         if not isinstance(made, tuple):
             return
         comment = made[0].id
-        naive.comments[comment] = Said(int(one), post, above)
+        naive.comments[comment] = CommentFacts(int(one), post, above)
         reasons = [("mention", named), ("reply", None if above is None else authors[1]), ("comment", authors[0])]
         for user in {user for _, user in reasons if user is not None}:
-            naive.pending.append(tuple(Told(type_, one, user, post, comment) for type_, to in reasons if to == user))
+            naive.pending.append(
+                tuple(NoticeKey(type_, one, user, post, comment) for type_, to in reasons if to == user)
+            )
 
     async def engage(self, one: NodeId, _: NodeId) -> None:
         naive, engagement = self.naive, self.desk.services.engagement
@@ -281,7 +284,7 @@ class History:
                 naive.edges.discard(edge)
             elif not isinstance(await answer(self.desk.comments.like(one, NodeId(comment))), type):
                 naive.edges.add(edge)
-                naive.pending.append((Told("like", one, said.author, said.post, comment),))
+                naive.pending.append((NoticeKey("like", one, said.author, said.post, comment),))
         elif naive.posts:
             post = self.chosen.choice(list(naive.posts)[-5:])
             edge = (kind, int(one), post)
@@ -290,10 +293,10 @@ class History:
                 naive.edges.discard(edge)
             elif not isinstance(await answer(engagement.add(graph, one, NodeId(post))), type):
                 naive.edges.add(edge)
-                naive.pending.append((Told(kind, one, naive.posts[post][0], post),))
+                naive.pending.append((NoticeKey(kind, one, naive.posts[post][0], post),))
 
     async def change(self, one: NodeId, other: NodeId) -> None:
-        """An author changes their mind."""
+        """Let an author change what they made."""
         naive = self.naive
         posts = [post for post, (author, _, _) in naive.posts.items() if author == one and post not in naive.deleted]
         comments = [id_ for id_, said in naive.comments.items() if said.author == one and id_ not in naive.deleted]
@@ -310,7 +313,7 @@ class History:
             edit = PostEdit(text="else", mentions=(int(other),), visibility=visibility)  # type: ignore[arg-type]
             await self.desk.posts.edit(one, NodeId(post), edit)
             if other not in naive.posts[post][2]:
-                naive.pending.append((Told("mention", one, other, post),))
+                naive.pending.append((NoticeKey("mention", one, other, post),))
             naive.posts[post] = (int(one), visibility, (int(other),))
 
     async def want(self, one: NodeId, other: NodeId) -> None:
@@ -332,27 +335,27 @@ class History:
         some = self.chosen.choice(listed)
         if self.chosen.random() < 0.5:
             await self.desk.notifications.read(one, [some.id])
-            self.read[int(one)].add(said_by(some))
+            self.read[int(one)].add(key_of(some))
         else:
             await self.desk.notifications.read_up_to(one, some.id)
             rows = [row for user, row in self.desk.rows.rows if user == one and row <= some.id]
             there = await self.desk.notices.read(rows)
-            self.read[int(one)] |= {said_by(notice) for notice in there if notice is not None}
+            self.read[int(one)] |= {key_of(notice) for notice in there if notice is not None}
 
     async def check(self) -> None:
-        """Somebody's inbox, in pages of any size, gathered or not."""
+        """Compare the inbox of a random user, in pages of random size, grouped or not."""
         user = self.chosen.choice([user for user in PEOPLE if user not in self.naive.gone])
         expected = {one for one in self.naive.told[int(user)] if self.naive.shows(one)}
         listed = await self.desk.listed(user)
-        assert {said_by(one) for one in listed} == expected
-        assert len(listed) == len(expected), "nobody is told twice"
+        assert {key_of(one) for one in listed} == expected
+        assert len(listed) == len(expected), "nobody is notified twice"
         unread = await self.desk.notifications.unread(user)
         assert unread == (len(expected - self.read[int(user)]), False)
         grouped, window = self.chosen.random() < 0.5, Window(self.chosen.randint(1, 4))
         walked: list[Notice] = []
         for _ in range(PAGES_MAX):
             found = await self.desk.notifications.page(user, window, grouped=grouped)
-            assert found.unread == unread, "on each page"
+            assert found.unread == unread, "the unread count is on each page"
             walked += [notice for entry in found.entries for notice in entry.notices]
             if not found.page.more_after:
                 break
@@ -373,10 +376,10 @@ class History:
         assert self.deaths > 0
 
 
-def said_by(notice: Notice) -> Told:
-    return Told(notice.type, notice.actor, notice.recipient, notice.post, notice.comment)
+def key_of(notice: Notice) -> NoticeKey:
+    return NoticeKey(notice.type, notice.actor, notice.recipient, notice.post, notice.comment)
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_inboxes_are_what_a_naive_model_says(tmp_path: Path, engine: Engine, seed: int) -> None:
+def test_inboxes_equal_a_naive_model(tmp_path: Path, engine: Engine, seed: int) -> None:
     live_through(History(seed), engine, tmp_path)

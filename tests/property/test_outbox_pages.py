@@ -1,4 +1,4 @@
-"""Whatever else an author made, the pages of an outbox are those of what the reader may see, as if it were all."""
+"""The pages of an outbox are those of a list that holds only what the reader may see."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ SHOWN, NOT_SHOWN = {"visibility": "public"}, {"visibility": "custom", "audience"
 
 
 class Author:
-    """Alice, who makes posts and stories, some of which Bob may see."""
+    """Alice, who makes posts and stories. Bob may see some of them."""
 
     def __init__(self, stores: Stores) -> None:
         self.stores, self.clock = stores, FakeClock()
         self.marks: list[Mark] = []
-        """What Bob may see of the posts, newest first, and so of the stories, which were made when they were."""
+        """The posts that Bob may see, newest first. His visible stories have the same order."""
 
     async def make(self, shows: list[bool], *, stories: bool = True) -> None:
-        """A post for each, and a story."""
+        """Make a post for each value, and a story. Bob sees them if the value is true."""
         services = await Services.over(self.stores.edges, self.stores.records, self.clock)
         self.posts, graph = services.posts, services.graph
         self.stories = Stories(services.records, graph, Snowflakes(1, self.clock), hours=24, now_ms=self.clock)
-        self.told: list[int] = []
+        self.story_ids: list[int] = []
         for at, show in enumerate(shows):
             self.clock.ms += at % 2
             draft = Draft(text="x", **(SHOWN if show else NOT_SHOWN))  # type: ignore[arg-type]
@@ -49,15 +49,15 @@ class Author:
                 self.marks.insert(0, Mark(post.created_at, post.id))
             if stories:
                 story = (await self.stories.create(ALICE, draft)).post
-                self.told += [story.id] * show
+                self.story_ids += [story.id] * show
 
     async def fetch(self, window: Window) -> Page:
         posts, page = await self.posts.outbox(BOB, ALICE, window)
         assert [post.id for post in posts] == [mark.id for mark in page.items]
         return page
 
-    async def tell(self, limit: int) -> list[list[int]]:
-        """The stories by their pages."""
+    async def story_pages(self, limit: int) -> list[list[int]]:
+        """The ids of the stories, by page."""
         pages, window = [], Window(limit)
         while True:
             stories, page = await self.stories.of_author(BOB, ALICE, window)
@@ -79,7 +79,7 @@ def opened(engine: Engine, looks_max: int = 5_000) -> Iterator[Author]:
 @pytest.mark.parametrize("engine", BOTH, ids=str)
 @settings(max_examples=20)
 @given(shows=st.lists(st.booleans(), max_size=30), limit=limits)
-def test_a_page_is_the_one_of_a_list_without_what_is_not_shown(engine: Engine, shows: list[bool], limit: int) -> None:
+def test_a_page_equals_that_of_a_list_without_hidden_posts(engine: Engine, shows: list[bool], limit: int) -> None:
     async def check(author: Author) -> None:
         await author.make(shows)
         end_ms = author.clock.ms
@@ -94,7 +94,7 @@ def test_a_page_is_the_one_of_a_list_without_what_is_not_shown(engine: Engine, s
             else:
                 assert (page.items, page.more_before) == (expected.items, expected.more_before), window
             if page.more_after and window.before is None:
-                assert page.oldest == expected.oldest, "the cursor stands at what is shown"
+                assert page.oldest == expected.oldest, "the cursor is at a shown post"
             if page.more_before and page.items:
                 assert page.newest == expected.newest
 
@@ -105,11 +105,13 @@ def test_a_page_is_the_one_of_a_list_without_what_is_not_shown(engine: Engine, s
 @pytest.mark.parametrize("engine", BOTH, ids=str)
 @settings(max_examples=20)
 @given(shows=st.lists(st.booleans(), max_size=30), limit=limits)
-def test_stories_are_paged_as_if_there_were_no_others(engine: Engine, shows: list[bool], limit: int) -> None:
+def test_stories_are_paged_as_if_there_were_no_hidden_ones(engine: Engine, shows: list[bool], limit: int) -> None:
     async def check(author: Author) -> None:
         await author.make(shows)
-        told = author.told
-        assert await author.tell(limit) == [told[at : at + limit] for at in range(0, len(told), limit)] or [[]]
+        story_ids = author.story_ids
+        assert await author.story_pages(limit) == [
+            story_ids[at : at + limit] for at in range(0, len(story_ids), limit)
+        ] or [[]]
 
     with opened(engine) as author:
         run_all(check(author))
@@ -119,26 +121,28 @@ def test_stories_are_paged_as_if_there_were_no_others(engine: Engine, shows: lis
 @pytest.mark.parametrize("looks_max", [1, 3, 10, 5_000])
 @settings(max_examples=20)
 @given(shows=st.lists(st.sampled_from([False, False, False, True]), max_size=40), limit=limits)
-def test_an_outbox_is_whole_both_ways_however_little_a_page_looks_at(
+def test_an_outbox_is_complete_both_ways_however_few_posts_a_page_looks_at(
     engine: Engine, looks_max: int, shows: list[bool], limit: int
 ) -> None:
     async def check(author: Author) -> None:
         await author.make(shows)
         assert await all_pages(author.fetch, limit) == author.marks
         assert await all_pages(author.fetch, limit, backward=True) == author.marks
-        assert [id_ for page in await author.tell(limit) for id_ in page] == author.told
+        assert [id_ for page in await author.story_pages(limit) for id_ in page] == author.story_ids
 
     with opened(engine, looks_max) as author:
         run_all(check(author))
 
 
 @pytest.mark.parametrize("engine", BOTH, ids=str)
-def test_what_lies_beyond_thousands_that_are_not_shown_is_reached(engine: Engine) -> None:
+def test_a_post_beyond_thousands_of_hidden_ones_is_reached(engine: Engine) -> None:
     async def check(author: Author) -> None:
         await author.make([True, *[False] * 2_000, True], stories=False)
         assert await all_pages(author.fetch, 1) == author.marks
         first = await author.fetch(Window(1))
-        assert (first.items, first.more_after) == (author.marks[:1], True), "what it does not know it does not deny"
+        assert (first.items, first.more_after) == (author.marks[:1], True), (
+            "a page that has not looked further answers that there may be more"
+        )
 
     with opened(engine, 700) as author:
         run_all(check(author))

@@ -1,7 +1,7 @@
-"""While others come and go between pages, each edge that stays is seen exactly once and in order.
+"""While edges are added and removed between pages, each edge that stays is seen exactly once and in order.
 
-Also lists that are filtered while they are walked (friends, mutuals, followers you know): whatever the size of
-the steps and of the walk, their pages both ways are the whole list, and turning round loses nothing.
+This includes lists that are filtered while they are walked: friends, mutuals, followers you know. For any size of the
+steps and of the walk, their pages in both directions give the whole list. Changing the direction loses nothing.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from kith.graph.shapes import Listing
 
 Fetch = Callable[[Window], Awaitable[Page]]
 STAY, OTHERS = range(100, 160), range(200, 320)
-SPREAD = 50  # positions are few, so that many edges share one
+SPREAD = 50  # a small range of positions, so that many edges share one
 
 
 def ranged(window: Window) -> Window:
@@ -41,7 +41,7 @@ def ranged(window: Window) -> Window:
 
 
 class Restless:
-    """A list of Alice's in which STAY stay where they are and OTHERS come, go and move."""
+    """A list of Alice's. The edges to STAY keep their places; those to OTHERS are added, removed and moved."""
 
     def __init__(self, service: Graph, seed: int) -> None:
         self.service, self.chance = service, random.Random(seed)
@@ -49,15 +49,15 @@ class Restless:
         self.stay = [Mark(START_MS + self.chance.randrange(SPREAD), id_) for id_ in STAY]
         self.stay.sort(reverse=True)
 
-    async def settle_down(self) -> None:
-        """Both lists of friends, some of the others among them."""
+    async def fill(self) -> None:
+        """Write the edges of both directions, so that STAY and some of OTHERS are friends."""
         await self.service.write(writes_of(*(edge_of(ALICE, m.id, m.position, version=-1) for m in self.stay)))
         await self.service.write(writes_of(*(edge_of(m.id, ALICE, 7, version=-1) for m in self.stay)))
         await self.service.write(writes_of(*(edge_of(id_, ALICE, 7, version=-1) for id_ in OTHERS if id_ % 3)))
         await self.stir(60)
 
     async def stir(self, writes: int) -> None:
-        """Others are added, moved and removed at random places."""
+        """Add, move and remove edges to OTHERS at random positions."""
         edges = []
         for id_ in self.chance.choices(OTHERS, k=writes):
             self._version += 1
@@ -66,7 +66,7 @@ class Restless:
         await self.service.write(writes_of(*edges))
 
     async def walk(self, fetch: Fetch, *, backward: bool) -> list[Mark]:
-        """Everything the pages show from one end to the other, in the order in which it was shown."""
+        """All items of the pages from one end to the other, in the order in which they were shown."""
         seen: list[Mark] = []
         window = Window(self.limit(), before=Mark(0, 0)) if backward else Window(self.limit())
         for _ in range(1_000):
@@ -76,7 +76,7 @@ class Restless:
             if not (page.more_before if backward else page.more_after):
                 return seen
             place = page.newest if backward else page.oldest
-            assert place is not None, "a page that says there is more says where"
+            assert place is not None, "a page with more items beyond it says where"
             window = Window(self.limit(), before=place) if backward else Window(self.limit(), after=place)
             await self.stir(self.chance.choice((0, 1, 10, 40)))
         raise AssertionError("the list has no end")
@@ -87,7 +87,7 @@ class Restless:
 
 @contextmanager
 def opened(engine: Engine, walk: tuple[int, int] = (7, 10)) -> Iterator[Graph]:
-    """A service over an empty store, that walks lists in steps of `walk[0]` and looks at `walk[1]` entries a page."""
+    """A service over an empty store. It walks lists in steps of `walk[0]` and looks at `walk[1]` entries per page."""
     assert engine.edges
     with in_new_folder(engine.edges) as store, patch.object(walk_module, "_CHUNK", walk[0]):
         yield run_all(service_over(store, FakeClock(), walk_max=walk[1]))
@@ -98,10 +98,10 @@ def opened(engine: Engine, walk: tuple[int, int] = (7, 10)) -> Iterator[Graph]:
 @pytest.mark.parametrize("name", ["following", "friends", "mutuals", "a range", "friends in a range"])
 @settings(max_examples=12)
 @given(seed=st.integers(0, 2**16))
-def test_what_stays_is_seen_once_and_in_order(engine: Engine, name: str, backward: bool, seed: int) -> None:
+def test_edges_that_stay_are_seen_once_and_in_order(engine: Engine, name: str, backward: bool, seed: int) -> None:
     async def seen(service: Graph) -> tuple[list[Mark], list[Mark]]:
         alices = Restless(service, seed)
-        await alices.settle_down()
+        await alices.fill()
         fetches: dict[str, Fetch] = {
             "following": lambda window: service.people.following(ALICE, window),
             "friends": lambda window: service.people.friends(ALICE, window),
@@ -121,12 +121,12 @@ def test_what_stays_is_seen_once_and_in_order(engine: Engine, name: str, backwar
 @pytest.mark.parametrize("engine", BOTH, ids=str)
 @settings(max_examples=12)
 @given(seed=st.integers(0, 2**16), whole_max=st.sampled_from([WHOLE_MAX, 0]))
-def test_what_stays_in_a_set_program_is_seen_once_and_in_order(engine: Engine, seed: int, whole_max: int) -> None:
+def test_edges_that_stay_are_seen_once_and_in_order_in_a_set_program(engine: Engine, seed: int, whole_max: int) -> None:
     program = Intersect((Leaf((Listing(G, ALICE, Direction.OUT),)), Leaf((Listing(G, ALICE, Direction.IN),))))
 
     async def seen(service: Graph) -> list[int]:
         alices = Restless(service, seed)
-        await alices.settle_down()
+        await alices.fill()
         found: list[int] = []
         lists = OrderedLists(service.store)
         for _ in range(1_000):
@@ -155,7 +155,7 @@ walks = st.sampled_from([(1, 10_000), (3, 10_000), (3, 5), (1, 1), (512, 10_000)
 
 
 class Filtered:
-    """Whom both Alice and Bob follow, in Alice's order."""
+    """The accounts that both Alice and Bob follow, in Alice's order."""
 
     def __init__(self, service: Graph, mine: list[int], theirs: list[int]) -> None:
         self.service = service
@@ -170,7 +170,7 @@ class Filtered:
         return await self.service.people.mutuals(ALICE, BOB, window)
 
     async def rest(self, page: Page, limit: int, *, backward: bool) -> list[Mark]:
-        """All that lies beyond a page, on one side of it."""
+        """All items beyond a page, on one side of it."""
         found: list[Mark] = []
         for _ in range(1_000):
             place = page.newest if backward else page.oldest
@@ -185,7 +185,7 @@ class Filtered:
 
 @pytest.mark.parametrize("engine", BOTH, ids=str)
 @given(mine=ids, theirs=ids, limit=st.sampled_from([1, 2, 7, 50]), walk=walks)
-def test_a_filtered_list_is_whole_both_ways(
+def test_a_filtered_list_is_complete_both_ways(
     engine: Engine, mine: list[int], theirs: list[int], limit: int, walk: tuple[int, int]
 ) -> None:
     async def check(service: Graph) -> None:
@@ -200,7 +200,7 @@ def test_a_filtered_list_is_whole_both_ways(
 
 @pytest.mark.parametrize("engine", BOTH, ids=str)
 @given(mine=ids, theirs=ids, limit=st.sampled_from([1, 2, 7]), walk=walks)
-def test_turning_round_at_any_page_of_a_filtered_list_loses_nothing(
+def test_changing_direction_at_any_page_of_a_filtered_list_loses_nothing(
     engine: Engine, mine: list[int], theirs: list[int], limit: int, walk: tuple[int, int]
 ) -> None:
     async def check(service: Graph) -> None:
@@ -219,7 +219,7 @@ def test_turning_round_at_any_page_of_a_filtered_list_loses_nothing(
         run_all(check(service))
 
 
-def test_a_filtered_page_says_exactly_if_there_is_more_ahead(service: Graph, run: Run) -> None:
+def test_a_filtered_page_says_exactly_whether_there_is_more_ahead(service: Graph, run: Run) -> None:
     async def check() -> None:
         both = Filtered(service, list(range(10, 60)), list(range(30, 40)))
         await both.write()
@@ -235,8 +235,8 @@ def test_a_filtered_page_says_exactly_if_there_is_more_ahead(service: Graph, run
     run(check())
 
 
-def test_a_long_list_and_a_short_one_meet_in_the_order_of_the_first(service: Graph, run: Run) -> None:
-    """Where the other list is much the smaller it is read and sorted instead; nobody can tell."""
+def test_a_long_list_intersects_a_short_one_in_the_order_of_the_long_one(service: Graph, run: Run) -> None:
+    """If the second list is much smaller, it is read and sorted instead. The result must not differ."""
 
     async def check() -> None:
         await service.write(writes_of(*(edge_of(ALICE, id_, id_ % 13) for id_ in range(100, 400))))
@@ -257,7 +257,7 @@ marks = st.builds(Mark, st.integers(-3, 3), st.integers(0, 5))
 
 
 @given(st.lists(marks, unique=True, max_size=12), marks, st.integers(1, 5))
-def test_cutting_a_whole_list_is_what_a_page_of_it_is(items: list[Mark], mark: Mark, limit: int) -> None:
+def test_cutting_a_page_from_a_whole_list_equals_the_reference(items: list[Mark], mark: Mark, limit: int) -> None:
     items.sort(reverse=True)
     for window in (Window(limit), Window(limit, after=mark), Window(limit, before=mark)):
         for since, until in ((None, None), (0, None), (None, 1), (-1, 2)):

@@ -1,4 +1,4 @@
-"""The log holds everything: an empty store that is made from it alone equals the one that wrote it, row by row."""
+"""The log holds everything: a store rebuilt from the log alone equals the store that wrote it, row by row."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ from kith.records.store import Record, RecordKind
 
 _HISTORIES, _STEPS = 12, 250
 _CLAIMS = (128, 129)
-_MADE_AGAIN = {b"suggestions"}
-"""Databases of what can be computed again, which the log does not hold."""
+_COMPUTED = {b"suggestions"}
+"""Databases of computed data, which the log does not hold."""
 
 
 def kept(opened: Environment) -> dict[bytes, list[tuple[bytes, bytes]]]:
-    """Every row that must be there again. Of the log the events: how they share rows is by transactions."""
-    found = {name: rows for name, rows in content(opened).items() if name not in _MADE_AGAIN}
+    """Every row that the rebuilt store must have. Of the log only the events: which events share a row may differ."""
+    found = {name: rows for name, rows in content(opened).items() if name not in _COMPUTED}
     found[b"meta"] = [(key, note) for key, note in found[b"meta"] if key != b"format"]
     del found[b"log-open"]
     with opened.lmdb.begin() as txn:
@@ -48,16 +48,16 @@ def kept(opened: Environment) -> dict[bytes, list[tuple[bytes, bytes]]]:
 
 
 def last_of(opened: Environment) -> int:
-    """The number of the last event."""
+    """The sequence number of the last event."""
     with opened.lmdb.begin() as txn:
         return bounds(txn, opened.log)[1]
 
 
 @pytest.mark.parametrize(("few", "bytes_a_segment"), [(10**9, 2_000), (0, 2_000), (0, 1 << 20)])
-def test_a_store_made_from_the_log_alone_equals_the_one_that_wrote_it(
+def test_a_store_rebuilt_from_the_log_alone_equals_the_one_that_wrote_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, few: int, bytes_a_segment: int
 ) -> None:
-    """Events done one by one make the same bytes; in the order of keys, the same lists."""
+    """Events applied one by one give the same bytes. Applied in the order of keys they give the same lists."""
     monkeypatch.setattr(rebuilding, "BYTES_A_SEGMENT", bytes_a_segment)
     monkeypatch.setattr(sorted_changes, "FEW", few)
     compared = (lambda found: found) if few else joined
@@ -67,10 +67,10 @@ def test_a_store_made_from_the_log_alone_equals_the_one_that_wrote_it(
             try:
                 for _ in range(random.Random(seed).randrange(_STEPS)):
                     history.step()
-                rebuild(source, target)  # what there is so far
+                rebuild(source, target)  # the events so far
                 for _ in range(20):
                     history.step()
-                rebuild(source, target)  # goes on
+                rebuild(source, target)  # resumes
                 assert compared(kept(target)) == compared(kept(source)), f"history {seed}"
                 check_lists(target)
                 assert rebuild(source, target) == 0
@@ -79,7 +79,7 @@ def test_a_store_made_from_the_log_alone_equals_the_one_that_wrote_it(
 
 
 def check_lists(opened: Environment) -> None:
-    """Every list has as many entries as its tail says, in order, and no block has too many."""
+    """Check that every list has as many entries as its tail says, in order, and that no block has too many."""
     with opened.lmdb.begin() as txn:
         for number in opened.graph_numbers().values():
             cursor = txn.cursor(opened.graph_db(number))
@@ -91,7 +91,7 @@ def check_lists(opened: Environment) -> None:
             assert entries == sorted(set(entries))
 
 
-def test_edges_that_the_store_should_not_have_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_event_that_adds_an_existing_edge_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sorted_changes, "FEW", 0)
     with Environment(tmp_path / "one") as one:
         one.declare(["follows"])
@@ -104,7 +104,7 @@ def test_edges_that_the_store_should_not_have_are_refused(tmp_path: Path, monkey
         assert content(one) == before
 
 
-def test_a_store_with_events_of_its_own_cannot_become_another(tmp_path: Path) -> None:
+def test_a_store_with_its_own_events_cannot_be_rebuilt_from_another(tmp_path: Path) -> None:
     with Environment(tmp_path / "one") as one, Environment(tmp_path / "other") as other:
         for opened, seed in ((one, 1), (other, 2)):
             history = History(opened, seed, repairs=False)
@@ -117,7 +117,7 @@ def test_a_store_with_events_of_its_own_cannot_become_another(tmp_path: Path) ->
         assert kept(other) == before
 
 
-def test_a_log_that_does_not_reach_back_says_what_to_do(tmp_path: Path) -> None:
+def test_a_rebuild_from_an_incomplete_log_is_refused_and_says_what_to_do(tmp_path: Path) -> None:
     with Environment(tmp_path / "source") as source, Environment(tmp_path / "target") as target:
         history = History(source, 3, repairs=False)
         for _ in range(30):
@@ -129,7 +129,7 @@ def test_a_log_that_does_not_reach_back_says_what_to_do(tmp_path: Path) -> None:
         assert kept(target)[b"log"] == [(b"newest", b"0")]
 
 
-def test_a_backup_brought_up_to_date_has_the_tokens_and_the_keys_of_the_store(tmp_path: Path) -> None:
+def test_a_backup_brought_up_to_date_has_the_positions_and_keys_of_the_store(tmp_path: Path) -> None:
     with Environment(tmp_path / "source") as source:
         history = History(source, 4, repairs=False)
         for _ in range(30):
@@ -144,13 +144,15 @@ def test_a_backup_brought_up_to_date_has_the_tokens_and_the_keys_of_the_store(tm
         last = last_of(source)
         with Environment(tmp_path / "backup") as backup:
             backup.begin_history()
-            assert not backup.positions.covers(backup.positions.of(last), source.positions.of(last)), "it is lost"
+            assert not backup.positions.covers(backup.positions.of(last), source.positions.of(last)), (
+                "the backup lacks this event"
+            )
             rebuild(source, backup)
             assert backup.positions.of(last) == source.positions.of(last)
             assert kept(backup) == kept(source)
 
 
-def test_a_segment_may_be_done_again_and_one_that_is_damaged_or_out_of_turn_is_refused(tmp_path: Path) -> None:
+def test_a_segment_may_be_repeated_but_a_damaged_or_early_one_is_refused(tmp_path: Path) -> None:
     with Environment(tmp_path / "source") as source, Environment(tmp_path / "target") as target:
         history = History(source, 6, repairs=False)
         for _ in range(60):
@@ -176,7 +178,7 @@ def test_a_segment_may_be_done_again_and_one_that_is_damaged_or_out_of_turn_is_r
             segments.unpack(second[:at], "increment 2")
 
 
-def test_what_a_server_forgets_meanwhile_is_never_left_out_in_silence(
+def test_a_rebuild_fails_if_the_server_deletes_events_before_they_are_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(rebuilding, "BYTES_A_SEGMENT", 0)
@@ -197,8 +199,8 @@ def test_what_a_server_forgets_meanwhile_is_never_left_out_in_silence(
             rebuild(source, target, forget)
 
 
-def test_what_a_newer_kith_logged_is_kept_though_this_one_does_not_know_it(tmp_path: Path) -> None:
-    """Kinds of events, and fields of records: their bytes go on as they are, to a rebuild as to a standby."""
+def test_unknown_events_and_fields_of_a_newer_kith_are_kept(tmp_path: Path) -> None:
+    """Events of unknown kinds and unknown fields of records: a rebuild, like a standby, keeps their bytes."""
     post, version = 7, hlc_of(START_MS)
     unknown = announced(Event(1, None, 200, 5, 6, 7, version)) + b"what only that one reads"
     record = Record(RecordKind.POST, post, version, msgspec.msgpack.encode([post, "fields", {"of": "tomorrow"}]))

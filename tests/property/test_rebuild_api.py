@@ -1,4 +1,4 @@
-"""A store that is made from the log alone gives every answer of the API that the one that wrote it gives."""
+"""A store rebuilt from the log alone gives the same answer to every API request as the store that wrote the log."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _GRAPHS = ("follows", "blocks", "mutes", "follow_requests", "likes", "saves", "h
 
 
 class Community:
-    """Random people who do all that the API lets them, and all that can be asked about them."""
+    """Random users who send all kinds of requests, and everything that can be read about them."""
 
     def __init__(self, http: httpx.AsyncClient, seed: int) -> None:
         self._http, self._chosen = http, random.Random(seed)
@@ -37,7 +37,7 @@ class Community:
         self.comments: list[tuple[str, str]] = []
 
     async def step(self) -> None:
-        """One request of one of them. Some are refused."""
+        """Send one request of a random user. Some are refused."""
         chosen = self._chosen
         me, other = chosen.sample(_PEOPLE, 2)
         post = chosen.choice(self.posts or ["1"])
@@ -87,7 +87,7 @@ class Community:
 
 
 async def answers(http: httpx.AsyncClient, community: Community) -> dict[str, Any]:
-    """What everybody is answered about everything, through all pages."""
+    """The answers to every user about everything, through all pages."""
     found: dict[str, Any] = {}
 
     async def ask(user: object, path: str) -> Any:
@@ -124,7 +124,7 @@ async def _door(folder: Path) -> AsyncIterator[tuple[httpx.AsyncClient, Services
 
 
 @pytest.mark.parametrize("seed", [1, 2])
-def test_every_answer_is_the_same_and_every_promise_is_kept(tmp_path: Path, seed: int) -> None:
+def test_every_answer_is_the_same_and_keys_and_tokens_stay_valid(tmp_path: Path, seed: int) -> None:
     async def scene() -> None:
         async with _door(tmp_path / "data") as (http, services):
             community = Community(http, seed)
@@ -132,7 +132,7 @@ def test_every_answer_is_the_same_and_every_promise_is_kept(tmp_path: Path, seed
                 await community.step()
             key = {"X-Kith-User": "1", "Idempotency-Key": "once and for all"}
             once = await http.post(f"{API}/posts", json={"content": {"text": "once"}}, headers=key)
-            await services.jobs.wait()  # accounts that come and go do so in the background
+            await services.jobs.wait()  # accounts are deactivated and reactivated in the background
             await services.going_public.wait()
             before = await answers(http, community)
         with Environment(tmp_path / "data") as source, Environment(tmp_path / "again") as target:
@@ -146,6 +146,6 @@ def test_every_answer_is_the_same_and_every_promise_is_kept(tmp_path: Path, seed
             seen = await http.get(
                 f"{API}/users/1", headers={"Kith-Token": once.headers["Kith-Token"], "X-Kith-User": "system"}
             )
-            assert seen.status_code == 200, "a token of the store that wrote the log holds"
+            assert seen.status_code == 200, "tokens of the original store stay valid"
 
     asyncio.run(scene())

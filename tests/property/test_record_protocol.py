@@ -1,6 +1,6 @@
-"""Records on an engine with conditions on single rows only: whoever stops, repeats or competes between any two steps.
+"""Records on an engine with conditions on single rows only: processes stop, repeat or compete between any two steps.
 
-Each story is told once for every step of it. What is left is what an engine with transactions has left.
+Each scenario runs once for every step of it. The result must equal that of an engine with transactions.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ from kith.people.profiles import Profile, Profiles
 from kith.posts.post import Draft, PostEdit
 
 SKEWS_MS = (-3_600_000, 0, 3_600_000)
-"""How far the clock of the host that competes is from the other's."""
+"""Offsets of the competing host's clock from the other host's, in ms."""
 WHOLE = Window(100)
-Change = Callable[["Room"], Awaitable[Any]]
+Change = Callable[["Scene"], Awaitable[Any]]
 
 
-class Room(NamedTuple):
-    """Services with a post of Alice's, two comments and a name in them."""
+class Scene(NamedTuple):
+    """Services with a post of Alice's, two comments and a username."""
 
     services: Services
     post: NodeId
@@ -44,13 +44,13 @@ class Room(NamedTuple):
     reply: NodeId
 
     def named(self, user: NodeId, username: str, skew_ms: int = 0) -> Awaitable[Any]:
-        """`user` takes a name, on a host whose clock is so far from the others'."""
+        """Let `user` take a name on a host with a clock that is off by `skew_ms`."""
         clock = HybridClock(FakeClock(self.services.clock.ms + skew_ms))
         profiles = Profiles(self.services.records, clock, no_images, self.services.graph.graphs.number(NAMES))
         return answer(profiles.change(user, lambda old: Profile(old.display_name, username=username)))
 
     async def left(self) -> object:
-        """All that anybody can find, whatever ids it has."""
+        """Everything that anybody can find, except for ids."""
         self.services.settle()
         posts, comments, profiles = self.services.posts, self.services.comments, self.services.profiles
         found: list[object] = []
@@ -72,33 +72,33 @@ class Room(NamedTuple):
         return found
 
 
-async def room_over(services: Services) -> Room:
+async def scene_over(services: Services) -> Scene:
     post = NodeId((await services.posts.create(ALICE, Draft(text="look", mentions=(CAROL,)))).post.id)
     comment = NodeId((await services.comments.create(BOB, post, "well"))[0].id)
     reply = NodeId((await services.comments.create(CAROL, post, "no", comment))[0].id)
     await services.profiles.change(ALICE, lambda old: Profile(username="Ann"))
     services.settle()
-    return Room(services, post, comment, reply)
+    return Scene(services, post, comment, reply)
 
 
-async def with_transactions() -> Room:
+async def with_transactions() -> Scene:
     edges = ReferenceEdges()
-    return await room_over(await Services.over(edges, ReferenceRecords(edges)))
+    return await scene_over(await Services.over(edges, ReferenceRecords(edges)))
 
 
 class Disturbed:
-    """A room over single rows, in which at one step of what is done there something else happens."""
+    """A scene on an engine without transactions. A disturbance happens before one of its steps."""
 
     def __init__(self) -> None:
         self.happened = False
 
-    async def room(self) -> Room:
+    async def scene(self) -> Scene:
         edges = ScrambledEdges(seed=1)
         self._records = RowRecords(edges)
-        return await room_over(await Services.over(edges, self._records))
+        return await scene_over(await Services.over(edges, self._records))
 
     def before(self, step: int, then: Callable[[], Awaitable[object]]) -> None:
-        """From here on, `then` happens before the step with this number, if there are so many."""
+        """From now on, let `then` happen before the step with this number, if there are so many steps."""
         made = 0
 
         async def disturbed() -> None:
@@ -112,7 +112,7 @@ class Disturbed:
         self._records.step = disturbed
 
     def over(self) -> None:
-        """Nothing happens any more."""
+        """Disturb no further steps."""
         self._records.step = undisturbed
 
 
@@ -124,93 +124,91 @@ async def stopping() -> None:
     raise Stopped
 
 
-def every_step(story: Callable[[int], Awaitable[bool]]) -> int:
-    """Tell a story for each step of it, until it has no such step; returns how many it had."""
+def every_step(scenario: Callable[[int], Awaitable[bool]]) -> int:
+    """Run a scenario once for each of its steps; returns the number of steps."""
     step = 1
-    while run_all(story(step)):
+    while run_all(scenario(step)):
         step += 1
-    assert step > 3, "nothing was disturbed"
+    assert step > 3, "too few steps were disturbed"
     return step - 1
 
 
 CHANGES: dict[str, Change] = {
-    "post": lambda room: room.services.posts.create(ALICE, Draft(text="new", mentions=(BOB, CAROL)), "key"),
-    "comment": lambda room: room.services.comments.create(BOB, room.post, "more", None, "key"),
-    "reply": lambda room: room.services.comments.create(ALICE, room.post, "yes", room.comment, "key"),
-    "edit": lambda room: room.services.posts.edit(ALICE, room.post, PostEdit(text="see")),
-    "delete": lambda room: answer(room.services.posts.delete(ALICE, room.post)),
-    "delete a comment": lambda room: answer(room.services.comments.delete(BOB, room.comment)),
-    "delete a reply": lambda room: answer(room.services.comments.delete(CAROL, room.reply)),
-    "rename": lambda room: room.named(ALICE, "Anna"),
-    "give a name up": lambda room: room.named(ALICE, ""),
-    "bio": lambda room: room.services.profiles.change(BOB, lambda old: Profile(bio="hi")),
+    "post": lambda scene: scene.services.posts.create(ALICE, Draft(text="new", mentions=(BOB, CAROL)), "key"),
+    "comment": lambda scene: scene.services.comments.create(BOB, scene.post, "more", None, "key"),
+    "reply": lambda scene: scene.services.comments.create(ALICE, scene.post, "yes", scene.comment, "key"),
+    "edit": lambda scene: scene.services.posts.edit(ALICE, scene.post, PostEdit(text="see")),
+    "delete": lambda scene: answer(scene.services.posts.delete(ALICE, scene.post)),
+    "delete a comment": lambda scene: answer(scene.services.comments.delete(BOB, scene.comment)),
+    "delete a reply": lambda scene: answer(scene.services.comments.delete(CAROL, scene.reply)),
+    "rename": lambda scene: scene.named(ALICE, "Anna"),
+    "give a name up": lambda scene: scene.named(ALICE, ""),
+    "bio": lambda scene: scene.services.profiles.change(BOB, lambda old: Profile(bio="hi")),
 }
-"""What somebody does, and does again if they heard no answer."""
+"""Changes that a client makes, and repeats if it got no answer."""
 
 
 @pytest.mark.parametrize("name", CHANGES)
-def test_who_stops_anywhere_and_repeats_has_done_it_once(name: str) -> None:
+def test_a_change_that_stops_anywhere_and_is_repeated_takes_effect_once(name: str) -> None:
     async def done_with_transactions() -> object:
-        room = await with_transactions()
-        await CHANGES[name](room)
-        return await room.left()
+        scene = await with_transactions()
+        await CHANGES[name](scene)
+        return await scene.left()
 
     expected = run_all(done_with_transactions())
 
-    async def story(step: int) -> bool:
+    async def scenario(step: int) -> bool:
         disturbed = Disturbed()
-        room = await disturbed.room()
+        scene = await disturbed.scene()
         disturbed.before(step, stopping)
         try:
-            await CHANGES[name](room)
+            await CHANGES[name](scene)
         except Stopped:
-            await CHANGES[name](room)
+            await CHANGES[name](scene)
         disturbed.over()
-        assert await room.left() == expected, f"stopped before step {step}"
+        assert await scene.left() == expected, f"stopped before step {step}"
         return disturbed.happened
 
-    every_step(story)
+    every_step(scenario)
 
 
 @pytest.mark.parametrize("skew_ms", SKEWS_MS)
 @pytest.mark.parametrize("stops", [False, True], ids=["goes on", "stops"])
-def test_a_name_is_one_users_whatever_happens_between_two_steps_and_whatever_clocks_say(
-    stops: bool, skew_ms: int
-) -> None:
-    async def story(step: int) -> bool:
+def test_a_name_belongs_to_one_user_whatever_happens_between_two_steps(stops: bool, skew_ms: int) -> None:
+    async def scenario(step: int) -> bool:
         disturbed = Disturbed()
-        room = await disturbed.room()
-        profiles, answers = room.services.profiles, []
+        scene = await disturbed.scene()
+        profiles, answers = scene.services.profiles, []
 
         async def bob_takes_it() -> None:
-            answers.append((BOB, await room.named(BOB, "BEN", skew_ms)))
+            answers.append((BOB, await scene.named(BOB, "BEN", skew_ms)))
             if stops:
                 raise Stopped
 
         disturbed.before(step, bob_takes_it)
         with suppress(Stopped):
-            answers.append((CAROL, await room.named(CAROL, "Ben")))
+            answers.append((CAROL, await scene.named(CAROL, "Ben")))
         disturbed.over()
         said = [one.username.lower() for one in await profiles.get_many([BOB, CAROL])]
         holders = [user for user, name in zip((BOB, CAROL), said, strict=True) if name]
         assert holders == [user for user in [await profiles.named("ben")] if user is not None]
         assert len(holders) == 1, f"at step {step}: {answers}"
         assert all((one is UsernameTaken) == (user not in holders) for user, one in answers)
-        assert await room.named(ALICE, "ben") is UsernameTaken
-        await room.named(holders[0], "")
-        assert await room.named(ALICE, "ben") is not UsernameTaken, "it was given up"
+        assert await scene.named(ALICE, "ben") is UsernameTaken
+        await scene.named(holders[0], "")
+        assert await scene.named(ALICE, "ben") is not UsernameTaken, "the name is free again"
         return disturbed.happened
 
-    every_step(story)
+    every_step(scenario)
 
 
 @pytest.mark.parametrize("text", ["new", "other"])
 @pytest.mark.parametrize("stops", [False, True], ids=["goes on", "stops"])
-def test_a_key_is_used_once(stops: bool, text: str) -> None:
-    async def story(step: int) -> bool:
+def test_an_idempotency_key_creates_one_post(stops: bool, text: str) -> None:
+    async def scenario(step: int) -> bool:
         disturbed = Disturbed()
-        room = await disturbed.room()
-        posts, answers = room.services.posts, []
+        scene = await disturbed.scene()
+        posts, answers = scene.services.posts, []
 
         async def again(text: str) -> None:
             written = await answer(posts.create(BOB, Draft(text=text), "key"))
@@ -227,7 +225,7 @@ def test_a_key_is_used_once(stops: bool, text: str) -> None:
         except Stopped:
             await again("new")
         disturbed.over()
-        room.services.settle()
+        scene.services.settle()
         outbox, _ = await posts.outbox(SYSTEM, BOB, WHOLE)
         made = [one for one in answers if one is not IdempotencyKeyReused]
         assert outbox == made[:1]
@@ -235,54 +233,54 @@ def test_a_key_is_used_once(stops: bool, text: str) -> None:
         assert text == "new" or not disturbed.happened or len(made) == 1
         return disturbed.happened
 
-    every_step(story)
+    every_step(scenario)
 
 
 @pytest.mark.parametrize("skew_ms", SKEWS_MS)
 def test_no_change_is_lost(skew_ms: int) -> None:
-    async def story(step: int) -> bool:
+    async def scenario(step: int) -> bool:
         disturbed = Disturbed()
-        room = await disturbed.room()
-        posts, profiles = room.services.posts, room.services.profiles
-        clock = HybridClock(FakeClock(room.services.clock.ms + skew_ms))
-        others = Profiles(room.services.records, clock, no_images, room.services.graph.graphs.number(NAMES))
+        scene = await disturbed.scene()
+        posts, profiles = scene.services.posts, scene.services.profiles
+        clock = HybridClock(FakeClock(scene.services.clock.ms + skew_ms))
+        others = Profiles(scene.services.records, clock, no_images, scene.services.graph.graphs.number(NAMES))
 
         async def others_change() -> None:
-            await posts.edit(ALICE, room.post, PostEdit(link="https://example.com/"))
+            await posts.edit(ALICE, scene.post, PostEdit(link="https://example.com/"))
             await others.change(BOB, lambda old: Profile(old.display_name, "hi", username=old.username))
 
         disturbed.before(step, others_change)
-        await posts.edit(ALICE, room.post, PostEdit(text="see"))
+        await posts.edit(ALICE, scene.post, PostEdit(text="see"))
         await profiles.change(BOB, lambda old: Profile("Bob", old.bio, username="Ben"))
         disturbed.over()
-        post, (said,) = await posts.get(BOB, room.post), await profiles.get_many([BOB])
+        post, (said,) = await posts.get(BOB, scene.post), await profiles.get_many([BOB])
         assert (post.text, said.display_name, said.username) == ("see", "Bob", "Ben")
         if disturbed.happened:
             assert (post.link, said.bio) == ("https://example.com/", "hi")
         return disturbed.happened
 
-    every_step(story)
+    every_step(scenario)
 
 
-def test_what_is_deleted_stays_so_and_nothing_of_it_is_seen_whatever_happens_between_two_steps() -> None:
-    async def story(step: int) -> bool:
+def test_a_post_deleted_between_two_steps_of_an_edit_stays_deleted_and_hidden() -> None:
+    async def scenario(step: int) -> bool:
         disturbed = Disturbed()
-        room = await disturbed.room()
-        posts = room.services.posts
+        scene = await disturbed.scene()
+        posts = scene.services.posts
 
         async def delete() -> None:
-            await posts.delete(ALICE, room.post)
+            await posts.delete(ALICE, scene.post)
 
         disturbed.before(step, delete)
-        edited = await answer(posts.edit(ALICE, room.post, PostEdit(text="see", mentions=(BOB,))))
+        edited = await answer(posts.edit(ALICE, scene.post, PostEdit(text="see", mentions=(BOB,))))
         disturbed.over()
-        room.services.settle()
+        scene.services.settle()
         if not disturbed.happened:
             return False
-        assert await answer(posts.get(SYSTEM, room.post)) is PostNotFound, edited
+        assert await answer(posts.get(SYSTEM, scene.post)) is PostNotFound, edited
         for user in (ALICE, BOB, CAROL):
             assert (await posts.outbox(SYSTEM, user, WHOLE))[0] == []
             assert (await posts.mentioning(SYSTEM, user, WHOLE))[0] == []
         return True
 
-    every_step(story)
+    every_step(scenario)

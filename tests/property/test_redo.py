@@ -1,6 +1,7 @@
-"""Going back to the last checkpoint and doing the journal's entries again gives the very store that was never cut.
+"""Replaying the journal over the last checkpoint gives exactly the store that was not interrupted.
 
-A random history of every kind of job, with checkpoints at random moments; at the cut the files are copied as they lie.
+A random history has jobs of every kind, and checkpoints at random moments. At the cut, the files are copied as they
+are.
 """
 
 from __future__ import annotations
@@ -22,11 +23,11 @@ _JOBS = 250
 
 
 @pytest.mark.parametrize("durability", ["full", "relaxed"])
-def test_what_is_done_again_is_what_was_done(
+def test_replaying_the_journal_gives_the_store_that_was_not_interrupted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, durability: environment.Durability
 ) -> None:
-    monkeypatch.setattr(checkpoints, "INTERVAL_S", 3_600.0)  # only where the history makes one
-    again = 0
+    monkeypatch.setattr(checkpoints, "INTERVAL_S", 3_600.0)  # checkpoints only where the history makes one
+    replays = 0
     for seed in range(_HISTORIES):
         folder, cut = tmp_path / f"{seed}", tmp_path / f"{seed}-cut"
         with Environment(folder, durability=durability) as opened:
@@ -38,8 +39,8 @@ def test_what_is_done_again_is_what_was_done(
                 for name in (STORE_FILE, JOURNAL_FILE):
                     shutil.copy(folder / name, cut / name)
                 with Environment(cut, durability=durability) as replayed:
-                    again += replayed.lmdb.info()["last_txnid"] < opened.lmdb.info()["last_txnid"]
+                    replays += replayed.lmdb.info()["last_txnid"] < opened.lmdb.info()["last_txnid"]
                     assert content(replayed) == content(opened), f"history {seed}"
             finally:
                 history.close()
-    assert again > _HISTORIES // 2, "most histories went back to their base"
+    assert replays > _HISTORIES // 2, "most copies had entries to replay"

@@ -1,4 +1,4 @@
-"""Bulk operations on accounts that are stopped anywhere, and edges of accounts that are away meanwhile."""
+"""Bulk operations on accounts, stopped at any write; and edges to accounts that are deactivated meanwhile."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ NORMAL, NEGATIVE, ARCHIVED, REMOVED = State
 
 
 class Killed(KithError):
-    """The process is gone. Not `Unavailable`: a job waits for a store that may come back."""
+    """The process is gone. Not a subclass of `Unavailable`, because a job waits for a store that is unavailable."""
 
 
 class Failing(ReferenceEdges):
-    """Fails from its n-th write on, as a store does whose process is killed."""
+    """A store that fails from its n-th write on, like that of a killed process."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -76,7 +76,7 @@ def test_a_job_stopped_anywhere_resumes_to_the_same_edges(operation: NodeOperati
 
     with patch.object(nodes_module, "_PAGE", 2):
         _, whole = run_all(states(10**6))
-        _, untouched = run_all(states(1))  # journaled, but the node not yet set: not begun
+        _, untouched = run_all(states(1))  # the job is stored, but has not changed the node: it has not begun
         assert whole != untouched
         for stop_after in range(2, 200):
             stopped, left = run_all(states(stop_after))
@@ -87,7 +87,7 @@ def test_a_job_stopped_anywhere_resumes_to_the_same_edges(operation: NodeOperati
 
 
 def test_a_bulk_operation_reaches_edges_that_the_lists_do_not_show_yet() -> None:
-    """Without transactions lists lag by up to 2 s: a job must let that pass before it trusts them."""
+    """Without transactions lists lag by up to 2 s. A job must wait that long before it relies on them."""
 
     async def left(store: ScrambledEdges) -> set[State]:
         service = await service_over(store, FakeClock())
@@ -103,7 +103,7 @@ def test_a_bulk_operation_reaches_edges_that_the_lists_do_not_show_yet() -> None
 
 
 def test_an_edge_added_to_a_deactivated_node_is_stored_in_its_state() -> None:
-    """As `nodes` and `store.Node` promise; so nothing shows while the node is away, and all of it afterwards."""
+    """As `nodes` and `store.Node` promise: nothing shows while the node is inactive, and everything afterwards."""
 
     async def states() -> list[State]:
         world = await hosts(0)
@@ -118,7 +118,7 @@ def test_an_edge_added_to_a_deactivated_node_is_stored_in_its_state() -> None:
 
 @pytest.mark.parametrize("away", [ALICE, DANA])
 @pytest.mark.parametrize("before", [True, False])
-def test_a_block_holds_while_either_end_is_away_and_when_it_comes_back(before: bool, away: int) -> None:
+def test_a_block_holds_while_either_account_is_inactive_and_after_its_return(before: bool, away: int) -> None:
     async def barred() -> list[Any]:
         world = await hosts(0)
         service = world.services[0]
@@ -141,7 +141,7 @@ def test_a_block_holds_while_either_end_is_away_and_when_it_comes_back(before: b
 
 
 @pytest.mark.parametrize("verb", ["block", "mute"])
-def test_doing_it_again_to_an_account_that_is_away_changes_nothing(verb: str) -> None:
+def test_repeating_a_block_or_mute_of_an_inactive_account_changes_nothing(verb: str) -> None:
     async def changes() -> list[bool]:
         world = await hosts(0)
         await world.operate(NodeOperation.ARCHIVE, DANA)

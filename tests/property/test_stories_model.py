@@ -1,5 +1,7 @@
-"""For any history of follows, blocks, stories, views and deletions, while time passes, every door of the stories
-shows what a naive model says; whether the room of old ones is given back or not makes no difference.
+"""For any history of follows, blocks, stories, views and deletions over time, every read of stories equals a naive
+model.
+
+This holds whether or not the space of expired stories is reclaimed.
 """
 
 from __future__ import annotations
@@ -32,8 +34,8 @@ LIFE_MS = HOURS * HOUR_MS
 Pair = tuple[Any, Any]
 
 
-class Told(NamedTuple):
-    """A story as the model knows it."""
+class ModelStory(NamedTuple):
+    """A story in the model."""
 
     id: int
     author: int
@@ -43,7 +45,7 @@ class Told(NamedTuple):
 
 
 class Naive:
-    """Who did what, as sets and lists, and nothing else."""
+    """All past actions, as sets and lists."""
 
     def __init__(self, clock: FakeClock) -> None:
         self.clock = clock
@@ -51,10 +53,10 @@ class Naive:
         self.blocks: set[Pair] = set()
         self.mutes: set[Pair] = set()
         self.private: set[int] = set()
-        self.stories: list[Told] = []
-        self.views: dict[Pair, int] = {}  # (viewer, story) -> when first
+        self.stories: list[ModelStory] = []
+        self.views: dict[Pair, int] = {}  # (viewer, story) -> time of the first view
 
-    def sees(self, viewer: Viewer | int, story: Told) -> bool:
+    def sees(self, viewer: Viewer | int, story: ModelStory) -> bool:
         if self.clock.ms >= story.at_ms + LIFE_MS:
             return False
         if viewer in (SYSTEM, story.author):
@@ -75,14 +77,14 @@ class Naive:
     def of(self, viewer: Viewer | int, author: int) -> list[int]:
         return [story.id for story in self.stories if story.author == author and self.sees(viewer, story)]
 
-    def viewers(self, story: Told) -> list[int]:
-        """Latest first, of those who came at once the greatest."""
+    def viewers(self, story: ModelStory) -> list[int]:
+        """The viewers of a story, the latest first; of viewers at the same time, the greatest id first."""
         found = [(at, viewer) for (viewer, id_), at in self.views.items() if id_ == story.id]
         blocked = {other for pair in self.blocks if story.author in pair for other in pair} - {story.author}
         return [viewer for _, viewer in sorted(found, reverse=True) if viewer not in blocked]
 
     def strip(self, viewer: int, close: dict[Pair, float]) -> list[tuple[int, int, int]]:
-        """(author, stories, unseen) in order."""
+        """Rows of (author, stories, unseen), in order."""
         authors = {viewer} | {other for user, other in self.follows if user == viewer}
         rows = []
         for author in authors:
@@ -97,7 +99,7 @@ class Naive:
 
 
 class History:
-    """Random things that happen to Kith and to the model alike."""
+    """Random actions, on Kith and on the model alike."""
 
     def __init__(self, seed: int) -> None:
         self.chosen, self.clock = random.Random(seed), FakeClock()
@@ -116,7 +118,7 @@ class History:
         return {author: self.close[viewer, author] for author in PEOPLE}
 
     async def act(self) -> None:
-        """One random thing that happens."""
+        """Do one random action."""
         chosen, naive = self.chosen, self.naive
         one, other = chosen.sample(PEOPLE, 2)
         pair = (int(one), int(other))
@@ -142,26 +144,26 @@ class History:
                 await self.graph.store.change_node(one, private=one not in naive.private)
                 naive.private ^= {int(one)}
             case 9 | 10 | 11 | 18 | 19:
-                await self.tell(one)
+                await self.make_story(one)
             case 12 | 13 | 14 if naive.stories:
                 await self.view(one, chosen.choice(naive.stories[-8:]))
             case 15 if naive.stories:
                 await self.delete(one, chosen.choice(naive.stories))
 
-    async def tell(self, author: NodeId) -> None:
+    async def make_story(self, author: NodeId) -> None:
         visibility: Any = self.chosen.choice(("public", "friends", "custom"))
         audience = tuple(map(int, self.chosen.sample(PEOPLE, 2))) if visibility == "custom" else ()
         draft = Draft(text=f"story {len(self.naive.stories)}", visibility=visibility, audience=audience)
         story = (await self.stories.create(author, draft)).post
-        self.naive.stories.append(Told(story.id, int(author), story.created_at, visibility, audience))
+        self.naive.stories.append(ModelStory(story.id, int(author), story.created_at, visibility, audience))
 
-    async def view(self, viewer: NodeId, story: Told) -> None:
+    async def view(self, viewer: NodeId, story: ModelStory) -> None:
         done = await answer(self.stories.view(viewer, NodeId(story.id)))
         assert (done is StoryNotFound) == (not self.naive.sees(viewer, story))
         if done is not StoryNotFound and viewer != story.author:
             assert self.naive.views.setdefault((int(viewer), story.id), done.at_ms) == done.at_ms
 
-    async def delete(self, actor: NodeId, story: Told) -> None:
+    async def delete(self, actor: NodeId, story: ModelStory) -> None:
         done = await answer(self.stories.delete(actor, NodeId(story.id)))
         if not self.naive.sees(actor, story):
             assert done is StoryNotFound
@@ -171,7 +173,7 @@ class History:
             self.naive.stories.remove(story)
 
     async def check(self) -> None:
-        """Every door, for somebody, the back office or a visitor, once lists show what was written."""
+        """Compare every read, for a random user, the back office or a visitor, once lists show all writes."""
         self.settle()
         chosen, naive = self.chosen, self.naive
         viewer, author = chosen.choice([*PEOPLE, SYSTEM, None]), chosen.choice(PEOPLE)
@@ -190,7 +192,7 @@ class History:
                 assert viewers is StoryNotFound
 
     async def of(self, viewer: Viewer, author: NodeId) -> list[int]:
-        """All pages of an author's stories, with random limits."""
+        """The ids on all pages of an author's stories, with random limits."""
         found: list[int] = []
         window = Window(self.chosen.randrange(1, 5))
         while True:
@@ -214,9 +216,9 @@ class History:
         await reclaim(self.records, self.graph, HOURS, self.clock)
         assert [chunk async for chunk in self.graph.store.edges(self.graph.graphs.number("stories"))] == []
         assert [chunk async for chunk in self.graph.store.edges(self.graph.graphs.number("story_views"))] == []
-        assert self.reclaimed > 0, "nothing was ever given back while stories were told"
+        assert self.reclaimed > 0, "no space was reclaimed while stories were created"
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_stories_are_what_a_naive_model_says(tmp_path: Path, engine: Engine, seed: int) -> None:
+def test_stories_equal_a_naive_model(tmp_path: Path, engine: Engine, seed: int) -> None:
     live_through(History(seed), engine, tmp_path)

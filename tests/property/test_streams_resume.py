@@ -1,6 +1,6 @@
-"""Whatever happens, and however often a reader loses the connection: what streams tell adds up to the right home.
+"""The messages of a stream add up to the right home, however often the reader loses the connection.
 
-Two processes over one store; readers come back to either. The store refuses now and then. Told twice is wrong as well.
+Two processes serve one store, and readers reconnect to either. The store fails now and then. No post may be sent twice.
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ PEOPLE = [NodeId(user) for user in range(1, 7)]
 SPINS_MAX = 20_000
 
 
-class Nobody:
-    """An observer that does not count."""
+class NoObserver:
+    """An observer that counts nothing."""
 
     def messages_sent(self, name: str, streams: int) -> None: ...
     def stream_lag(self, lag_s: float) -> None: ...
 
 
 class Flaky:
-    """Passes calls on; while `odds` is not 0 some of them are refused."""
+    """Passes calls on. While `odds` is above 0, some of them fail."""
 
     def __init__(self, real: Any, chance: random.Random, *names: str) -> None:
         self._real, self._chance, self._names = real, chance, names
@@ -56,7 +56,7 @@ class Flaky:
 
 
 class Reader:
-    """A client as an app would write it: it keeps what it shows, and comes back with the last id it got."""
+    """A client as an app would write it: it keeps the posts it shows, and reconnects with the last id it got."""
 
     def __init__(self, history: StreamHistory, user: NodeId) -> None:
         self.history, self.user = history, user
@@ -64,7 +64,7 @@ class Reader:
         self.last: str | None = None
         self.at: tuple[Live, Stream] | None = None
         self.resets = 0
-        self.loaded: set[int] = set()  # shown since its home was loaded anew, which may be ahead of the stream
+        self.loaded: set[int] = set()  # shown since the home was reloaded, which may be ahead of the stream
 
     async def connect(self, live: Live) -> None:
         stream = Stream(self.user, self.hear, lambda _: self.drop(), lambda: asyncio.sleep(0))
@@ -87,7 +87,7 @@ class Reader:
         post = int(body.get("postId", 0))
         match name:
             case "new_post":
-                assert post not in self.shown or post in self.loaded, f"{self.user} is told twice of {post}"
+                assert post not in self.shown or post in self.loaded, f"{self.user} is sent twice {post}"
                 self.shown.setdefault(post, 0)
             case "engagement_update":
                 if post in self.shown:
@@ -101,7 +101,7 @@ class Reader:
 
 
 class StreamHistory:
-    """Services over one engine, with two processes that have streams, and a naive model beside it."""
+    """Services over one engine, two processes with streams, and a naive model."""
 
     def __init__(self, seed: int, odds: float) -> None:
         self.chance, self.odds = random.Random(seed), odds
@@ -122,7 +122,7 @@ class StreamHistory:
         whole.settle()
         self.lives = [
             Live(
-                self.objects, self.engagement, self.services.telling.notifications, self.log, Nobody(),
+                self.objects, self.engagement, self.services.telling.notifications, self.log, NoObserver(),
                 resume_events=40, heartbeat_s=5, now_s=lambda: self.seconds,
             )
             for _ in range(2)
@@ -130,7 +130,7 @@ class StreamHistory:
         self.readers = [Reader(self, user) for user in PEOPLE]
 
     def home(self, user: int) -> dict[int, int]:
-        """Posts that belong into a home, with their likes."""
+        """The posts that belong in a user's home, with their likes."""
         return {
             post: len(self.likes[post])
             for post, (author, public) in self.posts.items()
@@ -140,11 +140,11 @@ class StreamHistory:
         }
 
     async def act(self) -> None:
-        """Something happens."""
+        """Do one random action."""
         user = self.chance.choice(PEOPLE)
         other = self.chance.choice([one for one in PEOPLE if one != user])
         match self.chance.choices(
-            ["post", "like", "delete", "hide", "private", "mute", "block", "drop", "come", "breathe", "wait"],
+            ["post", "like", "delete", "hide", "private", "mute", "block", "drop", "come", "advance", "wait"],
             [14, 8, 2, 1, 1, 0.2, 0.2, 6, 12, 14, 1],
         )[0]:
             case "post":
@@ -167,7 +167,8 @@ class StreamHistory:
                 await self.objects.edit(user, NodeId(own[-1]), PostEdit(visibility="private"))
                 self.posts[own[-1]] = user, False
             case "mute":
-                await self.settle()  # who reads a post after a mute is not told of it: then the model would not know
+                # An event that is handled after the mute sends the reader nothing, which the model could not know.
+                await self.settle()
                 await self.services.people.mute(user, other)
                 self.mutes.add((user, other))
             case "block":
@@ -180,7 +181,7 @@ class StreamHistory:
                 self.records.odds = self.odds
                 await self.reader(user).connect(self.chance.choice(self.lives))
                 self.records.odds = 0.0
-            case "breathe":  # somebody comes or goes while events are half told
+            case "advance":  # users connect or disconnect while events are half processed
                 self.records.odds = self.odds
                 for _ in range(self.chance.randrange(1, 5)):
                     self.seconds += ROUND_EVERY_S / 4
@@ -193,7 +194,7 @@ class StreamHistory:
         return next(reader for reader in self.readers if reader.user == user)
 
     async def settle(self) -> None:
-        """Until those who are connected show what they should."""
+        """Wait until all connected readers show the right home."""
         connected = [reader for reader in self.readers if reader.at is not None]
         await self.until(lambda: all(reader.shown == self.home(reader.user) for reader in connected), connected)
 
@@ -204,7 +205,7 @@ class StreamHistory:
                 self.records.odds = self.log.odds = 0.0
                 return
             for reader in readers:
-                if reader.at is None:  # a reset ended its stream, or the store refused
+                if reader.at is None:  # a reset ended the stream, or the store failed
                     await reader.connect(self.chance.choice(self.lives))
             self.seconds += ROUND_EVERY_S / 20
             await really_sleep(0 if spin < SPINS_MAX // 20 else 0.001)  # engines across a network need some time
@@ -214,7 +215,7 @@ class StreamHistory:
 
 @pytest.mark.parametrize("seed", seeds(10, 2 * 400))
 @pytest.mark.parametrize("odds", [0.0, 0.1])
-def test_what_streams_tell_adds_up_to_home(engine: Engine, tmp_path: Path, seed: int, odds: float) -> None:
+def test_stream_messages_add_up_to_home(engine: Engine, tmp_path: Path, seed: int, odds: float) -> None:
     print(f"seed {seed}")
 
     async def play(whole: Whole) -> None:

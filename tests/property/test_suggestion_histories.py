@@ -1,7 +1,7 @@
-"""For any history of follows, blocks, mutes, hides and departures, suggestions are what a naive model says.
+"""For any history of follows, blocks, mutes, hides and departures, suggestions equal a naive model.
 
-The model looks at the stored rows only, never at a list, counts in dictionaries, and keeps rankings as the service is
-said to: until their time, or until the user's own followees change.
+The model reads stored rows only, never a list, and counts in dictionaries. It caches rankings like the service: until
+they expire, or until the user's own followees change.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ MOMENTS = 120
 
 
 class Row(NamedTuple):
-    """A candidate of the model: who leads there, the newest followee first."""
+    """A candidate of the model, with the followees through whom it was found, the newest first."""
 
     id: int
     count: int
@@ -45,14 +45,14 @@ class Row(NamedTuple):
 
 
 class Model:
-    """Suggestions as plainly as can be."""
+    """Suggestions in the most obvious form."""
 
     def __init__(self, store: EdgeStore, numbers: dict[str, int], reach: Reach, clock: FakeClock) -> None:
         self.store, self.numbers, self.reach, self.clock = store, numbers, reach, clock
         self.kept: dict[int, tuple[int, list[int], list[Row]]] = {}
 
     async def look(self) -> None:
-        """Read every row there is."""
+        """Read every stored row."""
         self.rows = {
             (name, int(ends.edge.source), int(ends.edge.destination)): ends.edge
             for name, number in self.numbers.items()
@@ -66,7 +66,7 @@ class Model:
         return edge is not None and edge.state in states
 
     def follows(self, user: int) -> list[int]:
-        """Whom a user follows, newest first."""
+        """The accounts that a user follows, newest first."""
         edges = [
             edge
             for (graph, source, _), edge in self.rows.items()
@@ -75,7 +75,7 @@ class Model:
         return [int(edge.destination) for edge in sorted(edges, key=lambda e: (e.position, e.destination))[::-1]]
 
     def stands(self, user: int, other: int) -> bool:
-        """Whether `other` is active, and no block is between them."""
+        """Whether `other` is active, and neither of the two blocks the other."""
         blocked = self.holds(BLOCKS, user, other) or self.holds(BLOCKS, other, user)
         node = self.nodes[NodeId(other)]
         return node.state == State.NORMAL and not node.labels & HIDE and not blocked
@@ -121,7 +121,7 @@ class Model:
 
 
 class History:
-    """Random things that happen to the service; the model looks at the same store."""
+    """Random actions on the service. The model reads the same store."""
 
     def __init__(self, chosen: random.Random, reach: Reach) -> None:
         self.chosen, self.reach, self.clock = chosen, reach, FakeClock()
@@ -134,7 +134,7 @@ class History:
         self.model = Model(whole.edges, numbers, self.reach, self.clock)
 
     async def act(self) -> None:
-        """One random thing that happens; what the rules refuse does not."""
+        """Do one random action. Some are refused by the rules."""
         one, other = self.chosen.sample(PEOPLE, 2)
         graph, kind = self.graph, self.chosen.randrange(27)
         match kind:
@@ -160,7 +160,7 @@ class History:
                 operation = NodeOperation.RESTORE if back else NodeOperation.ARCHIVE
                 await self.jobs.start(operation, self.chosen.choice(left) if back else one)
                 await self.jobs.wait()
-            case 20:  # an app that writes edges itself keeps no rule: a block that drops no follow
+            case 20:  # an app that writes edges itself follows no rules: this block drops no follow
                 await graph.write([graph.add_write(graph.graphs.number(BLOCKS), one, other)])
             case 21:
                 await graph.store.change_node(other, labels=self.chosen.choice((0, 0, 0, HIDE, LIMIT, SENSITIVE)))
@@ -168,7 +168,7 @@ class History:
                 await answer(graph.people.follow(one, other))
 
     async def shown(self, user: NodeId) -> list[Suggestion]:
-        """All pages of a user's suggestions, with random limits; and each page again on the way back."""
+        """A user's suggestions on all pages, with random limits. Also reads each page again backwards."""
         window, found, pages = Window(self.chosen.randrange(1, 5)), [], []
         while True:
             part = await self.suggestions.page(user, window)
@@ -190,7 +190,7 @@ class History:
 
 @pytest.mark.parametrize("reach", [Reach(), TIGHT], ids=["whole", "tight"])
 @pytest.mark.parametrize("seed", range(8))
-def test_suggestions_are_what_a_naive_model_says(engine: Engine, tmp_path: Path, reach: Reach, seed: int) -> None:
+def test_suggestions_equal_a_naive_model(engine: Engine, tmp_path: Path, reach: Reach, seed: int) -> None:
     history = History(random.Random(seed), reach)
     met = 0
 
@@ -211,4 +211,4 @@ def test_suggestions_are_what_a_naive_model_says(engine: Engine, tmp_path: Path,
     assert engine.whole
     with engine.whole(tmp_path, now_ms=history.clock) as whole, time_flies():
         run_all(live(whole))
-    assert met > 100, "too few suggestions to prove anything"
+    assert met > 100, "too few suggestions to be a test"

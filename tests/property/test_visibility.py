@@ -1,4 +1,4 @@
-"""For any history of follows, blocks, privacy, deactivation and labels, everybody sees what a naive model says."""
+"""For any history of follows, blocks, privacy, deactivation and labels, everybody sees what a naive model shows."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ MOMENTS = 300
 
 
 class Naive:
-    """Who did what, as sets and dictionaries."""
+    """All past actions, as sets and dictionaries."""
 
     def __init__(self) -> None:
         self.follows: set[tuple[Any, int]] = set()
@@ -36,7 +36,7 @@ class Naive:
         self.comments: dict[int, tuple[int, int]] = {}  # id -> post, author
 
     def on(self, post: int) -> int:
-        """All labels of a post."""
+        """The labels of a post and of its author."""
         return self.labels.get(("post", post), 0) | self.by(self.posts[post][0])
 
     def by(self, user: int) -> int:
@@ -44,7 +44,7 @@ class Naive:
         return self.labels.get(("user", user), 0)
 
     def kept_from(self, viewer: Viewer | int, author: int, labels: int) -> bool:
-        """Whether what `author` made is hidden, whatever they said of it."""
+        """Whether `author`'s content is hidden from the viewer, whatever its own visibility."""
         return (
             author in self.away
             or (viewer, author) in self.blocks
@@ -64,7 +64,7 @@ class Naive:
         return {"public": True, "friends": friends, "custom": viewer in audience, "private": False}[visibility]
 
     def reads(self, viewer: Viewer | int, comment: int) -> bool:
-        """Whether someone who sees the post sees the comment."""
+        """Whether a viewer who sees the post sees the comment."""
         _, author = self.comments[comment]
         if viewer is None and author in self.private:
             return False
@@ -72,7 +72,7 @@ class Naive:
 
 
 class History:
-    """Random things that happen to the services and to the model alike."""
+    """Random actions, on the services and on the model alike."""
 
     def __init__(self, chosen: random.Random, services: Services) -> None:
         self.chosen, self.services, self.clock = chosen, services, services.clock
@@ -81,7 +81,7 @@ class History:
         self.shown = self.kept = 0
 
     async def act(self) -> None:
-        """One random thing that happens."""
+        """Do one random action."""
         chosen, naive = self.chosen, self.naive
         one, other = chosen.sample(PEOPLE, 2)
         pair = (int(one), int(other))
@@ -143,7 +143,7 @@ class History:
         return "user", self.chosen.choice(PEOPLE)
 
     async def check(self) -> None:
-        """What one random viewer is shown."""
+        """Compare what one random viewer is shown."""
         naive, viewer = self.naive, self.chosen.choice([SYSTEM, None, *PEOPLE])
         posts = list(naive.posts)
         shown = await self.posts.visible(viewer, posts)
@@ -165,12 +165,12 @@ async def live(chosen: random.Random, services: Services) -> None:
         await history.act()
         services.settle()
         await history.check()
-    assert history.shown > history.kept > 10, "too little happened to prove anything"
+    assert history.shown > history.kept > 10, "too little was shown or hidden to be a test"
 
 
 @pytest.mark.parametrize("seed", range(10))
 @pytest.mark.parametrize("transactional", [True, False], ids=["transactions", "no-transactions"])
-def test_everybody_sees_what_a_naive_model_says(seed: int, transactional: bool) -> None:
+def test_everybody_sees_what_a_naive_model_shows(seed: int, transactional: bool) -> None:
     async def over_memory() -> None:
         await live(random.Random(seed), await Services.in_memory(transactional=transactional, seed=seed))
 
@@ -178,7 +178,7 @@ def test_everybody_sees_what_a_naive_model_says(seed: int, transactional: bool) 
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_everybody_sees_it_on_the_embedded_engine(seed: int, tmp_path: Path) -> None:
+def test_everybody_sees_what_a_naive_model_shows_on_the_embedded_engine(seed: int, tmp_path: Path) -> None:
     async def over(stores: Stores) -> None:
         await live(random.Random(seed), await Services.over(stores.edges, stores.records))
 
