@@ -1,4 +1,7 @@
-"""`.ci/run`: what is left out where engines cannot be had, and what makes it fail. Its commands are stand-ins."""
+"""`.ci/run` skips the engine suites where engines are unavailable, and fails where they do not start.
+
+The commands that it calls are stand-ins here.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +32,7 @@ def stand_in(file: Path, script: str) -> None:
     ],
     ids=["engines-are-had", "engines-cannot-be-had", "engines-do-not-start"],
 )
-def test_a_merge_is_tested_on_engines_that_can_be_had(
+def test_the_engine_suites_run_only_where_engines_are_available(
     tmp_path: Path, engines: str, failing: str, made: list[str], status: int
 ) -> None:
     shutil.copytree(ROOT / ".ci", tmp_path / ".ci")

@@ -1,4 +1,4 @@
-"""The scripts in cluster/ start servers as they say, here with another program in the place of Java."""
+"""The scripts in cluster/ start servers with the right settings. Another program stands in for Java here."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SLACK = Path("/proc/self/timerslack_ns")
 
 
 def may_set_slack() -> bool:
-    """Whether this machine lets a process change it; to what it is."""
+    """Whether a process may write its timer slack on this machine. Writes the present value."""
     try:
         SLACK.write_text(SLACK.read_text())
     except OSError:
@@ -24,8 +24,8 @@ def may_set_slack() -> bool:
     return True
 
 
-@pytest.mark.skipif(not may_set_slack(), reason="timers have no slack here that may be changed")
-def test_idle_threads_of_cassandra_are_not_woken_by_timers_all_the_time(tmp_path: Path) -> None:
+@pytest.mark.skipif(not may_set_slack(), reason="the timer slack cannot be changed here")
+def test_cassandra_runs_with_a_timer_slack_of_500_us(tmp_path: Path) -> None:
     for script in ("cassandra.sh", "servers.sh"):
         shutil.copy(CLUSTER / script, tmp_path)
     java = tmp_path / "java"
@@ -36,6 +36,8 @@ def test_idle_threads_of_cassandra_are_not_woken_by_timers_all_the_time(tmp_path
     environment = os.environ | {"PATH": f"{tmp_path}:{os.environ['PATH']}", "KITH_CASSANDRA_PORT": "19042"}
     subprocess.run([tmp_path / "cassandra.sh", "start", "1"], env=environment, check=True, timeout=30)
     deadline = time.monotonic() + 30
-    while not (log.exists() and log.read_text()) and time.monotonic() < deadline:  # it is started in the background
+    while (
+        not (log.exists() and log.read_text()) and time.monotonic() < deadline
+    ):  # the script starts it in the background
         time.sleep(0.01)
     assert log.read_text().strip() == "500000"

@@ -1,6 +1,6 @@
-"""compose.yaml is valid, and starts what the scripts in cluster/ start, with their versions, ports and settings.
+"""compose.yaml is valid, and starts the same engines as the scripts in cluster/: same versions, ports and settings.
 
-`compose-spec.json` is the schema of the Compose Specification (Apache-2.0), as published but for white space.
+`compose-spec.json` is the schema of the Compose Specification (Apache-2.0), as published except for white space.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[2]
 COMPOSE: dict[str, Any] = yaml.safe_load((ROOT / "compose.yaml").read_text())
 SERVICES: dict[str, Any] = COMPOSE["services"]
 NOT_SHARED = {"listeners", "log.dirs"}
-"""Of Kafka: in a container they are others."""
+"""Settings of Kafka that differ in a container."""
 
 
 def script(name: str) -> str:
@@ -26,17 +26,17 @@ def script(name: str) -> str:
 
 
 def defaults(name: str) -> list[str]:
-    """The ports that a script begins at."""
+    """The default first port of a script, as often as it stands there."""
     return re.findall(r"_PORT:-(\d+)\}\n", script(name))
 
 
-def test_it_is_what_the_specification_says() -> None:
+def test_the_file_fits_the_compose_specification() -> None:
     schema = json.loads((Path(__file__).parent / "compose-spec.json").read_text())
     assert not [error.message for error in jsonschema_rs.validator_for(schema).iter_errors(COMPOSE)]
 
 
 @pytest.mark.parametrize("name", SERVICES)
-def test_nothing_listens_to_other_machines(name: str) -> None:
+def test_no_port_is_open_to_other_machines(name: str) -> None:
     assert all(port.startswith("127.0.0.1:") for port in SERVICES[name]["ports"])
 
 
@@ -61,7 +61,7 @@ def test_versions_are_those_of_the_scripts() -> None:
 
 
 def own_settings(text: str) -> dict[str, Any]:
-    """What a node of Cassandra has besides `cassandra.yaml`, which is put before it."""
+    """The settings that a script appends to `cassandra.yaml` for one node of Cassandra."""
     (own,) = re.findall(r"cassandra\.yaml - > \S+ <<Y\n(.*?)\nY\n", text, re.DOTALL)
     found: dict[str, Any] = yaml.safe_load("\n".join(line for line in own.splitlines() if not line.startswith("$(")))
     return found
@@ -75,7 +75,9 @@ def test_cassandra_has_the_settings_of_the_script() -> None:
     command = service["command"][-1]
     here, there = own_settings(one), own_settings(command)
     assert not shared.keys() & {*here, *there}
-    assert there.pop("broadcast_rpc_address") == here["rpc_address"]  # the container's own nobody outside can reach
+    assert (
+        there.pop("broadcast_rpc_address") == here["rpc_address"]
+    )  # the container's own address cannot be reached from outside
     assert there.pop("rpc_address") == "0.0.0.0"
     del here["rpc_address"]
     folders = {name for name in here if name.endswith(("_directory", "_directories"))}

@@ -1,4 +1,4 @@
-"""deploy/Dockerfile takes what the package is built of, in the versions of the tests, and nothing else."""
+"""deploy/Dockerfile copies only the sources of the package, and installs the tested versions."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ IGNORED = (ROOT / "deploy" / "Dockerfile.dockerignore").read_text().splitlines()
 COPIED = {name for line in re.findall(r"^COPY (.+) \S+$", DOCKERFILE, re.MULTILINE) for name in line.split()}
 
 
-def test_what_the_package_is_built_of_is_copied_and_no_more() -> None:
-    """A checkout may have a kith.toml, data folders, backups: with secrets, which a layer would keep."""
+def test_only_the_sources_of_the_package_are_copied() -> None:
+    """A checkout may hold a kith.toml, data folders and backups. A layer would keep their secrets."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
     wheel = project["tool"]["hatch"]["build"]["targets"]["wheel"]
     built_of = {*wheel["only-include"], project["project"]["readme"], *project["project"]["license-files"]}
@@ -23,12 +23,12 @@ def test_what_the_package_is_built_of_is_copied_and_no_more() -> None:
     assert all((ROOT / name).exists() for name in COPIED)
 
 
-def test_nothing_else_is_sent_to_who_builds_it() -> None:
+def test_only_these_sources_are_sent_to_the_builder() -> None:
     assert IGNORED[0] == "*"
     assert {line.removeprefix("!") for line in IGNORED if line.startswith("!")} == COPIED
 
 
-def test_packages_are_those_that_the_tests_run_with() -> None:
+def test_the_installed_versions_are_the_tested_ones() -> None:
     assert "-c versions.txt" in DOCKERFILE
     (program,) = re.findall(r"sed '(.+?)' requirements.txt > versions.txt", DOCKERFILE)
     assert program == r"/--hash/d; s/ \\$//"
@@ -37,7 +37,7 @@ def test_packages_are_those_that_the_tests_run_with() -> None:
     assert all(re.fullmatch(r"\s*(#.*)?|\S+==\S+( ; .+)?", line) for line in kept)
 
 
-def test_it_is_no_root_and_keeps_data_where_its_volume_is() -> None:
+def test_the_image_runs_without_root_and_keeps_data_in_its_volume() -> None:
     variables = dict(re.findall(r"KITH_(\w+)=(\S+)", DOCKERFILE))
     assert {name.lower() for name in variables} <= set(Settings.__struct_fields__)
     assert f"VOLUME {variables['DATA']}\n" in DOCKERFILE

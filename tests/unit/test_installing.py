@@ -1,4 +1,4 @@
-"""What people are told to install is what is ours."""
+"""The install instructions name no package that Kith has not published."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ ROOT = Path(__file__).parents[2]
 FROM_AN_INDEX = re.compile(r"(pip install|npm install|npm:)[ '\"]*kith-social")
 
 
-def test_nobody_is_told_to_install_from_an_index_what_is_on_none() -> None:
-    """PyPI and npm have no package of ours: what came from there under its name would be a stranger's."""
+def test_no_instruction_installs_kith_from_pypi_or_npm() -> None:
+    """Kith has no package on PyPI or npm. A package there under its name would be a stranger's."""
     folders = (ROOT / "src", ROOT / "docs", ROOT / "clients")
     files = [ROOT / "README.md", *(path for of in folders for kind in ("*.py", "*.md") for path in of.rglob(kind))]
     ours = [path for path in files if "node_modules" not in path.parts]

@@ -1,6 +1,6 @@
-"""deploy/kubernetes is what Kubernetes takes, and starts what is there: commands, workers, settings, gauges.
+"""deploy/kubernetes is valid, and names only commands, workers, settings and gauges that exist.
 
-`kubernetes-1.37.json` has the schemas of these kinds as Kubernetes publishes them (Apache-2.0), strict, without their
+`kubernetes-1.37.json` holds the strict schemas of these kinds as Kubernetes publishes them (Apache-2.0), without
 descriptions.
 """
 
@@ -30,7 +30,7 @@ SCHEMA = json.loads((Path(__file__).parent / "kubernetes-1.37.json").read_text()
 OBJECTS: list[dict[str, Any]] = [
     made for file in sorted(FOLDER.glob("*.yaml")) for made in yaml.safe_load_all(file.read_text())
 ]
-"""All of them, by kind and name below."""
+"""Every object of the files. `NAMED` below has them by kind and name."""
 NAMED = {f"{made['kind']} {made['metadata']['name']}": made for made in OBJECTS}
 SETTINGS: dict[str, str] = NAMED["ConfigMap kith"]["data"]
 
@@ -44,32 +44,32 @@ CONTAINERS = {name: spec["template"]["spec"]["containers"][0] for name, spec in 
 
 
 def problems(made: dict[str, Any]) -> list[str]:
-    """What the schema of its kind has against an object."""
+    """The errors of an object under the schema of its kind."""
     schema = {"$ref": f"#/definitions/{made['kind']}", "definitions": SCHEMA["definitions"]}
     return [error.message for error in jsonschema_rs.validator_for(schema).iter_errors(made)]
 
 
 @pytest.mark.parametrize("name", NAMED)
-def test_kubernetes_takes_it(name: str) -> None:
+def test_each_object_fits_its_schema(name: str) -> None:
     assert problems(NAMED[name]) == []
-    assert len(NAMED) == len(OBJECTS), "two have one name"
+    assert len(NAMED) == len(OBJECTS), "two objects have the same name"
 
 
-def test_the_schema_would_see_a_wrong_word() -> None:
+def test_the_schema_refuses_a_misspelled_field() -> None:
     wrong = copy.deepcopy(NAMED["Deployment kith-api"])
     wrong["spec"]["template"]["spec"]["containers"][0]["livenessprobe"] = {}
     assert problems(wrong)
 
 
 def command_of(name: str) -> tuple[str, list[str], dict[str, str]]:
-    """The command of a deployment, its words, and its options with their values."""
+    """The command of a deployment, its positional arguments, and its options with their values."""
     command, *rest = CONTAINERS[name]["args"]
     options = {word: rest[at + 1] for at, word in enumerate(rest) if word.startswith("--")}
     return command, [word for word in rest if word not in {*options, *options.values()}], options
 
 
 @pytest.mark.parametrize("name", CONTAINERS)
-def test_each_runs_a_command_that_there_is(name: str) -> None:
+def test_each_deployment_runs_an_existing_command(name: str) -> None:
     command, words, options = command_of(name)
     module = __import__(MODULES[command], fromlist=["commands"])
     group = typer.main.get_command(module.commands)
@@ -78,13 +78,13 @@ def test_each_runs_a_command_that_there_is(name: str) -> None:
     assert set(words) <= set(WORKERS)
 
 
-def test_each_worker_runs_once() -> None:
+def test_each_worker_is_run_by_exactly_one_deployment() -> None:
     run = [word for name in CONTAINERS for word in command_of(name)[1]]
     assert sorted(run) == sorted(WORKERS)
 
 
 @pytest.mark.parametrize("name", CONTAINERS)
-def test_probes_go_where_they_are_answered(name: str) -> None:
+def test_probes_call_the_port_and_paths_that_answer_them(name: str) -> None:
     (port,) = CONTAINERS[name]["ports"]
     told = command_of(name)[2].get("--probe-port", SETTINGS["KITH_PORT"])
     assert str(port["containerPort"]) == told
@@ -94,14 +94,14 @@ def test_probes_go_where_they_are_answered(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", CONTAINERS)
-def test_none_is_killed_sooner_than_kith_would_do_it(name: str) -> None:
+def test_no_liveness_probe_kills_sooner_than_kith_itself_would(name: str) -> None:
     probe = CONTAINERS[name]["livenessProbe"]
-    assert probe["timeoutSeconds"] >= 5, "a busy process answers late; the default is a second"
+    assert probe["timeoutSeconds"] >= 5, "a busy process answers late, and the default is 1 s"
     assert probe["periodSeconds"] * probe["failureThreshold"] >= Settings().hang_timeout_s
 
 
 @pytest.mark.parametrize("name", DEPLOYMENTS)
-def test_each_is_found_by_its_labels_and_has_time_to_end(name: str) -> None:
+def test_each_deployment_selects_its_pods_and_gives_them_time_to_drain(name: str) -> None:
     spec = DEPLOYMENTS[name]
     assert spec["selector"]["matchLabels"] == spec["template"]["metadata"]["labels"]
     pod = spec["template"]["spec"]
@@ -110,14 +110,14 @@ def test_each_is_found_by_its_labels_and_has_time_to_end(name: str) -> None:
     assert [next(iter(source.values()))["name"] for source in pod["containers"][0]["envFrom"]] == ["kith", "kith"]
 
 
-def test_services_and_budgets_are_of_pods_that_there_are() -> None:
+def test_services_and_disruption_budgets_select_existing_pods() -> None:
     labels = [spec["template"]["metadata"]["labels"] for spec in DEPLOYMENTS.values()]
     (service,) = of_kind("Service")
     assert service["spec"]["selector"] in labels
     assert all(budget["spec"]["selector"]["matchLabels"] in labels for budget in of_kind("PodDisruptionBudget"))
 
 
-def test_settings_are_those_that_there_are(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_the_settings_of_the_config_map_are_valid(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
     for name, value in SETTINGS.items():
         monkeypatch.setenv(name, value)
@@ -126,7 +126,7 @@ def test_settings_are_those_that_there_are(monkeypatch: pytest.MonkeyPatch, tmp_
     assert all((settings.cassandra, settings.kafka, settings.redis, settings.media_url))
 
 
-def test_secrets_are_told_and_no_setting() -> None:
+def test_secrets_are_in_the_guide_and_not_in_the_config_map() -> None:
     told = set(re.findall(r"--from-literal=(\w+)=", GUIDE))
     ours = {name.removeprefix("KITH_").lower() for name in told if name.startswith("KITH_")}
     assert ours <= set(Settings.__struct_fields__)
@@ -140,11 +140,11 @@ def scaled() -> Iterator[tuple[str, dict[str, Any], dict[str, Any]]]:
         yield made["spec"]["scaleTargetRef"]["name"], made["spec"], metric
 
 
-def test_what_scales_is_there_and_looks_at_its_own_lag() -> None:
+def test_each_autoscaler_scales_an_existing_deployment_by_its_own_lag() -> None:
     looked = {}
     for target, spec, metric in scaled():
         assert target in DEPLOYMENTS
-        assert "replicas" not in DEPLOYMENTS[target], "two would set how many there are"
+        assert "replicas" not in DEPLOYMENTS[target], "the autoscaler alone sets the number of replicas"
         if metric["type"] == "External":
             looked[target] = metric["external"]["metric"]["name"]
             assert spec["maxReplicas"] <= int(SETTINGS["KITH_CLUSTER_PARTITIONS"])

@@ -1,4 +1,7 @@
-"""What tests name of Kith is there: some run only on engines or where a process dies, and no types are checked here."""
+"""Names of Kith used in tests exist.
+
+Tests are not type-checked, and some run only on engines or where a process is killed: a wrong name could stay hidden.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ TESTS = Path(__file__).parent.parent
 
 
 def imported(tree: ast.AST) -> Iterator[tuple[str, Any]]:
-    """What a test file imports of Kith, at its top and elsewhere, by the name that it has there."""
+    """(local name, object) of each import of Kith in a test file, at its top and elsewhere."""
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] == "kith":
             module = importlib.import_module(node.module)
@@ -26,7 +29,7 @@ def imported(tree: ast.AST) -> Iterator[tuple[str, Any]]:
 
 
 def named(tree: ast.AST) -> Iterator[tuple[str, str]]:
-    """(what, its name) of `What.name`, of a class, and of `patch.object(what, "name")` and `setattr(what, "name")`."""
+    """(object, attribute) of each `Class.name`, `patch.object(object, "name")` and `setattr(object, "name")`."""
     for node in ast.walk(tree):
         match node:
             case ast.Attribute(value=ast.Name(id=what), attr=name) if what[0].isupper():
@@ -39,7 +42,7 @@ def named(tree: ast.AST) -> Iterator[tuple[str, str]]:
 
 
 @pytest.mark.parametrize("file", sorted(TESTS.rglob("*.py")), ids=lambda file: str(file.relative_to(TESTS)))
-def test_names_of_kith_in_tests_are_there(file: Path) -> None:
+def test_names_of_kith_in_tests_exist(file: Path) -> None:
     tree = ast.parse(file.read_text())
     known = dict(imported(tree))
     for what, name in named(tree):

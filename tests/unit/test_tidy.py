@@ -1,4 +1,4 @@
-"""The house is in order: settings documented, files short and alive, and each layer knows only those below it."""
+"""Checks of the code base: settings are documented, files are short and in use, layers import only layers below."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ CONTRACTS = PROJECT["tool"]["importlinter"]["contracts"]
 
 FILE_LINES_MAX, FUNCTION_LINES_MAX = 400, 60
 LONG_FILES: dict[str, str] = {"run/config.py": "every setting, in one table"}
-"""`path: reason` of the files that are longer, relative to src/kith."""
+"""`path: reason` of files longer than FILE_LINES_MAX, relative to src/kith."""
 LONG_FUNCTIONS: dict[str, str] = {}
-"""`path:name: reason` of the functions that are longer."""
+"""`path:name: reason` of functions longer than FUNCTION_LINES_MAX."""
 ENTRY_POINTS = {
     "kith.__main__": "python -m kith",
     "kith.commands.cli": "the command `kith`",
@@ -42,21 +42,21 @@ ALIKE = {
     "commands": "a command",
     "engines": "an engine",
 }
-"""Rooms whose files are one of these each, so that their names say enough."""
+"""Rooms whose files are all of one kind, so the paragraph of the room need not name them."""
 OTHER_WORDS = {
     "commands": {"kith"},
     "commands/capacity": {"cluster", "embedded"},
     "checks": {"exists_many"},
     "home": {"timeline_days"},
 }
-"""What a room's paragraph names in code font beside its files."""
+"""Words that a room's paragraph has in code font and that are no files of it."""
 SEVERAL_TYPES = {"Pair", "Pinned", "Rows"}
-"""Names of types that mean several things, each within one file or two."""
+"""Names of types with several meanings, each used in one or two files."""
 NO_DRAWERS = {"utils", "util", "helpers", "helper", "common", "misc", "lib"}
 
 
 def name_of(path: Path) -> str:
-    """The module of a file."""
+    """The dotted module name of a file."""
     parts = path.relative_to(SOURCE).with_suffix("").parts
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
@@ -66,12 +66,12 @@ MODULES = {name_of(path): path for path in FILES}
 
 @cache
 def trees() -> dict[str, ast.Module]:
-    """Every module, parsed; not before a test asks, as every process of tests reads this file."""
+    """Every module, parsed. Lazy, because every pytest worker imports this file."""
     return {name: ast.parse(path.read_text()) for name, path in MODULES.items()}
 
 
 def imported_by(name: str) -> Iterator[str]:
-    """Every module of ours that a module imports, wherever in the file."""
+    """Every module of Kith that a module imports, anywhere in the file."""
     for node in ast.walk(trees()[name]):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names if alias.name.split(".")[0] == "kith")
@@ -85,7 +85,7 @@ def imported_by(name: str) -> Iterator[str]:
 
 @cache
 def imports() -> dict[str, set[str]]:
-    """What each module imports of ours."""
+    """The modules of Kith that each module imports."""
     return {name: set(imported_by(name)) for name in MODULES}
 
 
@@ -95,7 +95,7 @@ def is_in(name: str, package: str) -> bool:
 
 
 def local(path: Path) -> str:
-    """How the dictionaries above name a file."""
+    """The path of a file as in the dictionaries above, relative to src/kith."""
     return path.relative_to(SOURCE / "kith").as_posix()
 
 
@@ -109,7 +109,7 @@ def documented() -> dict[str, tuple[str, str]]:
     return {name: (default, meaning) for name, default, meaning in rows}
 
 
-def test_every_setting_stands_in_the_operations_guide_with_its_default_and_meaning() -> None:
+def test_the_operations_guide_lists_every_setting_with_default_and_meaning() -> None:
     rows = config.table(Settings())
     assert documented() == {row.name: (row.default, row.meaning) for row in rows}
     assert list(documented()) == [row.name for row in rows]
@@ -118,21 +118,21 @@ def test_every_setting_stands_in_the_operations_guide_with_its_default_and_meani
 # Files
 
 
-def test_there_are_files_to_look_at() -> None:
+def test_source_files_are_found() -> None:
     assert len(FILES) > 30
 
 
-def test_every_file_opens_with_its_idea() -> None:
+def test_every_module_has_a_docstring() -> None:
     assert not [name for name, tree in trees().items() if not ast.get_docstring(tree)]
 
 
 def rooms_and_files(package: Path) -> set[str]:
-    """What stands in a package."""
+    """The names of the modules and folders in a package."""
     files = {path.stem for path in package.glob("*.py")} - {"__init__", "__main__"}
     return files | {path.name for path in package.iterdir() if path.is_dir() and path.name != "__pycache__"}
 
 
-def test_every_package_says_what_its_files_are_and_names_no_others() -> None:
+def test_every_package_docstring_names_exactly_its_files() -> None:
     wrong: dict[str, set[str]] = {}
     for package in {path.parent for path in FILES}:
         room = local(package)
@@ -147,16 +147,16 @@ def test_every_package_says_what_its_files_are_and_names_no_others() -> None:
 
 def test_no_file_is_too_long_without_a_reason() -> None:
     long = {local(path) for path in FILES if len(path.read_text().splitlines()) > FILE_LINES_MAX}
-    assert long == set(LONG_FILES), "split it, or give a reason; take out those that are short again"
+    assert long == set(LONG_FILES), "split the file or give a reason; remove entries that are short again"
     assert all(LONG_FILES.values())
 
 
-def test_no_file_of_tests_is_too_long() -> None:
+def test_no_test_file_is_too_long() -> None:
     files = [path for path in (ROOT / "tests").rglob("*.py") if "node_modules" not in path.parts]
     assert not [path.name for path in files if len(path.read_text().splitlines()) > FILE_LINES_MAX]
 
 
-def test_what_opens_a_store_is_no_unit_test() -> None:
+def test_no_unit_test_opens_a_store() -> None:
     opens = re.compile(r"\b(?:open_environment|open_embedded\w*|wiring\.opened|EmbeddedEdges|Environment)\(")
     files = (ROOT / "tests" / "unit").rglob("test_*.py")
     assert not [path.name for path in files if opens.search(path.read_text())]
@@ -170,16 +170,16 @@ def test_no_function_is_too_long_without_a_reason() -> None:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
         and (node.end_lineno or 0) - node.lineno + 1 > FUNCTION_LINES_MAX
     }
-    assert long == set(LONG_FUNCTIONS), "split it, or give a reason; take out those that are short again"
+    assert long == set(LONG_FUNCTIONS), "split the function or give a reason; remove entries that are short again"
     assert all(LONG_FUNCTIONS.values())
 
 
-def test_nothing_is_called_a_drawer() -> None:
+def test_no_module_has_a_catch_all_name() -> None:
     assert not [name for name in MODULES if NO_DRAWERS & set(name.split("."))]
 
 
 def named_types(tree: ast.Module) -> Iterator[tuple[str, str]]:
-    """The public classes and type aliases of a module, each with what it stands for."""
+    """(name, meaning) of each public class and type alias of a module. The meaning of an alias is its right side."""
     for node in tree.body:
         if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
             yield node.name, "a class"
@@ -194,32 +194,34 @@ def named_types(tree: ast.Module) -> Iterator[tuple[str, str]]:
                 yield name.id, made
 
 
-def test_a_name_of_a_type_means_one_thing() -> None:
-    """The Python client mirrors the API's shapes, and may call them the same. Aliases of the same are the same."""
+def test_a_type_name_has_one_meaning() -> None:
+    """The Python client mirrors the API's shapes and may use their names. Equal aliases count as one meaning."""
     places: dict[str, dict[str, str]] = {}
     for name, tree in trees().items():
         if not name.startswith("kith.client"):
             for type_, made in named_types(tree):
                 places.setdefault(type_, {})[name] = f"{name}.{type_}" if made == "a class" else made
     several = {type_ for type_, made in places.items() if len(set(made.values())) > 1}
-    assert several == SEVERAL_TYPES, "give it another name; take out those that mean one thing again"
+    assert several == SEVERAL_TYPES, "choose another name; remove entries that have one meaning again"
 
 
-def test_no_file_is_dead() -> None:
-    """Every module is imported by another, or named where the outside comes in."""
+def test_no_module_is_unused() -> None:
+    """Every module is imported by another one, or is an entry point."""
     used = set(cli.MODULES.values()).union(*(found - {name} for name, found in imports().items()))
-    alive = {name for name in MODULES if any(is_in(found, name) for found in used)}  # a package by its rooms
+    alive = {
+        name for name in MODULES if any(is_in(found, name) for found in used)
+    }  # a package is used if one of its modules is
     assert not sorted(set(MODULES) - alive - set(ENTRY_POINTS))
 
 
-def test_entry_points_exist_as_the_project_names_them() -> None:
+def test_entry_points_exist_and_include_the_scripts_of_the_project() -> None:
     for target in PROJECT["project"]["scripts"].values():
         assert target.split(":")[0] in ENTRY_POINTS
     assert set(ENTRY_POINTS) <= set(MODULES)
 
 
-def test_every_dependency_says_the_lowest_version_that_is_tested() -> None:
-    """The first two numbers of what requirements.txt pins."""
+def test_every_dependency_requires_the_tested_version_at_least() -> None:
+    """The lowest version is major.minor of the version that requirements.txt pins."""
     pins = dict(re.findall(r"^([a-z0-9-]+)==(\d+\.\d+)", REQUIREMENTS, re.MULTILINE))
     project = PROJECT["project"]
     optional = [line for lines in project["optional-dependencies"].values() for line in lines]
@@ -230,10 +232,10 @@ def test_every_dependency_says_the_lowest_version_that_is_tested() -> None:
 
 @pytest.mark.parametrize("version", ["3.11.0", "3.11.2", "3.11.3", "3.12.0", "3.13.0", "3.14.0"])
 @pytest.mark.parametrize("platform", ["linux", "darwin"])
-def test_every_python_is_given_what_the_pinned_packages_need_there(version: str, platform: str) -> None:
-    """With hashes pip takes nothing that is not pinned: setting up fails where one package needs another that is not.
+def test_requirements_pin_every_dependency_for_every_python(version: str, platform: str) -> None:
+    """With hashes, pip installs only pinned packages, so setup fails if a package needs one that is not pinned.
 
-    Of packages that are installed here.
+    Only packages that are installed here are checked.
     """
     there = {"python_full_version": version, "python_version": version.rpartition(".")[0], "sys_platform": platform}
     pins = [Requirement(line) for line in re.findall(r"^[a-z0-9-]+==[^\\]+", REQUIREMENTS, re.MULTILINE)]
@@ -274,7 +276,7 @@ def test_pages_of_engines_name_files_that_exist() -> None:
 
 
 def classes() -> dict[str, tuple[set[str], set[str]]]:
-    """By the name of each class: what it and its methods name, and its bases."""
+    """{class name: (names that the class defines or uses, names of its bases)}."""
     found: dict[str, tuple[set[str], set[str]]] = {}
     for node in (node for tree in trees().values() for node in ast.walk(tree) if isinstance(node, ast.ClassDef)):
         names, bases = found.setdefault(node.name, (set(), set()))
@@ -287,7 +289,7 @@ def classes() -> dict[str, tuple[set[str], set[str]]]:
     return found
 
 
-def test_methods_that_docstrings_point_to_exist() -> None:
+def test_methods_named_in_docstrings_exist() -> None:
     known = classes()
 
     def names(class_: str) -> set[str]:
@@ -304,7 +306,7 @@ def test_methods_that_docstrings_point_to_exist() -> None:
     assert not wrong
 
 
-def test_the_pages_about_tests_name_each_suite_and_each_module_that_tests_share() -> None:
+def test_the_test_readmes_name_each_suite_and_each_shared_module() -> None:
     folder = ROOT / "tests"
     page, suites = ((one / "README.md").read_text() for one in (folder, folder / "conformance"))
     shared = {path.stem for path in folder.glob("*.py")} - {"conftest"}
@@ -313,15 +315,15 @@ def test_the_pages_about_tests_name_each_suite_and_each_module_that_tests_share(
     assert not [path.name for path in (folder / "conformance").glob("test_*.py") if f"`{path.name}`" not in suites]
 
 
-# Who knows whom: `lint-imports` holds the layers (pyproject.toml); here is what it has no words for
+# Dependencies. `lint-imports` checks the layers (pyproject.toml); these tests check what its contracts cannot express
 
 
-def test_no_circle_of_imports() -> None:
+def test_imports_form_no_circle() -> None:
     within = {name: found - {"kith"} for name, found in imports().items()}
     TopologicalSorter(within).prepare()  # CycleError names the modules of a circle
 
 
-def test_every_room_stands_in_a_contract() -> None:
+def test_every_room_is_in_the_layers_contract() -> None:
     rooms = {path.parent.name for path in FILES if path.parent.parent == SOURCE / "kith"}
     (house,) = (one for one in CONTRACTS if one["type"] == "layers")
     layered = {room for layer in house["layers"] for room in re.split(r" [|:] ", layer)}
@@ -351,10 +353,10 @@ PORTS = {
     "kith.standby.source",
     "kith.suggestions.store",
 }
-"""What an engine may know of a room: its port, and the values that the port speaks of."""
+"""Modules of rooms that an engine may import: ports, and the values in their signatures."""
 
 
-def test_engines_know_ports_and_core_only() -> None:
+def test_engines_import_only_ports_and_core() -> None:
     assert set(MODULES) >= PORTS
     known = {found for name, imported in imports().items() if is_in(name, "kith.engines") for found in imported}
     assert not {
@@ -362,7 +364,7 @@ def test_engines_know_ports_and_core_only() -> None:
     }
 
 
-def test_the_client_needs_core_only() -> None:
+def test_the_client_imports_only_core() -> None:
     known = {found for name, imported in imports().items() if is_in(name, "kith.client") for found in imported}
     assert not {found for found in known if not any(is_in(found, room) for room in ("kith.core", "kith.client"))}
 
@@ -370,7 +372,7 @@ def test_the_client_needs_core_only() -> None:
 def test_the_core_does_no_input_or_output() -> None:
     outside = {"socket", "pathlib", "httpx", "lmdb", "subprocess", "shutil", "io"}
     of_tasks = {"gather", "ensure_future", "current_task", "wait", "Task", "CancelledError"}
-    of_tasks |= {"get_running_loop", "AbstractEventLoop", "TimerHandle"}  # whose timers end what takes too long
+    of_tasks |= {"get_running_loop", "AbstractEventLoop", "TimerHandle"}  # for the timers of deadlines
     for name in MODULES:
         if is_in(name, "kith.core"):
             roots = {
@@ -388,7 +390,7 @@ def test_the_core_does_no_input_or_output() -> None:
             assert of_asyncio <= of_tasks, name
 
 
-def test_what_the_readme_says_was_measured_stands_on_the_page_of_all_figures() -> None:
+def test_the_figures_in_the_readme_are_on_the_page_of_measurements() -> None:
     readme, page = ((ROOT / name).read_text() for name in ("README.md", "docs/measured.md"))
     rows = [line for line in readme.partition("| measured | target |")[2].splitlines()[2:] if line.startswith("|")]
     assert len(rows) > 5

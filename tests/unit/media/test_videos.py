@@ -151,7 +151,7 @@ def same_place(at: int, chunks: int, size: int) -> bytes:
 
 def test_the_cost_of_a_check_is_linear_in_boxes_chunks_and_samples() -> None:
     def made(count: int) -> bytes:
-        """A video with `count` empty boxes, tracks of text, and chunks in one of these, each chunk as large as all data."""
+        """A video with `count` empty boxes, tracks of text, and chunks in one of these; each chunk covers all data."""
         empty, boxes = track(b"text", 0, 0, table=same_place(0, 0, 0)), box(b"free") * count
         text = PLACE * count
 

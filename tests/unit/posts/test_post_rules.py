@@ -1,4 +1,4 @@
-"""What a post may hold, and who may see it: the decisions, without a store."""
+"""The rules of posts without a store: what a post may hold, and who may see it."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ BAD: dict[str, dict[str, Any]] = {
 
 
 def check(fields: dict[str, Any]) -> Draft:
-    """The checked draft; what it shows are videos if it says so, and images otherwise."""
+    """The checked draft. Its media are videos if its type is video, and images otherwise."""
     types: list[MediaType] = ["video" if fields.get("type") == "video" else "image"] * len(fields.get("media", ()))
     return check_draft(Draft(**fields), types)
 
@@ -125,7 +125,7 @@ def test_a_post_reads_as_it_was_stored(text: str, media: list[int]) -> None:
     assert read_post(post_record(post, hlc_of(START_MS))) == post
 
 
-def test_the_canonical_bytes_tell_drafts_apart() -> None:
+def test_different_drafts_have_different_canonical_bytes() -> None:
     drafts = [Draft(**fields) for fields, _ in GOOD.values()] + [
         Draft(text="x", attributes=b'{"a":1}'),
         Draft(text="x", mentions=(1,)),
@@ -133,7 +133,7 @@ def test_the_canonical_bytes_tell_drafts_apart() -> None:
     assert len({canonical_draft(draft) for draft in drafts}) == len(drafts)
 
 
-def test_an_edit_changes_what_is_given_and_checks_the_whole() -> None:
+def test_an_edit_changes_only_the_given_fields_and_checks_the_whole_post() -> None:
     post = post_of(visibility="custom", audience=(BOB,))
     for same in (
         PostEdit(),
@@ -161,7 +161,7 @@ def test_an_edit_changes_what_is_given_and_checks_the_whole() -> None:
             edited(post, change, 5)
 
 
-def test_nothing_of_what_it_said_remains_of_a_deleted_post() -> None:
+def test_a_deleted_post_keeps_nothing_of_its_content() -> None:
     secret = "a secret that must not stay"
     post = post_of(
         text=secret, link=LINK, mentions=(BOB,), attributes=b'{"s":"secret"}', location=Location(1, 2, "secret")
@@ -199,14 +199,14 @@ SEEN: dict[str, tuple[str, NodeId, Standing, bool]] = {
 
 
 @pytest.mark.parametrize(("visibility", "viewer", "standing", "seen"), SEEN.values(), ids=SEEN)
-def test_visibility_is_what_the_author_said(visibility: Any, viewer: NodeId, standing: Standing, seen: bool) -> None:
+def test_a_post_is_visible_as_its_author_chose(visibility: Any, viewer: NodeId, standing: Standing, seen: bool) -> None:
     post = post_of(visibility=visibility, audience=(BOB,) if visibility == "custom" else ())
     assert may_see(post, viewer, standing) is seen
     assert may_see(post, ALICE, Standing(private=True)), "authors see their own"
     assert may_see(post, SYSTEM, Standing(private=True, state=State.ARCHIVED)), "the back office sees all"
 
 
-def test_a_visitor_is_a_stranger_who_is_nobody() -> None:
+def test_a_visitor_sees_only_public_posts_of_unrestricted_accounts() -> None:
     for visibility in ("public", "friends", "private", "custom"):
         post = post_of(visibility=visibility, audience=(BOB,) if visibility == "custom" else ())
         assert may_see(post, None, Standing()) is (visibility == "public")
@@ -216,7 +216,7 @@ def test_a_visitor_is_a_stranger_who_is_nobody() -> None:
 
 
 @pytest.mark.parametrize("on", ["post", "author", "both"])
-def test_labels_leave_the_author_and_the_app_and_of_others_the_followers_or_nobody(on: str) -> None:
+def test_labelled_posts_are_visible_to_author_and_app_and_limited_ones_to_followers(on: str) -> None:
     def seen(labels: int, viewer: Viewer, standing: Standing) -> bool:
         post = msgspec.structs.replace(post_of(), labels=labels if on != "author" else 0)
         return may_see(post, viewer, standing._replace(labels=labels if on != "post" else 0))
@@ -231,7 +231,7 @@ def test_labels_leave_the_author_and_the_app_and_of_others_the_followers_or_nobo
     assert not seen(LIMIT, BOB, FOLLOWED._replace(blocked=True))
 
 
-def test_labels_of_its_author_hold_for_a_comment() -> None:
+def test_labels_of_an_author_apply_to_their_comments() -> None:
     for labels, stranger, follower in ((HIDE, False, False), (LIMIT, False, True), (SENSITIVE, True, True)):
         assert may_see_comment(False, ALICE, BOB, Standing(labels=labels)) is stranger
         assert may_see_comment(False, ALICE, BOB, FOLLOWED._replace(labels=labels)) is follower
@@ -239,7 +239,7 @@ def test_labels_of_its_author_hold_for_a_comment() -> None:
         assert may_see_comment(False, ALICE, SYSTEM, Standing(labels=labels))
 
 
-def test_hard_rules_hold_whatever_the_visibility_and_the_tie() -> None:
+def test_blocks_deletion_and_deactivation_hide_posts_of_any_visibility() -> None:
     for visibility, state in product(("public", "friends", "private", "custom"), State):
         post = post_of(visibility=visibility, audience=(BOB,) if visibility == "custom" else ())
         assert not may_see(post, BOB, FRIEND._replace(blocked=True))
@@ -262,7 +262,7 @@ def test_a_comment_is_hidden_by_blocks_deletion_and_deactivation() -> None:
 
 
 @pytest.mark.parametrize("kind", [list, dict])
-def test_attributes_are_not_nested_without_end(kind: type) -> None:
+def test_the_nesting_of_attributes_is_bounded(kind: type) -> None:
     value: Any = 1
     for _ in range(ATTRIBUTES_DEPTH_MAX):
         value = [value] if kind is list else {"a": value}

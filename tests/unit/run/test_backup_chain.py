@@ -1,4 +1,4 @@
-"""The rules of backups: which parts make a point, which may go, and when the next is due."""
+"""The rules of backups: which parts restore a point in time, which may be pruned, and when the next is due."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ from kith.run.config import Settings
 
 
 def part(number: int, events: tuple[int, int], ms: tuple[int, int], line: str = "a", most: int = 0) -> Part:
-    """A whole where `events` begin with -1: `(-1, until)`. `ms`: when it began, and its newest event was logged."""
+    """A part of a backup. `events`: (after, until), and after = -1 makes it a whole.
+
+    `ms`: when the part was begun, and when its newest event was logged.
+    """
     after, until = events
     kind: PartKind = "whole" if after < 0 else "increment"
     return Part(
@@ -57,9 +60,7 @@ def numbers(parts: object) -> list[int]:
 
 
 @pytest.mark.parametrize(("goal", "asked"), POINTS)
-def test_a_point_is_made_of_the_newest_whole_before_it_and_the_increments_after_that(
-    goal: Goal, asked: list[int]
-) -> None:
+def test_a_point_is_restored_from_the_newest_whole_before_it_and_later_increments(goal: Goal, asked: list[int]) -> None:
     found = restore_plan(PARTS, goal)
     assert numbers([found.whole, *found.increments]) == asked
 
@@ -76,13 +77,15 @@ def test_a_point_is_made_of_the_newest_whole_before_it_and_the_increments_after_
         (NEWEST, 6, StoreMismatch, "the whole is missing"),
     ],
 )
-def test_a_point_that_cannot_be_made_says_why(goal: Goal, without: int, error: type[Exception], says: str) -> None:
+def test_the_error_for_an_unreachable_point_says_why(
+    goal: Goal, without: int, error: type[Exception], says: str
+) -> None:
     left = [one for one in PARTS if numbers([one]) != [without]]
     with pytest.raises(error, match=says):
         restore_plan(left, goal)
 
 
-def test_a_part_that_cannot_be_read_is_in_the_way_of_points_that_it_may_hold_only() -> None:
+def test_a_damaged_part_blocks_only_points_that_may_need_it() -> None:
     damaged = ["00000008-0-increment"]
     for goal in (NEWEST, Goal(ms=10**6)):
         with pytest.raises(StoreMismatch, match="00000008-0-increment"):
@@ -91,7 +94,7 @@ def test_a_part_that_cannot_be_read_is_in_the_way_of_points_that_it_may_hold_onl
 
 
 @pytest.mark.parametrize(("count", "last"), [(0, None), (1, 1), (2, 2), (3, 3), (4, 3), (5, 5), (6, 6), (7, 7)])
-def test_the_next_increment_goes_on_from_the_last_one_of_the_newest_line(count: int, last: int | None) -> None:
+def test_the_next_increment_continues_the_newest_line(count: int, last: int | None) -> None:
     found = last_part(PARTS[:count])
     assert (numbers([found])[0] if found else None) == last
 
@@ -99,7 +102,7 @@ def test_the_next_increment_goes_on_from_the_last_one_of_the_newest_line(count: 
 @pytest.mark.parametrize(
     ("kept_from", "gone"), [(0, []), (100, []), (309, []), (310, [1, 2, 3]), (599, [1, 2, 3]), (600, [1, 2, 3, 4, 5])]
 )
-def test_what_no_kept_point_needs_goes(kept_from: int, gone: list[int]) -> None:
+def test_parts_that_no_kept_point_needs_are_pruned(kept_from: int, gone: list[int]) -> None:
     parts = [*PARTS[:2], part(3, (20, 31), (300, 290)), *PARTS[3:]]
     assert numbers(prunable(parts, kept_from, 0)) == gone
     left = [one for one in parts if one not in prunable(parts, kept_from, 0)]
@@ -109,12 +112,12 @@ def test_what_no_kept_point_needs_goes(kept_from: int, gone: list[int]) -> None:
 
 
 @pytest.mark.parametrize(("newer_min", "gone"), [(0, [1, 2, 3, 4, 5]), (1, [1, 2, 3]), (2, []), (9, [])])
-def test_a_whole_goes_only_once_so_many_newer_ones_are_there(newer_min: int, gone: list[int]) -> None:
+def test_a_whole_is_pruned_only_once_enough_newer_ones_exist(newer_min: int, gone: list[int]) -> None:
     parts = [*PARTS[:2], part(3, (20, 31), (300, 290)), *PARTS[3:]]
     assert numbers(prunable(parts, 10**9, newer_min)) == gone
 
 
-def test_increments_without_events_go_along_in_their_order() -> None:
+def test_empty_increments_are_restored_in_order_too() -> None:
     before, after = part(3, (31, 31), (305, 290)), [part(5, (31, 31), (350, 305)), part(6, (31, 31), (360, 305))]
     last = part(7, (31, 40), (400, 390))
     parts = [*PARTS[:2], before, PARTS[3], *after, last]
@@ -122,7 +125,7 @@ def test_increments_without_events_go_along_in_their_order() -> None:
     assert last_part(parts[:-1]) == after[-1]
 
 
-def test_an_increment_that_reaches_past_the_whole_stays() -> None:
+def test_an_increment_that_reaches_past_the_next_whole_is_kept() -> None:
     parts = [PARTS[0], part(2, (10, 40), (200, 190)), PARTS[3]]
     assert numbers(prunable(parts, 10**6, 0)) == [1]
 
@@ -165,7 +168,7 @@ def test_when_the_next_is_due(status: Status, now_ms: int, what: Due) -> None:
     assert due(status, Settings(), now_ms) == what
 
 
-def test_a_backup_is_good_while_it_is_young_and_the_last_was_made() -> None:
+def test_a_backup_is_good_while_it_is_recent_and_the_last_one_succeeded() -> None:
     settings = Settings()
     assert is_good(Status(_HOUR, _HOUR), settings, _HOUR + 14 * _MINUTE)
     assert not is_good(Status(_HOUR, _HOUR), settings, _HOUR + 16 * _MINUTE)

@@ -1,4 +1,4 @@
-"""Samples of the last hour: who writes them, how many are kept, what is told of them."""
+"""Samples of the last hour: which process writes them, how many are kept, and the curves made of them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ GONE_PID = 4_194_303
 
 @pytest.fixture
 def metrics(tmp_path: Path) -> Iterator[Metrics]:
-    """Those of one process."""
+    """The metrics of one process."""
     made = metrics_in(tmp_path)
     yield made
     made.close()
@@ -35,12 +35,12 @@ def metrics_in(folder: Path, bytes_: float = 5.0) -> Metrics:
 
 
 def called(metrics: Metrics, seconds: float, times: int = 1, status: int = 200) -> None:
-    """An operation took so long, so often."""
+    """Record `times` calls of an operation that took `seconds` each."""
     for _ in range(times):
         metrics.observe("check", time.perf_counter() - seconds, status)
 
 
-def test_a_curve_tells_what_happened_between_two_samples(metrics: Metrics, tmp_path: Path, run: Run) -> None:
+def test_a_curve_shows_what_happened_between_two_samples(metrics: Metrics, tmp_path: Path, run: Run) -> None:
     history = MeasureHistory(tmp_path / "samples", metrics)
     called(metrics, 0.3, 7)
     run(history.take(AT))
@@ -63,7 +63,7 @@ def test_a_curve_tells_what_happened_between_two_samples(metrics: Metrics, tmp_p
     assert (row.name, row.count, row.failed) == ("check", 25, 5)
 
 
-def test_what_is_new_since_a_time_is_told_as_in_the_whole(metrics: Metrics, tmp_path: Path, run: Run) -> None:
+def test_samples_since_a_time_equal_the_end_of_the_whole(metrics: Metrics, tmp_path: Path, run: Run) -> None:
     history = MeasureHistory(tmp_path / "samples", metrics)
     for step in range(4):
         called(metrics, 0.001, step)
@@ -75,7 +75,7 @@ def test_what_is_new_since_a_time_is_told_as_in_the_whole(metrics: Metrics, tmp_
     assert run(history.numbers(AT + 3 * EVERY_MS, None)).times == []
 
 
-def test_of_processes_that_look_at_one_moment_one_writes_and_all_answer_alike(tmp_path: Path, run: Run) -> None:
+def test_of_concurrent_processes_one_writes_the_sample_and_all_answer_alike(tmp_path: Path, run: Run) -> None:
     one, other = metrics_in(tmp_path, 1.0), metrics_in(tmp_path, 2.0)
     histories = [MeasureHistory(tmp_path / "samples", each) for each in (one, other)]
 
@@ -91,11 +91,11 @@ def test_of_processes_that_look_at_one_moment_one_writes_and_all_answer_alike(tm
     other.close()
 
 
-def test_an_hour_is_kept_and_no_more(metrics: Metrics, tmp_path: Path, run: Run) -> None:
+def test_only_an_hour_of_samples_is_kept(metrics: Metrics, tmp_path: Path, run: Run) -> None:
     history = MeasureHistory(tmp_path / "samples", metrics)
     run(history.take(AT))
     sample = (tmp_path / "samples" / f"{AT:015d}.json").read_bytes()
-    for step in (*range(1, KEPT), KEPT + 1_000):  # the last one of a clock that was ahead
+    for step in (*range(1, KEPT), KEPT + 1_000):  # the last sample is of a clock that was ahead
         at = AT + step * EVERY_MS
         (tmp_path / "samples" / f"{at:015d}.json").write_bytes(sample.replace(b"%d" % AT, b"%d" % at))
     run(history.take(AT + KEPT * EVERY_MS))
@@ -105,7 +105,7 @@ def test_an_hour_is_kept_and_no_more(metrics: Metrics, tmp_path: Path, run: Run)
     assert (kept[0], kept[-1]) == (AT + EVERY_MS, AT + KEPT * EVERY_MS)
 
 
-def test_a_restart_keeps_the_hour_and_counts_anew(metrics: Metrics, tmp_path: Path, run: Run) -> None:
+def test_a_restart_keeps_the_samples_and_counts_from_zero(metrics: Metrics, tmp_path: Path, run: Run) -> None:
     called(metrics, 0.001, 100)
     run(MeasureHistory(tmp_path / "samples", metrics).take(AT))
     for file in (tmp_path / "metrics").iterdir():
@@ -120,7 +120,7 @@ def test_a_restart_keeps_the_hour_and_counts_anew(metrics: Metrics, tmp_path: Pa
     again.close()
 
 
-def test_a_file_cut_short_is_left_out(metrics: Metrics, tmp_path: Path, run: Run) -> None:
+def test_a_truncated_sample_is_left_out(metrics: Metrics, tmp_path: Path, run: Run) -> None:
     history = MeasureHistory(tmp_path / "samples", metrics)
     run(history.take(AT))
     (tmp_path / "samples" / f"{AT + EVERY_MS:015d}.json").write_bytes(b'{"at')
@@ -130,7 +130,7 @@ def test_a_file_cut_short_is_left_out(metrics: Metrics, tmp_path: Path, run: Run
     assert all(len(values) == 2 for values in told.series.values())
 
 
-def test_a_process_that_ended_is_named_for_an_hour(metrics: Metrics, tmp_path: Path, run: Run) -> None:
+def test_a_process_that_ended_is_listed_for_an_hour(metrics: Metrics, tmp_path: Path, run: Run) -> None:
     left = tmp_path / "metrics" / f"fanout-{GONE_PID}.json"
     left.write_bytes(json.dumps({"watchers": 4, "queue_depth": 9}).encode())
     history = MeasureHistory(tmp_path / "samples", metrics)
@@ -138,7 +138,7 @@ def test_a_process_that_ended_is_named_for_an_hour(metrics: Metrics, tmp_path: P
     assert told["api"].running
     assert (told["fanout"].pid, told["fanout"].running) == (GONE_PID, False)
     run(history.take(AT))
-    assert run(history.numbers(0, None)).series["watchers"] == [0], "what it had open is closed"
+    assert run(history.numbers(0, None)).series["watchers"] == [0], "connections of an ended process do not count"
     os.utime(left, (time.time() - 4_000, time.time() - 4_000))
     assert [one.kind for one in run(history.numbers(0, None)).processes] == ["api"]
 

@@ -1,4 +1,4 @@
-"""What repeats in the log is written once in a while, and how often it was not is told."""
+"""Repeated tracebacks are logged once in a while, with the number of repetitions left out."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ log.info("over")
 
 
 class Written:
-    """Events that came through, at a time that the test sets."""
+    """The events that were written. The test sets the time."""
 
     def __init__(self) -> None:
         self.now_s, self.events = 0.0, list[dict[str, object]]()
@@ -41,14 +41,14 @@ class Written:
 
 
 def fail(kind: type[Exception]) -> Exception:
-    """An error with a traceback, raised at one place whatever its kind."""
+    """An error with a traceback. Errors of every kind are raised at the same line."""
     try:
         raise kind("no room")
     except kind as error:
         return error
 
 
-def test_a_traceback_is_written_once_in_a_while_and_says_how_often_it_was_not() -> None:
+def test_a_repeated_traceback_is_written_once_in_a_while_with_the_count_left_out() -> None:
     written = Written()
     for step in range(25):
         written.now_s = step * REPEAT_S / 10
@@ -56,7 +56,7 @@ def test_a_traceback_is_written_once_in_a_while_and_says_how_often_it_was_not() 
     assert [event.get("repeated") for event in written.events] == [None, 9, 9]
 
 
-def test_what_differs_in_event_fields_error_or_place_is_written() -> None:
+def test_events_that_differ_in_name_fields_error_or_line_are_all_written() -> None:
     written = Written()
     for _ in range(2):
         written.say("a", exc_info=fail(OSError))
@@ -76,7 +76,7 @@ def test_events_without_a_traceback_are_all_written() -> None:
     assert len(written.events) == 6
 
 
-def test_an_error_that_is_being_handled_counts_as_one_that_is_given() -> None:
+def test_the_error_being_handled_counts_like_a_given_one() -> None:
     written = Written()
     for _ in range(3):
         try:
@@ -86,7 +86,7 @@ def test_an_error_that_is_being_handled_counts_as_one_that_is_given() -> None:
     assert len(written.events) == 1
 
 
-def test_kinds_are_forgotten_before_they_fill_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_number_of_remembered_kinds_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kith.run.logs._KINDS_MAX", 3)
     written = Written()
     for name in "abcda":
@@ -94,7 +94,7 @@ def test_kinds_are_forgotten_before_they_fill_the_memory(monkeypatch: pytest.Mon
     assert len(written.events) == 5
 
 
-def test_a_process_that_fails_again_and_again_writes_one_traceback() -> None:
+def test_a_process_that_keeps_failing_writes_one_traceback() -> None:
     done = subprocess.run([sys.executable, "-c", _FAILING], capture_output=True, check=True, text=True)
     first, last = map(json.loads, done.stderr.splitlines())
     assert first["event"] == "broken"

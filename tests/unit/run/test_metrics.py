@@ -1,4 +1,4 @@
-"""Counts of processes, in files that outlive them."""
+"""Counters of processes, stored in files that outlive them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ async def no_gauges() -> Mapping[str, float]:
     return {}
 
 
-def test_what_a_process_counted_stays_and_one_that_counted_nothing_leaves_no_file(tmp_path: Path, run: Run) -> None:
+def test_counters_survive_their_process_and_an_idle_process_leaves_no_file(tmp_path: Path, run: Run) -> None:
     idle, busy = metrics(tmp_path, "worker"), metrics(tmp_path)
     busy.observe("check", time.perf_counter(), 200)
     busy.streaming(3)
@@ -39,7 +39,7 @@ def test_what_a_process_counted_stays_and_one_that_counted_nothing_leaves_no_fil
     later.close()
 
 
-def test_failures_of_commits_are_told_before_the_first_so_that_an_alert_sees_it_come(tmp_path: Path, run: Run) -> None:
+def test_commit_failures_are_exported_as_0_before_the_first_so_that_alerts_see_it(tmp_path: Path, run: Run) -> None:
     counting = metrics(tmp_path)
     assert 'kith_commit_failures_total{code="STORE_FULL"} 0.0' in run(counting.render()).decode()
     counting.failed(StoreFull("no room"))
@@ -49,7 +49,7 @@ def test_failures_of_commits_are_told_before_the_first_so_that_an_alert_sees_it_
     later.close()
 
 
-def test_a_process_where_nothing_happens_writes_nothing_and_is_seen(tmp_path: Path) -> None:
+def test_an_idle_process_updates_only_the_time_of_its_file(tmp_path: Path) -> None:
     idle = metrics(tmp_path)
     [(file, written)] = [(tmp_path / f"api-{one.pid}.json", one) for one in idle.of_processes()]
     inode = file.stat().st_ino

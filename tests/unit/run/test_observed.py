@@ -1,4 +1,4 @@
-"""What is told of the calls of a port."""
+"""Measurements of the calls of a port."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kith.run.measures.observed import observed
 
 
 class Heard:
-    """An observer that keeps what it is told."""
+    """An observer that records its notifications."""
 
     def __init__(self) -> None:
         self.calls: list[str] = []
@@ -43,7 +43,7 @@ class Port:
 
 
 @pytest.mark.parametrize(("immediate", "told"), [(True, ["box put"]), (False, ["box put", "box get"])])
-def test_calls_that_wait_are_told_and_answer_as_before(run: Run, immediate: bool, told: list[str]) -> None:
+def test_calls_that_wait_are_measured_and_answer_as_before(run: Run, immediate: bool, told: list[str]) -> None:
     port, heard = Port(immediate=immediate), Heard()
     box = observed(port, "box", heard)
     run(box.put(3))
@@ -53,14 +53,14 @@ def test_calls_that_wait_are_told_and_answer_as_before(run: Run, immediate: bool
     assert (box.immediate, heard.calls, heard.errors) == (immediate, told, [])
 
 
-def test_a_read_that_answers_at_once_is_the_ports_own_method() -> None:
+def test_an_immediate_read_is_the_ports_own_method() -> None:
     port = Port(immediate=True)
     box = observed(port, "box", Heard())
     assert box.get == port.get
-    assert "get" in vars(box), "the next call finds it without being asked"
+    assert "get" in vars(box), "the next call finds it without `__getattr__`"
 
 
-def test_a_call_that_fails_is_told_by_its_code_and_raises_what_it_raised(run: Run) -> None:
+def test_a_failed_call_is_counted_by_its_code_and_raises_its_own_error(run: Run) -> None:
     heard = Heard()
     box = observed(Port(immediate=True), "box", heard)
     for error in (StoreUnavailable("the store is away"), ZeroDivisionError()):

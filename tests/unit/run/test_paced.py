@@ -1,4 +1,4 @@
-"""What is costly is made for many at once, and rests in between."""
+"""`Paced` makes a costly answer once for all concurrent requests, and pauses between two."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from coroutines import Run
 from kith.run.measures.paced import Paced
 
 
-def test_who_asks_while_one_is_made_gets_the_next(run: Run) -> None:
+def test_requests_during_a_making_get_the_next_answer(run: Run) -> None:
     begun, go_on, numbers = asyncio.Event(), asyncio.Event(), itertools.count()
 
     async def make() -> bytes:
@@ -33,7 +33,7 @@ def test_who_asks_while_one_is_made_gets_the_next(run: Run) -> None:
     run(ask())
 
 
-def test_it_rests_long_after_what_took_long_but_not_for_ever(run: Run) -> None:
+def test_the_pause_grows_with_the_duration_up_to_a_bound(run: Run) -> None:
     now, slept = [0.0], list[float]()
 
     async def sleep(seconds: float) -> None:
@@ -56,7 +56,7 @@ def test_it_rests_long_after_what_took_long_but_not_for_ever(run: Run) -> None:
     assert slept == [pytest.approx(0.2), pytest.approx(1.0)]
 
 
-def test_a_failure_is_told_and_the_next_is_made_anew(run: Run) -> None:
+def test_a_failure_is_raised_and_the_next_request_tries_again(run: Run) -> None:
     left = iter([OSError("no room")])
 
     async def make() -> bytes:

@@ -1,4 +1,4 @@
-"""What a standby makes of a primary that answers badly: nothing half is kept, and an error says what to do."""
+"""How a standby handles bad answers of its primary: it keeps nothing partial, and the error says what to do."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ KEY = "kith_key-of-a-machine"
 
 @contextmanager
 def answering(status: int, body: bytes, *, says_bytes: int | None = None) -> Iterator[Primary]:
-    """A primary that answers so; `says_bytes`: the length that it claims, where it hangs up before."""
+    """A primary with this answer. `says_bytes`: the content length that it claims, if it hangs up before."""
 
     class Answer(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -44,13 +44,13 @@ def answering(status: int, body: bytes, *, says_bytes: int | None = None) -> Ite
             thread.join()
 
 
-def ended(store: bytes) -> bytes:
-    """A snapshot as it is sent."""
+def snapshot_of(store: bytes) -> bytes:
+    """A snapshot as it is sent: the store, the end mark, the checksum."""
     return store + SNAPSHOT_END + hashlib.sha256(store).digest()
 
 
-def test_a_whole_snapshot_is_the_store(tmp_path: Path) -> None:
-    with answering(200, ended(STORE)) as primary:
+def test_a_complete_snapshot_becomes_the_store(tmp_path: Path) -> None:
+    with answering(200, snapshot_of(STORE)) as primary:
         primary.snapshot(tmp_path / "store.mdb")
     assert (tmp_path / "store.mdb").read_bytes() == STORE
 
@@ -59,14 +59,14 @@ def test_a_whole_snapshot_is_the_store(tmp_path: Path) -> None:
     ("body", "says_bytes"),
     [
         (STORE, None),
-        (ended(STORE)[:-1], None),
-        (ended(STORE[:-1] + b"x")[: len(STORE)] + ended(STORE)[len(STORE) :], None),
-        (STORE[:70_000], len(ended(STORE))),
+        (snapshot_of(STORE)[:-1], None),
+        (snapshot_of(STORE[:-1] + b"x")[: len(STORE)] + snapshot_of(STORE)[len(STORE) :], None),
+        (STORE[:70_000], len(snapshot_of(STORE))),
         (b"", None),
     ],
     ids=["no checksum", "half a checksum", "one altered byte", "hung up", "nothing"],
 )
-def test_a_snapshot_that_is_cut_off_or_altered_is_none(tmp_path: Path, body: bytes, says_bytes: int | None) -> None:
+def test_a_truncated_or_altered_snapshot_is_refused(tmp_path: Path, body: bytes, says_bytes: int | None) -> None:
     with answering(200, body, says_bytes=says_bytes) as primary, pytest.raises(Unavailable):
         primary.snapshot(tmp_path / "store.mdb")
     assert not (tmp_path / "store.mdb").exists()
@@ -82,7 +82,7 @@ def test_a_snapshot_that_is_cut_off_or_altered_is_none(tmp_path: Path, body: byt
         (404, "NOT_FOUND", Unavailable),
     ],
 )
-def test_an_error_of_the_primary_is_ours(status: int, code: str, error: type[KithError]) -> None:
+def test_an_error_of_the_primary_is_raised_as_the_same_error(status: int, code: str, error: type[KithError]) -> None:
     body = json.dumps({"error": {"code": code, "message": "no", "details": {}}}).encode()
     with answering(status, body) as primary, pytest.raises(error) as raised:
         primary.log(0, None, 0)
@@ -90,22 +90,22 @@ def test_an_error_of_the_primary_is_ours(status: int, code: str, error: type[Kit
     assert KEY not in raised.value.message
 
 
-def test_what_is_no_kith_is_said_to_be_none() -> None:
+def test_an_answer_of_another_program_is_reported_as_such() -> None:
     with answering(502, b"<html>Bad gateway</html>") as primary, pytest.raises(Unavailable, match="not as a Kith"):
         primary.log(0, None, 0)
 
 
-def test_nobody_at_the_address_is_unavailable() -> None:
+def test_an_address_that_does_not_answer_is_unavailable() -> None:
     with Primary("http://127.0.0.1:1", KEY) as primary, pytest.raises(Unavailable, match="does not answer"):
         primary.log(0, None, 0)
 
 
-def test_an_address_is_one_of_http() -> None:
+def test_an_address_without_http_is_refused() -> None:
     with pytest.raises(BadRequest):
         Primary("10.0.0.1:7400", KEY)
 
 
-def test_a_file_of_media_that_is_gone_is_left_out_and_one_in_a_bucket_is_refused(tmp_path: Path) -> None:
+def test_a_missing_media_file_is_skipped_and_one_in_a_bucket_is_refused(tmp_path: Path) -> None:
     with answering(404, b"") as primary:
         assert not primary.media_file("01/a.png", tmp_path)
     assert list((tmp_path / "01").iterdir()) == []
@@ -113,8 +113,8 @@ def test_a_file_of_media_that_is_gone_is_left_out_and_one_in_a_bucket_is_refused
         primary.media_file("01/a.png", tmp_path)
 
 
-def test_a_file_of_media_is_durable_by_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The record that names it is applied next, and never fetches it again."""
+def test_a_fetched_media_file_is_durable_with_its_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The record that names the file is applied next, and the file is never fetched again."""
     file, synced = tmp_path / "01" / "a.png", set[str]()
 
     def sync(descriptor: int) -> None:
@@ -129,7 +129,7 @@ def test_a_file_of_media_is_durable_by_its_name(tmp_path: Path, monkeypatch: pyt
 
 
 @pytest.mark.parametrize("said", [b"<html>somebody is at work</html>", b"", b"{}", b'{"epoch": "seven"}'], ids=str)
-def test_who_answers_but_is_no_kith_says_nothing(said: bytes) -> None:
-    """As a proxy in front of a machine that is down."""
+def test_the_epoch_is_not_read_from_an_answer_of_another_program(said: bytes) -> None:
+    """Such as a proxy in front of a machine that is down."""
     with answering(200, said) as primary, pytest.raises(Unavailable, match="not as a Kith does"):
         primary.epoch()

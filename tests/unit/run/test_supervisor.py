@@ -1,4 +1,4 @@
-"""The supervisor, with processes that only sleep."""
+"""The supervisor, tested with child processes that only sleep."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ def is_gone(pid: int) -> bool:
 
 
 @pytest.mark.parametrize("host", ["255.255.255.255", "224.0.0.1"])
-def test_an_address_of_many_machines_is_refused_though_linux_listens_there(host: str) -> None:
-    """Nobody could connect to it."""
+def test_a_broadcast_or_multicast_address_is_refused_though_linux_can_listen_there(host: str) -> None:
+    """No client could connect to it."""
     with pytest.raises(Unavailable, match="set `host` to an address of this machine"):
         listen_on(host, 0)
 
 
-def test_a_process_that_the_system_does_not_let_start_is_started_later(
+def test_a_child_that_the_system_refuses_to_start_is_started_later(
     listening: socket.socket, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     started: list[int] = []
@@ -67,8 +67,8 @@ def test_a_process_that_the_system_does_not_let_start_is_started_later(
     assert all(map(is_gone, started))
 
 
-def test_a_process_that_missed_sigterm_is_told_again(listening: socket.socket, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As one may that sets its handlers just then."""
+def test_a_child_that_missed_sigterm_gets_it_again(listening: socket.socket, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A child may miss it while it installs its handlers."""
     process = subprocess.Popen([sys.executable, "-c", MISSES], stdout=subprocess.PIPE)
     assert process.stdout is not None
     assert process.stdout.readline()
@@ -79,7 +79,7 @@ def test_a_process_that_missed_sigterm_is_told_again(listening: socket.socket, m
     process.stdout.close()
 
 
-def test_processes_that_only_die_are_not_started_for_ever(
+def test_processes_that_keep_dying_are_not_restarted_forever(
     listening: socket.socket, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     end = supervisor.End()
@@ -91,10 +91,10 @@ def test_processes_that_only_die_are_not_started_for_ever(
         end.wait()
 
 
-def test_one_api_process_that_only_dies_is_enough_to_give_up(
+def test_a_single_api_process_that_keeps_dying_is_enough_to_give_up(
     listening: socket.socket, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With every pause, and the time in which deaths are counted, as short as one another."""
+    """Every pause, and the period in which deaths are counted, is shortened by the same factor."""
     end, faster = supervisor.End(), 25
     for module, name in ((children, "_RESPAWN_S"), (children, "_RESPAWN_S_MAX"), (supervisor, "_DEATHS_S")):
         monkeypatch.setattr(module, name, getattr(module, name) / faster)
@@ -107,32 +107,32 @@ def test_one_api_process_that_only_dies_is_enough_to_give_up(
     too_late.cancel()
 
 
-def test_a_signal_ends_it_wherever_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_signal_ends_the_supervisor_before_and_during_its_wait(monkeypatch: pytest.MonkeyPatch) -> None:
     end = supervisor.End()
     with end.by_signals():
-        os.kill(os.getpid(), signal.SIGTERM)  # before it waits
+        os.kill(os.getpid(), signal.SIGTERM)  # before `end.wait`
         assert end.wait() is None
         threading.Timer(0.05, os.kill, (os.getpid(), signal.SIGTERM)).start()
         assert end.wait() is None
 
 
-def test_a_signal_that_does_not_wake_it_ends_it_too() -> None:
-    """The system may give a signal to any thread, and to one that is about to sleep."""
+def test_a_signal_in_another_thread_ends_the_supervisor_too() -> None:
+    """The system may deliver a signal to any thread, also to one that is about to sleep."""
     end = supervisor.End()
 
-    def told() -> None:
+    def signal_this_thread() -> None:
         signal.pthread_kill(threading.get_ident(), signal.SIGTERM)
 
     too_late = threading.Timer(20, os.kill, (os.getpid(), signal.SIGTERM))
     with end.by_signals():
         too_late.start()
-        threading.Timer(0.05, told).start()
+        threading.Timer(0.05, signal_this_thread).start()
         assert end.wait() is None
-        assert too_late.is_alive(), "only the second one was noticed"
+        assert too_late.is_alive(), "only the second signal was noticed"
         too_late.cancel()
 
 
-def test_a_port_that_another_program_has_is_named(tmp_path: Path) -> None:
+def test_the_error_for_a_port_in_use_names_the_port(tmp_path: Path) -> None:
     settings = Settings(data=str(tmp_path), port=free_port())
     with listen_on(settings.host, settings.port), pytest.raises(Unavailable, match=f"{settings.port}.*--port"):
         supervisor.check_port(settings)
@@ -142,18 +142,18 @@ def test_a_port_that_another_program_has_is_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("host", "url"), [("::1", "http://[::1]:80"), ("::", "http://127.0.0.1:80"), ("h.example", "http://h.example:80")]
 )
-def test_its_address_is_one_that_a_client_takes(tmp_path: Path, host: str, url: str) -> None:
+def test_the_base_url_is_one_that_a_client_can_use(tmp_path: Path, host: str, url: str) -> None:
     assert supervisor.base_url(Settings(data=str(tmp_path), host=host, port=80)) == url
 
 
 class Refusing(socket.socket):
-    """A socket that may not listen on a port of the system's."""
+    """A socket that may not bind to a privileged port."""
 
     def bind(self, address: object) -> None:
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
 
 
-def test_where_nothing_can_listen_it_is_said_what_to_do(
+def test_the_error_for_an_unusable_address_says_what_to_do(
     listening: socket.socket, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with pytest.raises(Unavailable, match="stop what listens there, or name another with --port"):

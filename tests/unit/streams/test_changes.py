@@ -1,4 +1,4 @@
-"""Which events of the log are changes, and what each kind of change asks for: live, and of a reader who resumes."""
+"""Events of the log read as feed changes, and the effect of each kind: on live streams, and on a resuming reader."""
 
 from __future__ import annotations
 
@@ -109,22 +109,22 @@ NO_CHANGES = {
 
 
 @pytest.mark.parametrize(("seen", "change"), CHANGES.values(), ids=CHANGES)
-def test_an_event_is_read_as_what_it_means_to_readers(seen: Event, change: FeedChange) -> None:
+def test_an_event_is_read_as_its_feed_change(seen: Event, change: FeedChange) -> None:
     assert Interpreter(GRAPHS).changes([seen], [STEP]) == [change]
 
 
 @pytest.mark.parametrize(("seen", "changes"), RECORDS.values(), ids=RECORDS)
-def test_a_record_of_notifications_is_read_as_what_it_means(seen: Event, changes: list[FeedChange]) -> None:
+def test_a_notification_record_is_read_as_its_feed_changes(seen: Event, changes: list[FeedChange]) -> None:
     assert Interpreter(GRAPHS).changes([seen], [STEP]) == changes
 
 
 @pytest.mark.parametrize("seen", NO_CHANGES.values(), ids=NO_CHANGES)
-def test_an_event_that_concerns_no_reader_is_passed_over(seen: Event) -> None:
+def test_an_event_that_concerns_no_reader_is_skipped(seen: Event) -> None:
     assert Interpreter(GRAPHS).changes([seen], [STEP]) == []
 
 
 class Calls:
-    """Stands for `Telling`, and keeps what it is asked for."""
+    """Stands in for `Telling`, and records the calls."""
 
     def __init__(self) -> None:
         self.made: list[tuple[Any, ...]] = []
@@ -172,14 +172,14 @@ LIVE = {
 
 
 @pytest.mark.parametrize(("change", "asked"), LIVE.items(), ids=lambda case: type(case).__name__)
-def test_what_a_change_asks_for_while_readers_are_connected(change: FeedChange, asked: list[Any]) -> None:
+def test_each_change_makes_these_calls_for_live_streams(change: FeedChange, asked: list[Any]) -> None:
     calls: Any = Calls()
     asyncio.run(change.live(calls))
     assert calls.made == asked
 
 
 def collected(change: FeedChange, user: NodeId, place: StreamPosition) -> dict[str, Any]:
-    """What a reader is to be told, without what is empty."""
+    """The non-empty fields of what a resuming reader missed."""
     reader = missed_since(place, [change], user, StorePositions(History()).covers)
     return {name: found for name, found in vars(reader).items() if found and name != "user"}
 
@@ -215,18 +215,18 @@ MISSED = {
 
 
 @pytest.mark.parametrize(("change", "found"), MISSED.items(), ids=repr)
-def test_what_a_change_asks_for_when_bob_resumes(change: FeedChange, found: dict[str, Any]) -> None:
+def test_each_change_is_collected_for_a_resuming_reader(change: FeedChange, found: dict[str, Any]) -> None:
     assert collected(change, BOB, StreamPosition(at(0), at(0))) == found
 
 
 @pytest.mark.parametrize("change", LIVE, ids=lambda change: type(change).__name__)
-def test_a_change_that_was_told_is_not_told_again_and_numbers_have_a_place_of_their_own(change: FeedChange) -> None:
+def test_a_change_is_not_sent_twice_and_numbers_have_their_own_position(change: FeedChange) -> None:
     again = bool(collected(change, BOB, StreamPosition(at(7), at(6))))
     counted = PostEdited | NumbersChanged | AuthorUnfollowed | AccountChanged | UnreadChanged | FollowersCount
     assert again == isinstance(change, counted)
 
 
-def test_every_kind_of_change_is_among_these_cases() -> None:
+def test_these_cases_cover_every_kind_of_change() -> None:
     kinds = set(FeedChange.__subclasses__())
     told = {type(change) for _, changes in RECORDS.values() for change in changes}
     assert told | {type(change) for _, change in CHANGES.values()} == kinds

@@ -1,4 +1,4 @@
-"""The rules of streams without a store: places, what is kept and collected, messages, what goes over the wire."""
+"""The rules of streams without a store: positions, recent changes, messages, the wire format, slow readers."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ at = StorePositions(History()).of
 
 
 class Log:
-    """The part of a log that asks no store."""
+    """The part of a log that needs no store."""
 
     covers = staticmethod(StorePositions(History()).covers)
     joined = staticmethod(max)
@@ -42,7 +42,7 @@ def step(number: int) -> Step:
     return Step(number, at(number), at(number - 1), at(number))
 
 
-def test_a_place_comes_back_as_it_was_sent_and_nothing_else_is_one() -> None:
+def test_a_position_survives_its_text_form_and_other_text_is_none() -> None:
     for place in (
         StreamPosition(at(12), at(9)),
         StreamPosition(NOWHERE, NOWHERE),
@@ -64,7 +64,7 @@ def test_a_place_comes_back_as_it_was_sent_and_nothing_else_is_one() -> None:
         assert read_place(text) is None, text
 
 
-def test_recent_changes_have_no_gap_and_are_bounded() -> None:
+def test_recent_changes_are_contiguous_and_bounded() -> None:
     recent = RecentChanges(LOG, at(100), events_max=40)
     recent.start = recent.end = Point(100, at(100))
     changes: list[FeedChange] = [NumbersChanged(step(number), number) for number in range(81, 201)]
@@ -75,11 +75,11 @@ def test_recent_changes_have_no_gap_and_are_bounded() -> None:
     for number in range(110, 200, 10):
         recent.extend(changes[number - 80 : number - 70], Point(number + 10, at(number + 10)))
         assert recent.since(recent.start.at) == changes[recent.start.number - 80 : number - 70]
-        assert number + 10 - recent.start.number <= 50, "a quarter more than it may span, and then it is cut"
+        assert number + 10 - recent.start.number <= 50, "trimmed once it exceeds its span by a quarter"
     assert recent.start.number > 100
 
 
-def test_a_stream_watches_100_posts_and_the_longest_watched_give_way() -> None:
+def test_a_stream_watches_at_most_100_posts_and_drops_the_oldest() -> None:
     watched = Watched()
     for post in range(WATCHED_MAX):
         watched.add(post, ALICE)
@@ -91,7 +91,7 @@ def test_a_stream_watches_100_posts_and_the_longest_watched_give_way() -> None:
     assert watched[WATCHED_MAX] == BOB
 
 
-def test_changes_of_one_post_are_one_look_and_what_waits_holds_the_place_back() -> None:
+def test_changes_of_one_post_are_merged_and_hold_the_position_back_until_sent() -> None:
     posts = PostsToLookAt()
     posts.add(POST, step(5), content=True)
     posts.add(POST, step(9), numbers=True)
@@ -106,14 +106,14 @@ def test_changes_of_one_post_are_one_look_and_what_waits_holds_the_place_back() 
     assert posts.take() == {POST + 1: (step(7), True, True)}
 
 
-def test_a_stream_that_joined_further_ahead_keeps_its_place() -> None:
+def test_a_stream_that_joined_further_ahead_keeps_its_position() -> None:
     progress = StreamProgress(LOG)
     progress.posts, progress.counts = at(20), at(15)
     assert progress.place_of(at(18)) == StreamPosition(at(20), at(15))
     assert progress.place_of(at(25)) == StreamPosition(at(25), at(15))
 
 
-def test_messages_say_what_the_article_says() -> None:
+def test_messages_have_the_fields_of_the_article() -> None:
     message = encode(NewPost("1", "2", "Check out", ["sensitive"]))
     assert (message.name, json.loads(message.data)) == (
         "new_post",
@@ -124,7 +124,7 @@ def test_messages_say_what_the_article_says() -> None:
     assert encode(Reset("expired")).name == "reset"
 
 
-def test_a_notification_says_which_board_it_is_about_and_whom_else_it_mentions() -> None:
+def test_a_notification_names_its_board_and_another_mentioned_user() -> None:
     invited = encode(notification(Notice(7, "board_invite", ALICE, BOB, 0, board=POST), BOB))
     assert json.loads(invited.data) == {
         "notificationId": "7", "kind": "board_invite", "actorId": str(ALICE),
@@ -135,28 +135,28 @@ def test_a_notification_says_which_board_it_is_about_and_whom_else_it_mentions()
 
 
 def test_a_preview_is_one_short_line() -> None:
-    assert preview_of("a\r\nb\u2028c\x85d") == "a b c d", "a line's end would end the event for some clients"
+    assert preview_of("a\r\nb\u2028c\x85d") == "a b c d", "for some clients a line end would end the event"
     assert preview_of("x" * PREVIEW_CHARS_MAX) == "x" * PREVIEW_CHARS_MAX
     long = preview_of("word " * 1_000)
     assert len(long) <= PREVIEW_CHARS_MAX
     assert long.endswith("word…")
 
 
-def test_an_event_and_a_heartbeat_as_they_go_over_the_wire() -> None:
+def test_the_wire_format_of_an_event_and_a_heartbeat() -> None:
     assert frame("a-place", "reset", b'{"reason":"expired"}') == (
         b'id: a-place\nevent: reset\ndata: {"reason":"expired"}\n\n'
     )
     assert frame("a-place", "", b"") == b":\nid: a-place\n\n"
 
 
-def test_a_place_that_was_sealed_here_is_read_and_nothing_else() -> None:
+def test_only_positions_sealed_with_the_same_secret_are_read() -> None:
     sealed, place = SealedPlaces(b"s" * 32), StreamPosition(at(12), at(9))
     assert sealed.read(sealed.of(place)) == str(place)
     for text in ("", "x", str(place), SealedPlaces(b"t" * 32).of(place)):
         assert read_place(sealed.read(text)) is None
 
 
-def test_the_query_names_posts() -> None:
+def test_the_shown_posts_are_read_from_the_query() -> None:
     assert shown_posts("5,6,5") == [5, 6]
     assert shown_posts("") == []
     for posts, error in (("x", BadId), (",".join(map(str, range(101))), BadRequest)):
@@ -165,7 +165,7 @@ def test_the_query_names_posts() -> None:
 
 
 class Client:
-    """An answer as its sink sees it. `reads`: whether the client takes what it gets."""
+    """An answer as its sink sees it. `reads`: whether the client reads what it is sent."""
 
     def __init__(self) -> None:
         self.got, self.reads, self.was_cut, self.has_ended, self.closed = bytearray(), True, False, False, False
@@ -188,7 +188,7 @@ def fill(sink: Sink, count: int) -> None:
         sink.write(frame("a-place", "new_post", b"x" * 100))
 
 
-def test_a_reader_that_takes_nothing_is_cut_before_much_waits() -> None:
+def test_a_reader_that_reads_nothing_is_cut_off_before_much_is_buffered() -> None:
     client: Any = Client()
     client.reads = False
     sink = Sink(client, 10_000)
@@ -198,7 +198,7 @@ def test_a_reader_that_takes_nothing_is_cut_before_much_waits() -> None:
     assert 5_000 < len(client.got) <= 10_000
 
 
-def test_a_reader_that_takes_all_is_never_cut_and_one_that_stops_is() -> None:
+def test_a_reader_is_cut_off_only_once_it_stops_reading() -> None:
     client: Any = Client()
     sink = Sink(client, 10_000)
     fill(sink, 1_000)
@@ -209,7 +209,7 @@ def test_a_reader_that_takes_all_is_never_cut_and_one_that_stops_is() -> None:
     assert sink.ended == "slow"
 
 
-def test_a_client_that_comes_back_is_waited_for_while_it_reads() -> None:
+def test_a_resuming_client_gets_time_while_it_reads() -> None:
     client: Any = Client()
     client.reads = False
     sink = Sink(client, 10_000)
@@ -222,7 +222,7 @@ def test_a_client_that_comes_back_is_waited_for_while_it_reads() -> None:
     async def play() -> None:
         sending = asyncio.create_task(send())
         await asyncio.sleep(3 * POLL_S)
-        assert 5_000 < len(client.got) < 6_000, "half of the buffer waits, and no more"
+        assert 5_000 < len(client.got) < 6_000, "only half of the buffer is filled"
         client.reads = True
         await sending
 
@@ -231,7 +231,7 @@ def test_a_client_that_comes_back_is_waited_for_while_it_reads() -> None:
     assert sink.ended is None
 
 
-def test_a_client_that_comes_back_and_takes_nothing_is_cut() -> None:
+def test_a_resuming_client_that_reads_nothing_is_cut_off() -> None:
     client: Any = Client()
     client.reads = False
     sink = Sink(client, 10_000, drain_s=0.0)
@@ -241,8 +241,8 @@ def test_a_client_that_comes_back_and_takes_nothing_is_cut() -> None:
     assert client.was_cut
 
 
-def test_nothing_more_is_made_for_a_client_that_is_gone() -> None:
-    """As of a snapshot: the next one cannot begin before this one ends."""
+def test_nothing_more_is_made_for_a_client_that_disconnected() -> None:
+    """Such as a snapshot: the next snapshot cannot begin before this one ends."""
     client: Any = Client()
     sink = Sink(client, 10_000)
     client.closed = True
@@ -261,12 +261,12 @@ def test_nothing_is_sent_after_the_end() -> None:
     assert sink.ended == "expired"
 
 
-def test_the_guard_knows_how_long_a_credential_holds() -> None:
+def test_the_guard_knows_how_long_a_credential_is_valid() -> None:
     tokens = UserTokens("s" * 32, ["HS256"], "app", "kith")
     guard = Guard([__import__("hashlib").sha256(b"key").digest()], tokens, Rates(0, 0, 0, 0))
     assert guard.lifetime_s("Bearer key") is None
     lifetime_s = guard.lifetime_s(f"Bearer {tokens.issue(1, 100)}")  # type: ignore[arg-type]
     assert lifetime_s is not None
-    assert 100 <= lifetime_s <= 111, "its time, and the leeway that every token has"
+    assert 100 <= lifetime_s <= 111, "its lifetime plus the leeway of every token"
     with pytest.raises(Unauthorized):
         guard.lifetime_s("Bearer nothing")

@@ -1,4 +1,4 @@
-"""Whose unread number is asked for, and when it is sent, whoever comes, leaves, or cannot be asked about."""
+"""Unread numbers of streams: whose are queried and when they are sent, as streams open, close, or a query fails."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ALICE, BOB = 1, 2
 
 
 class World:
-    """Who has streams, what is unread, and what was sent. `away`: users whose number cannot be found now."""
+    """Open streams, unread numbers, and the messages sent. `away`: users whose number cannot be queried now."""
 
     def __init__(self) -> None:
         self.open: dict[int, int] = {}
@@ -60,7 +60,7 @@ class World:
                 continue
 
 
-def test_who_comes_and_goes_leaves_nothing_behind() -> None:
+def test_closed_streams_leave_nothing_in_memory() -> None:
     world = World()
     for user in range(1_000):
         world.join(user, resumed=user % 2 == 0)
@@ -73,7 +73,7 @@ def test_who_comes_and_goes_leaves_nothing_behind() -> None:
     assert not any(kept)
 
 
-def test_who_resumed_first_is_told_first(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_first_user_to_resume_is_sent_their_number_first(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(unread_numbers, "LOOKED_AT_MAX", 1)
     world = World()
     for user in (ALICE, BOB):
@@ -82,7 +82,7 @@ def test_who_resumed_first_is_told_first(monkeypatch: pytest.MonkeyPatch) -> Non
     assert [user for user, _ in world.sent] == [ALICE, BOB]
 
 
-def test_the_number_of_who_resumed_is_told_once_it_can_be_found_and_others_do_not_wait_for_it() -> None:
+def test_a_failed_query_of_a_resumed_user_is_retried_and_delays_no_other() -> None:
     world = World()
     for user in (ALICE, BOB):
         world.join(user, resumed=True)
@@ -94,8 +94,8 @@ def test_the_number_of_who_resumed_is_told_once_it_can_be_found_and_others_do_no
     assert world.sent == [(BOB, 0), (ALICE, 0)]
 
 
-def test_a_number_that_an_earlier_stream_knew_of_is_not_what_a_new_one_knows() -> None:
-    """A page was loaded with 3 and closed, then loaded with 5; two are hidden then."""
+def test_a_new_stream_does_not_inherit_the_number_known_to_an_earlier_one() -> None:
+    """A page loads with 3 unread and is closed. A new page loads with 5, then two notices are hidden."""
     world = World()
     world.unread_of[ALICE] = 3
     world.join(ALICE)

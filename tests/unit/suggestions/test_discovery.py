@@ -1,4 +1,4 @@
-"""The scores of a two-hop walk, compared with a simple count."""
+"""The scores of a two-hop walk, compared with a naive count."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def lists_of(lists: list[list[int]]) -> IdLists:
 def ranked(
     lists: list[list[int]], *, never: Sequence[int] = (), held_back: Sequence[int] = (), most: int = 1_000
 ) -> list[tuple[int, int, list[int]]]:
-    """(id, score, faces), best first; every followee is in its place."""
+    """(id, score, faces), best first. The place of a followee is its index in `lists`."""
     found = score(lists_of(lists), np.arange(len(lists)), ids_of(*never), ids_of(*held_back), most)
     rows = [[face for face in row if face >= 0] for row in found.faces.tolist()]
     return list(zip(found.ids.tolist(), found.scores.tolist(), rows, strict=True))
@@ -36,7 +36,7 @@ def ranked(
 def naive(
     lists: list[list[int]], never: list[int], held_back: list[int], most: int
 ) -> list[tuple[int, int, list[int]]]:
-    """The same in dictionaries."""
+    """The same as `ranked`, computed with dictionaries."""
     who = defaultdict(list)
     for place, each in enumerate(lists):
         for one in each:
@@ -57,26 +57,26 @@ def test_more_mutual_followees_come_first() -> None:
     assert ranked(lists) == [(DANA, 3, [0, 1, 2]), (CAROL, 2, [0, 2]), (EVE, 1, [2])]
 
 
-def test_of_equals_the_greater_id_comes_first() -> None:
+def test_among_equal_scores_the_greater_id_comes_first() -> None:
     assert [one for one, _, _ in ranked([[EVE, DANA, CAROL]])] == [DANA, EVE, CAROL]
     assert ranked([[CAROL, DANA, EVE]]) == ranked([[EVE, DANA, CAROL]])
 
 
-def test_who_can_be_no_candidate_is_none() -> None:
+def test_excluded_users_are_no_candidates() -> None:
     assert ranked([[ALICE, BOB, CAROL], [DANA, ALICE]], never=[ALICE, BOB, DANA, 99]) == [(CAROL, 1, [0])]
 
 
-def test_faces_are_the_first_followees_in_their_order() -> None:
+def test_faces_are_the_first_mutual_followees_in_order() -> None:
     assert ranked([[EVE], [CAROL], [CAROL], [EVE], [CAROL], [CAROL]])[0] == (CAROL, 4, [1, 2, 4])
 
 
-def test_places_of_followees_left_out_are_kept_for_the_others() -> None:
+def test_faces_are_given_by_the_place_of_the_followee_even_if_others_are_left_out() -> None:
     lists = lists_of([[CAROL], [CAROL, EVE]])
     found = score(lists, ids_of(3, 499), ids_of(), ids_of(), 1_000)
     assert found.faces.tolist() == [[3, 499, -1], [499, -1, -1]]
 
 
-def test_who_is_held_back_takes_no_place_from_others() -> None:
+def test_held_back_users_do_not_count_against_the_maximum() -> None:
     lists = [[CAROL, DANA, EVE, FAY], [CAROL, DANA, EVE], [CAROL, DANA], [CAROL]]
     assert [one for one, _, _ in ranked(lists, most=2)] == [CAROL, DANA]
     assert [one for one, _, _ in ranked(lists, held_back=[CAROL], most=2)] == [CAROL, DANA, EVE]
@@ -84,12 +84,12 @@ def test_who_is_held_back_takes_no_place_from_others() -> None:
 
 
 @pytest.mark.parametrize("lists", [[], [[]], [[], []], [[ALICE]], [[ALICE], [ALICE, BOB]]], ids=repr)
-def test_nobody_to_suggest_is_an_empty_ranking(lists: list[list[int]]) -> None:
+def test_without_candidates_the_ranking_is_empty(lists: list[list[int]]) -> None:
     assert ranked(lists, never=[ALICE, BOB]) == []
 
 
 @pytest.mark.parametrize("seed", range(40), ids="seed-{}".format)
-def test_any_walk_is_ranked_as_the_plainest_count_does(seed: int) -> None:
+def test_any_walk_is_ranked_as_the_naive_count_does(seed: int) -> None:
     chosen = random.Random(seed)
     pool = [chosen.randrange(2**63) for _ in range(chosen.choice((5, 40, 3_000)))]
     lists = [chosen.sample(pool, chosen.randrange(min(len(pool), 60))) for _ in range(chosen.randrange(1, 50))]
@@ -98,7 +98,7 @@ def test_any_walk_is_ranked_as_the_plainest_count_does(seed: int) -> None:
     assert ranked(lists, never=never, held_back=held, most=most) == naive(lists, never, held, most)
 
 
-def test_500_times_500_is_ranked_as_the_plainest_count_does() -> None:
+def test_500_followees_with_500_each_are_ranked_as_the_naive_count_does() -> None:
     chosen = random.Random(500)
     pool = [chosen.randrange(2**63) for _ in range(100_000)]
     lists = [chosen.sample(pool, 500) for _ in range(500)]
@@ -107,7 +107,7 @@ def test_500_times_500_is_ranked_as_the_plainest_count_does() -> None:
     assert len(found) >= 1_000
 
 
-def test_a_ranking_reads_as_it_was_packed() -> None:
+def test_a_ranking_survives_packing() -> None:
     whole = Ranked(ids_of(DANA, 0, CAROL), ids_of(500, 2, 1), np.array([[0, 1, 499], [3, 4, -1], [7, -1, -1]]))
     packed = pack(whole)
     assert len(packed) == 3 * 16

@@ -1,4 +1,4 @@
-"""What the console says first: what is wrong, from the last sample. Run by Node, as it is pure."""
+"""Findings of the console: the problems that it shows first, from the last sample. A pure function, run by Node."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ WELL = {"fanout_dead_events": 0, "notifications_dead_events": 0, "backup_age_sec
 
 
 def found(values: dict[str, Any], processes: list[dict[str, Any]]) -> list[tuple[str, str]]:
-    """What it says of these values."""
+    """The (severity, text) pairs that the console shows for these values."""
     script = ASK % json.dumps((CONSOLE / "overview.js").as_uri())
     asked = json.dumps([values, processes])
     run = node("--input-type=module", "--eval", script, "--", asked, cwd=Path.cwd())
@@ -36,7 +36,7 @@ def found(values: dict[str, Any], processes: list[dict[str, Any]]) -> list[tuple
 
 
 @needs_node
-def test_nothing_is_said_where_it_is_well() -> None:
+def test_a_healthy_server_has_no_findings() -> None:
     assert found(WELL | {"backup_drill_age_seconds": DAY_S}, [WORKER]) == []
 
 
@@ -58,6 +58,6 @@ def test_nothing_is_said_where_it_is_well() -> None:
         ({"log_leases_lost": 1}, "bad", "lost their place in the log"),
     ],
 )
-def test_what_is_wrong_is_said(values: dict[str, Any], how: str, says: str) -> None:
+def test_each_problem_is_reported(values: dict[str, Any], how: str, says: str) -> None:
     ((said_how, words),) = found(WELL | values, [WORKER])
     assert (said_how, says in words) == (how, True), words

@@ -1,4 +1,4 @@
-"""Modules become one script: in order, each in its own scope, and shown as files again by a source map."""
+"""Joining JavaScript modules into one script: in order, each in its own scope, with a source map."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ export class Name {}
 }
 
 
-def test_what_is_imported_comes_first_and_once_and_nothing_else_comes() -> None:
+def test_imported_modules_come_first_and_once_and_unused_ones_are_left_out() -> None:
     script = joined("main.js", FILES, MAP).script.decode()
     assert (
         script.index('$modules["name.js"] =') < script.index('$modules["words/greet.js"] =') < script.index("console")
@@ -59,7 +59,7 @@ def test_the_joined_script_does_what_its_modules_do(tmp_path: Path) -> None:
     assert subprocess.run([node, path], capture_output=True, text=True, check=True).stdout == "of greet Alice Alice!\n"
 
 
-def test_the_map_leads_each_line_to_the_file_and_the_line_where_it_stands() -> None:
+def test_the_source_map_leads_each_line_to_its_file_and_line() -> None:
     whole = joined("main.js", FILES, MAP)
     shown, lines = json.loads(whole.source_map), whole.script.decode().splitlines()
     assert shown["sourcesContent"] == [FILES[name] for name in shown["sources"]]
@@ -70,7 +70,7 @@ def test_the_map_leads_each_line_to_the_file_and_the_line_where_it_stands() -> N
 
 
 def places(mappings: str) -> list[tuple[int, int] | None]:
-    """Source maps as their standard has them: differences, in base 64."""
+    """The (source, line) of each line of a script. Source maps hold differences in base 64 VLQ."""
     found: list[tuple[int, int] | None] = []
     source = line = 0
     for segment in mappings.split(";"):
@@ -98,7 +98,7 @@ def places(mappings: str) -> list[tuple[int, int] | None]:
         ('import { main } from "./main.js";\n', "cycle"),
     ],
 )
-def test_what_cannot_be_joined_is_refused_with_its_file(text: str, says: str) -> None:
+def test_a_module_that_cannot_be_joined_is_refused(text: str, says: str) -> None:
     with pytest.raises(ValueError, match=says):
         joined("main.js", {**FILES, "main.js": text}, MAP)
 

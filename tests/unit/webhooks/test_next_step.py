@@ -1,4 +1,4 @@
-"""What follows from the outcome of a try, as a table."""
+"""The next step of a webhook delivery after each outcome of a try."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ def step(
 
 @pytest.mark.parametrize("status", [200, 201, 202, 204, 299])
 @pytest.mark.parametrize("standing", [DeliveryStanding(), TRIED, DeliveryStanding(gap=True)])
-def test_what_is_taken_is_done_whatever_was_before(standing: DeliveryStanding, status: int) -> None:
+def test_an_accepted_delivery_is_done_and_clears_earlier_failures(standing: DeliveryStanding, status: int) -> None:
     assert step(standing, TryOutcome(status)) == ("next", DeliveryStanding(status=status))
 
 
 @pytest.mark.parametrize("status", [None, 100, 301, 302, 308, 400, 401, 404, 410, 413, 429, 500, 503, 599])
-def test_what_is_not_taken_is_tried_again(status: int | None) -> None:
+def test_a_delivery_that_is_not_accepted_is_retried(status: int | None) -> None:
     verdict, standing = step(DeliveryStanding(), TryOutcome(status, "why"))
     assert verdict == "again"
     assert standing == DeliveryStanding(1, NOW, NOW + PAUSE_MS, status, "why")
@@ -51,7 +51,7 @@ def test_what_is_not_taken_is_tried_again(status: int | None) -> None:
         (100, 1.0, PAUSE_MS_MAX), (10_000, 0.0, PAUSE_MS_MAX // 2),
     ],
 )  # fmt: skip
-def test_pauses_double_to_a_bound_and_a_half_of_each_is_chance(failures: int, chance: float, pause_ms: int) -> None:
+def test_pauses_double_up_to_a_bound_and_half_of_each_is_random(failures: int, chance: float, pause_ms: int) -> None:
     verdict, standing = step(DeliveryStanding(failures, NOW, NOW), FAILED, chance)
     assert (verdict, standing.next_try_ms - NOW, standing.failures) == ("again", pause_ms, failures + 1)
 
@@ -64,7 +64,7 @@ def test_an_endpoint_may_ask_for_a_longer_pause(asked_s: float, waited_ms: int) 
     assert standing.next_try_ms - NOW == waited_ms
 
 
-def test_it_is_given_up_after_its_time_and_no_sooner_than_after_some_tries() -> None:
+def test_a_delivery_is_given_up_after_its_time_and_a_minimum_of_tries() -> None:
     assert step(TRIED, FAILED) == ("give up", DeliveryStanding(status=500, error="it answered 500"))
     assert step(TRIED, FAILED, give_up_ms=HOUR + 1)[0] == "again"
     assert step(DeliveryStanding(TRIES_MIN - 2, NOW - 9 * HOUR), FAILED)[0] == "again"
@@ -75,20 +75,20 @@ def test_time_before_a_success_does_not_count() -> None:
     assert step(standing, FAILED)[1].since_ms == NOW
 
 
-def test_a_rest_of_the_host_is_no_try() -> None:
+def test_a_resting_host_does_not_count_as_a_try() -> None:
     verdict, standing = step(TRIED, TryOutcome(None, "it rests", 30, resting=True))
     assert (verdict, standing.failures, standing.status) == ("again", TRIED.failures, TRIED.status)
     assert (standing.resting, standing.next_try_ms) == (True, NOW + 30_000)
 
 
-def test_a_gap_stays_to_be_told_until_it_is_taken() -> None:
+def test_a_gap_is_reported_until_a_delivery_is_accepted() -> None:
     gap = DeliveryStanding(TRIES_MIN, NOW - HOUR, NOW, gap=True)
     assert step(DeliveryStanding(gap=True), FAILED)[1].gap
     assert step(gap, FAILED) == ("give up", DeliveryStanding(status=500, error="it answered 500", gap=True))
     assert not step(gap, TryOutcome(204))[1].gap
 
 
-def test_a_delivery_shrinks_to_one_change_before_it_is_given_up() -> None:
+def test_retried_deliveries_shrink_to_one_change() -> None:
     sizes = [changes_max(DeliveryStanding(failures)) for failures in range(40)]
     assert sizes[0] == CHANGES_MAX
     assert sizes == sorted(sizes, reverse=True)
@@ -96,5 +96,5 @@ def test_a_delivery_shrinks_to_one_change_before_it_is_given_up() -> None:
 
 
 @pytest.mark.parametrize(("next_try_ms", "waits_ms"), [(0, 0), (NOW - 5, 0), (NOW + 5, 5), (NOW + WAIT_MS_MAX + 1, 0)])
-def test_a_try_is_waited_for_unless_the_clock_was_put_back(next_try_ms: int, waits_ms: int) -> None:
+def test_the_wait_for_a_retry_ends_if_the_clock_was_put_back(next_try_ms: int, waits_ms: int) -> None:
     assert wait_ms(DeliveryStanding(1, NOW, next_try_ms), NOW) == waits_ms
