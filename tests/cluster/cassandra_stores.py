@@ -57,13 +57,13 @@ NODES = os.environ.get("KITH_TEST_CASSANDRA", "127.0.0.1:19042")
 KEYSPACE = f"kith_tests_{os.environ.get('PYTEST_XDIST_WORKER', 'one')}"
 PARTITIONS = 4
 PART_MAX = 7
-"""Entries of a part where lists are divided, so that most are."""
+"""Most entries of a part in tests of divided lists: so few that most lists are divided."""
 _used: dict[str, Path] = {}
-"""The folder of the store that had a table last."""
+"""{table: folder of the store that used it last}."""
 
 
 class Thread:
-    """A thread with an event loop, because the driver wants one for all that it does, and tests have one each."""
+    """A thread with an event loop. The driver needs one loop for all its work, and each test has its own."""
 
     def __init__(self) -> None:
         self.loop = asyncio.new_event_loop()
@@ -74,7 +74,7 @@ class Thread:
 
 
 class OnThread:
-    """A store whose calls run there."""
+    """A store whose calls run in a `Thread`."""
 
     def __init__(self, store: Any, thread: Thread) -> None:
         self._store, self._thread = store, thread
@@ -103,7 +103,7 @@ class OnThread:
 
 
 class RecordingRows(CassandraRows):
-    """Rows, and the keys of all that were written."""
+    """Rows that record the keys of all rows written."""
 
     def __init__(self, session: Session) -> None:
         super().__init__(session)
@@ -120,7 +120,7 @@ class RecordingRows(CassandraRows):
 
 
 class Shared(NamedTuple):
-    """What all stores of a process share."""
+    """The thread, the rows and the folders that all stores of a process share."""
 
     thread: Thread
     rows: RecordingRows
@@ -143,7 +143,7 @@ def shared() -> Shared:
 
 
 def offset_of_now() -> int:
-    """Greater than those of all commands of before."""
+    """An offset greater than those of all earlier commands."""
     return time.time_ns() // 1_000
 
 
@@ -152,7 +152,7 @@ def joined(one: LogPosition, other: LogPosition) -> LogPosition:
 
 
 class Opened:
-    """Stores over a log of commands in this process, with the events that they told."""
+    """Stores over a log of commands in this process, and the events that they emitted."""
 
     def __init__(self, rows: CassandraRows, now_ms: Clock = wall_ms) -> None:
         self.partitions, self.events = Partitions(PARTITIONS), Events()
@@ -167,17 +167,17 @@ class Opened:
         self.divider = Divider(rows, owners, part_max=PART_MAX, settle_s=0)
 
     async def _declared(self, names: Iterable[str]) -> Mapping[str, int]:
-        """Its owner knows what was declared, as one has when a process opens the stores."""
+        """Declare graphs and tell the owner, as happens when a process opens the stores."""
         numbers = await self._declare(names)
         self._owner.user_ends = UserEnds(numbers)
         return numbers
 
     def next_offset(self) -> int:
-        """The offset of the first of some commands of others."""
+        """The offset for the first command of another process."""
         return offset_of_now()
 
     def begin_again(self) -> None:
-        """Take partitions over from others, whose commands are done."""
+        """Take the partitions over from other owners, whose commands are all done."""
         self.commands.begin(offset_of_now())
 
 
@@ -191,7 +191,7 @@ def opened_in(folder: Path, now_ms: Clock = wall_ms) -> Iterator[tuple[Opened, T
 
 
 def open_small(kind: type, *tables: str, **settings: Any) -> Opens[Any]:
-    """How a store is opened that needs no owner, and has these tables to itself."""
+    """An opener for a store that needs no owner. It truncates these tables for each new folder."""
 
     @contextlib.contextmanager
     def opened(folder: Path) -> Iterator[Any]:
@@ -215,7 +215,7 @@ open_fanout_state = open_small(
     CassandraFanoutState, "fanout_state", log=ReferenceLog(ReferenceEdges(), 100), group="fanout"
 )
 open_credentials = open_small(CassandraCredentials, "server_keys", "secrets")
-open_inboxes = open_small(CassandraInboxes, "inbox_periods")  # without which no row is found
+open_inboxes = open_small(CassandraInboxes, "inbox_periods")  # the index without which no row is found
 
 
 @contextlib.contextmanager
@@ -240,7 +240,7 @@ class _Dividing(OnThread):
 
 @contextlib.contextmanager
 def open_divided(folder: Path) -> Iterator[Any]:
-    """Edges whose lists have short parts."""
+    """Edges whose long lists are divided into short parts."""
     with patch.object(batch, "PART_MAX", 1), opened_in(folder) as (opened, thread):
         yield _Dividing(opened.edges, thread, opened.divider)
 
@@ -255,7 +255,7 @@ def open_stores(folder: Path) -> Iterator[Stores]:
 
 
 class _Ending(OnThread):
-    """Edges of which those that are over are removed at every call, as processes do every second."""
+    """Edges whose expired ones are removed before every call, as processes do every second."""
 
     async def _run(self, coroutine: Coroutine[Any, Any, Any]) -> Any:
         await super()._run(self._store.end_expired())
@@ -266,7 +266,7 @@ class _Ending(OnThread):
 def open_logs(
     folder: Path, *, events_max: int, leased_little: bool = False, now_ms: Clock = wall_ms
 ) -> Iterator[Logged]:
-    """Edges, and a log in memory of what their owners told."""
+    """Edges, and a log in memory of the events that their owners emit."""
     with opened_in(folder, now_ms) as (opened, thread):
         edges: Any = _Ending(opened.edges, thread)
         log = ReferenceLog(opened, events_max, 800 if leased_little else 10**9)  # type: ignore[arg-type]
@@ -275,7 +275,7 @@ def open_logs(
 
 @contextlib.contextmanager
 def open_side(folder: Path) -> Iterator[StoreSide]:
-    """All that is moved; the log is in memory."""
+    """Everything that `kith move` copies. The log is in memory."""
     with opened_in(folder) as (opened, thread), open_inboxes(folder) as inboxes, open_credentials(folder):
         edges: Any = OnThread(opened.edges, thread)
         records: Any = OnThread(opened.records, thread)
@@ -286,7 +286,7 @@ def open_side(folder: Path) -> Iterator[StoreSide]:
 
 @contextlib.contextmanager
 def open_whole(folder: Path, timelines: TimelineStore, now_ms: Clock) -> Iterator[Whole]:
-    """All that services ask of an engine, but for timelines in Cassandra; the log is in memory."""
+    """Everything that services need of an engine, with timelines elsewhere than in Cassandra. The log is in memory."""
     with opened_in(folder, now_ms) as (opened, thread):
         edges: Any = _Ending(opened.edges, thread)
         records: Any = OnThread(opened.records, thread)

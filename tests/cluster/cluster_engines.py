@@ -1,9 +1,9 @@
-"""How the suites open the distributed engines: `--engine cluster_engines:REDIS`, `CASSANDRA` and the others below.
+"""Opens the distributed engines for the suites: `--engine cluster_engines:REDIS`, `CASSANDRA` and the others below.
 
 KITH_TEST_CASSANDRA: nodes of Cassandra, see `cassandra_stores`.
 KITH_TEST_S3: the address of an S3 server with a bucket `kith`; its keys are those of `cluster/s3.sh`.
 KITH_TEST_REDIS: nodes of a Redis Cluster that tests may fill and empty, as HOST:PORT,HOST:PORT.
-KITH_TEST_KAFKA: servers of a Kafka in which tests may make topics, likewise.
+KITH_TEST_KAFKA: servers of a Kafka in which tests may make topics, as HOST:PORT,HOST:PORT.
 """
 
 from __future__ import annotations
@@ -50,12 +50,12 @@ S3 = {
     "AWS_SECRET_ACCESS_KEY": os.environ.get("AWS_SECRET_ACCESS_KEY", "kith-secret"),
     "AWS_REGION": "us-east-1",
 }
-"""What points a client to the S3 server."""
+"""Environment variables that point a client to the S3 server."""
 KAFKA_SERVERS = os.environ.get("KITH_TEST_KAFKA", "127.0.0.1:19092")
 
 
 def prefix_of(folder: Path) -> str:
-    """What is stored for this folder begins so."""
+    """The prefix of all names stored for this folder."""
     return "tests-" + hashlib.sha256(str(folder).encode()).hexdigest()[:12]
 
 
@@ -64,7 +64,7 @@ def prefix_of(folder: Path) -> str:
 
 @contextmanager
 def open_timelines(folder: Path, *, slots: int, now_ms: Clock) -> Iterator[TimelineStore]:
-    """Timelines under names of this folder, in one bucket: so the longest unread of all gives way, as suites ask."""
+    """Timelines under this folder's prefix. One bucket, so that the timeline unread for longest is evicted."""
     yield RedisTimelines(connect(NODES), slots=slots, now_ms=now_ms, buckets=1, prefix=prefix_of(folder))
 
 
@@ -85,7 +85,7 @@ def _sets(folder: Path) -> Iterator[CachedSets]:
 
 @contextmanager
 def _blobs(folder: Path) -> Iterator[BlobStore]:
-    """A prefix of this folder's own in the bucket `kith`."""
+    """Blobs under this folder's prefix in the bucket `kith`."""
     url = f"s3://kith/{prefix_of(folder)}"
     with patch.dict(os.environ, S3):
         yield open_blobs(url, folder, sync=True)
@@ -93,8 +93,8 @@ def _blobs(folder: Path) -> Iterator[BlobStore]:
 
 @contextmanager
 def open_log(folder: Path, **settings: Any) -> Iterator[Logged]:
-    """A log under names of this folder."""
-    from kafka_edges import KafkaOfTests, open_log  # noqa: PLC0415  whose driver need not be installed for Redis
+    """A log under this folder's prefix."""
+    from kafka_edges import KafkaOfTests, open_log  # noqa: PLC0415  tests of Redis need no Kafka driver
 
     prefix = f"{prefix_of(folder)}-{os.getpid()}"
     with open_log(KafkaOfTests(KAFKA_SERVERS, prefix=prefix, partitions=4), **settings) as opened:
@@ -103,7 +103,7 @@ def open_log(folder: Path, **settings: Any) -> Iterator[Logged]:
 
 @contextmanager
 def _whole(folder: Path, *, now_ms: Clock, slots: int = 100, events_max: int = 0) -> Iterator[Whole]:
-    """Cassandra and Redis, with a log in memory that forgets nothing."""
+    """Cassandra and Redis, with a log in memory that never forgets."""
     with (
         open_timelines(folder, slots=slots, now_ms=now_ms) as timelines,
         open_whole(folder, timelines, now_ms) as opened,
@@ -125,7 +125,7 @@ CASSANDRA = Engine(
 )
 KAFKA = Engine("kafka", logs=open_log)
 TOLD = Engine("cassandra-told", logs=open_logs, keeps=False)
-"""What its owners tell, in a log in memory."""
+"""The events that owners on Cassandra emit, in a log in memory."""
 WHOLE = Engine("cassandra-and-redis", whole=_whole, keeps=False)
 DIVIDED = Engine("cassandra-divided", edges=open_divided)
-"""Cassandra with parts of lists so short that most lists have several."""
+"""Cassandra with list parts so short that most lists have several."""

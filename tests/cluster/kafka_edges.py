@@ -1,4 +1,4 @@
-"""Reference edges whose changes are told by Kafka: each call is a command, decided by an owner in this process."""
+"""Reference edges whose events go through Kafka: each write is a command, decided by an owner in this process."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from kith.log.commands import Command, Decided
 
 
 class KafkaOfTests(Kafka):
-    """Knows the event loop that uses it."""
+    """Kafka that remembers the event loop that uses it."""
 
     loop: asyncio.AbstractEventLoop | None = None
 
@@ -34,7 +34,7 @@ class KafkaOfTests(Kafka):
 
 
 class _Told(Partitions):
-    """Keeps the events of one command."""
+    """Collects the events of one command."""
 
     def __init__(self, now_ms: Clock) -> None:
         super().__init__()
@@ -46,7 +46,7 @@ class _Told(Partitions):
 
 
 class KafkaEdges(ReferenceEdges):
-    """See `graph.store.EdgeStore`. Opens Kafka with the first call."""
+    """See `graph.store.EdgeStore`. The first `apply` starts the owner."""
 
     transactional = False
 
@@ -92,7 +92,7 @@ class KafkaEdges(ReferenceEdges):
 def open_log(
     kafka: KafkaOfTests, *, events_max: int, leased_little: bool = False, now_ms: Clock = wall_ms
 ) -> Iterator[Logged]:
-    """A log over topics of its own, which are closed in the loop that used them."""
+    """A log over topics of its own. The connections are closed in the loop that used them."""
     edges = KafkaEdges(
         kafka, PartitionBounds(events_max, 3_600_000, events_max + 600 if leased_little else 10**9), now_ms
     )

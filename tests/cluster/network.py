@@ -1,7 +1,7 @@
-"""A machine in a network of its own, of which a test cuts what leads to an engine. For root, on Linux with `ip`.
+"""A machine in its own network namespace, whose links to engines a test can cut. Needs root, and Linux with `ip`.
 
-The machine sees every engine at the address that it has outside: there we listen, inside, and carry bytes. What is cut
-stands still: connections stay and bytes wait, as where a switch drops all packets.
+Inside, a forwarder listens at the address that each engine has outside, and carries bytes there. A cut link stands
+still: connections stay open and bytes wait, as when a switch drops all packets.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 class Way:
-    """What leads from sockets that listen in one network to an address in another."""
+    """A forwarder from a socket that listens in one network to an address in another."""
 
     def __init__(self, listening: socket.socket, connect: Callable[[], socket.socket]) -> None:
         self._listening, self._connect = listening, connect
@@ -38,7 +38,7 @@ class Way:
         threading.Thread(target=self._accept, daemon=True).start()
 
     def cut(self) -> None:
-        """Carry nothing until it is mended."""
+        """Carry no bytes until `mend`."""
         self._open.clear()
 
     def mend(self) -> None:
@@ -79,20 +79,20 @@ class Way:
 
 
 class Network:
-    """A network of its own, with nothing but itself and the ways that are made."""
+    """A network namespace that reaches nothing but itself and the ways made for it."""
 
     def __init__(self, name: str) -> None:
         self.name = name
         self._ways: list[Way] = []
 
     def way_out(self, address: Address) -> Way:
-        """Who connects to this address inside comes to it outside."""
+        """Forward connections to this address from inside to outside."""
         way = Way(self._inside(lambda: socket.create_server(address)), lambda: socket.create_connection(address))
         self._ways.append(way)
         return way
 
     def way_in(self, address: Address) -> None:
-        """Who connects to this address outside comes to it inside."""
+        """Forward connections to this address from outside to inside."""
 
         def connect() -> socket.socket:
             return self._inside(lambda: socket.create_connection(address))
@@ -100,7 +100,7 @@ class Network:
         self._ways.append(Way(socket.create_server(address), connect))
 
     def _inside(self, make: Callable[[], socket.socket]) -> socket.socket:
-        """A socket that is made inside stays there, whoever has it."""
+        """A socket made in the namespace. It stays there, whichever thread uses it."""
 
         def enter_and_make() -> socket.socket:
             with open(f"/run/netns/{self.name}") as network:
@@ -108,7 +108,7 @@ class Network:
                     raise OSError(ctypes.get_errno(), "setns")
             return make()
 
-        with ThreadPoolExecutor(1) as thread:  # which ends, and so nothing else is in there
+        with ThreadPoolExecutor(1) as thread:  # the thread ends, so no other code runs in the namespace
             return thread.submit(enter_and_make).result()
 
     def close(self) -> None:
@@ -117,13 +117,13 @@ class Network:
 
 
 def can_be_cut() -> bool:
-    """Whether this machine lets us make networks."""
+    """Whether this process may create network namespaces."""
     return os.geteuid() == 0 and shutil.which("ip") is not None
 
 
 @contextlib.contextmanager
 def network(addresses: Iterable[Address]) -> Iterator[tuple[Network, dict[Address, Way]]]:
-    """A network from which these can be reached, and the way to each."""
+    """A network from which these addresses can be reached, and the way to each."""
     made = Network(f"kith-tests-{os.getpid()}")
     subprocess.run(["ip", "netns", "add", made.name], check=True)
     try:
@@ -136,7 +136,7 @@ def network(addresses: Iterable[Address]) -> Iterator[tuple[Network, dict[Addres
 
 @contextlib.contextmanager
 def serving_inside(inside: Network, folder: Path, **settings: str) -> Iterator[Server]:
-    """A server in a network, that is ready, and that can be asked from outside."""
+    """A ready server in a network, whose API is reachable from outside."""
     port, output = free_port(), folder / "server.log"
     folder.mkdir(parents=True)
     clean = {name: value for name, value in os.environ.items() if not name.startswith("KITH_")}

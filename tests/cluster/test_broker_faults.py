@@ -1,4 +1,4 @@
-"""One of three brokers is killed or stopped under load: what was acknowledged is there, once, and writes go on."""
+"""One of three brokers is killed or stopped under load: acknowledged writes are there once, and writes continue."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ from kith.log.commands import Reply
 
 BROKERS = (1, 2, 3)
 QUEUED_MAX = 100_000
-"""Records that wait for the driver at once, by itself."""
+"""Records that the driver queues by default."""
 
 
 @pytest.fixture(scope="module")
 def three() -> Iterator[str]:
-    """Servers of three brokers of our own."""
+    """The addresses of three brokers started for these tests."""
     KAFKA.script("up", "3")
     yield KAFKAS
     KAFKA.script("down")
 
 
-async def goes_on(played: Scene, replies: list[Reply]) -> float:
-    """How long until commands of every account are answered again."""
+async def seconds_to_recover(played: Scene, replies: list[Reply]) -> float:
+    """Seconds until commands of every account are answered again."""
     started = time.monotonic()
     for account in range(8):
         async with asyncio.timeout(60):
@@ -58,27 +58,27 @@ def test_a_killed_broker_loses_nothing_and_doubles_nothing(three: str, run: Run,
     async def scene() -> None:
         async with playing(three) as (played, replies):
             KAFKA.send(signal.SIGKILL, broker)
-            took_s = await goes_on(played, replies)
+            took_s = await seconds_to_recover(played, replies)
             print(f"broker {broker} killed: every partition answers after {took_s:.1f} s")
             await asyncio.to_thread(KAFKA.again, broker)
-            await goes_on(played, replies)
+            await seconds_to_recover(played, replies)
 
     run(scene())
 
 
-def test_a_broker_that_stands_still_for_a_while_loses_nothing(three: str, run: Run) -> None:
+def test_a_paused_broker_loses_nothing(three: str, run: Run) -> None:
     async def scene() -> None:
         async with playing(three) as (played, replies):
             KAFKA.send(signal.SIGSTOP, 2)
-            took_s = await goes_on(played, replies)
+            took_s = await seconds_to_recover(played, replies)
             print(f"a broker stands still: every partition answers after {took_s:.1f} s")
             KAFKA.send(signal.SIGCONT, 2)
-            await goes_on(played, replies)
+            await seconds_to_recover(played, replies)
 
     run(scene())
 
 
-def test_records_that_only_partly_found_room_are_not_refused_as_if_none_had(three: str, run: Run) -> None:
+def test_a_batch_that_was_partly_queued_is_not_refused_as_if_nothing_was_sent(three: str, run: Run) -> None:
     async def scene() -> None:
         kafka = Kafka(three, prefix="tests-" + secrets.token_hex(6), partitions=1, copies=3)
         await kafka.append("writes", 0, b"first")
@@ -93,15 +93,15 @@ def test_records_that_only_partly_found_room_are_not_refused_as_if_none_had(thre
             for broker in BROKERS:
                 KAFKA.send(signal.SIGCONT, broker)
         async with asyncio.timeout(60):
-            await grown(kafka, 1 + QUEUED_MAX)
+            await wait_for_commands(kafka, 1 + QUEUED_MAX)
         assert await kafka.append("writes", 0, b"last") == 1 + QUEUED_MAX
         await kafka.close()
 
     run(scene())
 
 
-async def grown(kafka: Kafka, end: int) -> None:
-    """Until so many commands are there."""
+async def wait_for_commands(kafka: Kafka, end: int) -> None:
+    """Wait until the log of commands ends at `end`."""
     while True:
         with contextlib.suppress(StoreUnavailable):
             if (await kafka.ends("writes"))[0] >= end:
@@ -111,7 +111,7 @@ async def grown(kafka: Kafka, end: int) -> None:
 
 @contextlib.asynccontextmanager
 async def playing(servers: str) -> AsyncIterator[tuple[Scene, list[Reply]]]:
-    """Two owners and eight who ask; in the end, all that was answered is there once, and little else."""
+    """Two owners and eight clients. At the end, every answered command must be there once, and little else."""
     kafka = Kafka(servers, prefix="tests-" + secrets.token_hex(6), partitions=4, copies=3)
     replies: list[Reply] = []
     going = asyncio.Event()

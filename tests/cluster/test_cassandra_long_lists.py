@@ -1,4 +1,7 @@
-"""Long lists on a real Cassandra are divided while they are written and read. `DIVIDED` runs the suite of lists so."""
+"""Long lists on a real Cassandra are divided while they are written and read.
+
+The engine `DIVIDED` runs the suite of edges with divided lists.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +51,7 @@ async def parts_of_dana() -> ListParts:
 
 
 async def check(opened: Opened, positions: dict[int, int]) -> None:
-    """Dana's followers, read in every way, and each part not longer than it may be."""
+    """Check Dana's followers, read in every way, and that no part exceeds its bound."""
     expected = sorted((Mark(position, id_) for id_, position in positions.items()), reverse=True)
     edges, parts = opened.edges, await parts_of_dana()
     for limit, backward in ((1000, False), (7, False), (7, True)):
@@ -125,8 +128,8 @@ def test_a_list_whose_larger_part_has_one_position_is_divided(opened: Opened, sh
         call(scene())
 
 
-def test_a_list_that_grew_far_beyond_a_part_is_divided_by_short_steps(opened: Opened) -> None:
-    """Cassandra cannot count a part of some millions in time, nor read past the marks of as many that were moved."""
+def test_a_list_far_longer_than_a_part_is_divided_in_short_steps(opened: Opened) -> None:
+    """In its timeout, Cassandra can neither count millions of rows nor read past as many tombstones of moved rows."""
     moved, enter = list[int](), Divider._enter_where_they_belong
     rows, read = shared().rows.session.rows, list[int]()
 
@@ -156,7 +159,7 @@ def test_a_list_that_grew_far_beyond_a_part_is_divided_by_short_steps(opened: Op
         call(scene())
 
 
-def test_of_a_list_in_many_parts_those_are_looked_at_that_grew(opened: Opened) -> None:
+def test_only_the_parts_of_a_list_that_grew_are_looked_at(opened: Opened) -> None:
     rows, looked = shared().rows.session.rows, set[int]()
 
     async def reading(statement: str, *values: Any) -> list[Any]:
@@ -182,7 +185,7 @@ def test_of_a_list_in_many_parts_those_are_looked_at_that_grew(opened: Opened) -
         call(scene())
 
 
-def test_a_list_that_cannot_be_divided_now_holds_up_no_other(opened: Opened) -> None:
+def test_a_list_that_cannot_be_divided_now_delays_no_other(opened: Opened) -> None:
     divide, others = Divider.divide, set[int]()
 
     async def failing(divider: Divider, listing: Listing, part: int | None = None) -> int:
@@ -202,7 +205,7 @@ def test_a_list_that_cannot_be_divided_now_holds_up_no_other(opened: Opened) -> 
     call(scene())
 
 
-def test_what_owners_of_an_older_version_noted_is_divided_too(opened: Opened) -> None:
+def test_lists_noted_by_owners_of_an_older_version_are_divided_too(opened: Opened) -> None:
     async def scene() -> None:
         positions = {id_: id_ for id_ in FOLLOWERS}
         await opened.edges.apply(writes_of(*(edge_of(id_, DANA, position) for id_, position in positions.items())))
@@ -221,7 +224,7 @@ def test_what_owners_of_an_older_version_noted_is_divided_too(opened: Opened) ->
 
 
 def test_a_part_of_one_position_is_counted_a_page_at_a_time(opened: Opened) -> None:
-    """Cassandra cannot count some millions in time."""
+    """Cassandra cannot count millions of rows within its timeout."""
     rows, read = shared().rows.session.rows, list[str]()
 
     async def reading(statement: str, *values: Any) -> list[Any]:
@@ -248,7 +251,7 @@ def test_a_part_of_one_position_is_counted_a_page_at_a_time(opened: Opened) -> N
 
 
 @pytest.mark.parametrize("stops_in", [(Owners, "pass_batches"), (Divider, "_move")])
-def test_a_division_that_stopped_is_finished(opened: Opened, stops_in: tuple[type, str]) -> None:
+def test_an_interrupted_division_is_finished(opened: Opened, stops_in: tuple[type, str]) -> None:
     async def stop(*_: object) -> None:
         raise StoreUnavailable("stopped")
 
@@ -272,7 +275,7 @@ def test_a_division_that_stopped_is_finished(opened: Opened, stops_in: tuple[typ
     call(scene())
 
 
-def test_a_divided_list_is_counted_anew_while_followers_come(opened: Opened) -> None:
+def test_a_divided_list_is_recounted_while_followers_arrive(opened: Opened) -> None:
     async def follow(followers: range) -> None:
         for id_ in followers:
             await opened.edges.apply(writes_of(edge_of(id_, DANA, id_ % 40)))
@@ -282,7 +285,7 @@ def test_a_divided_list_is_counted_anew_while_followers_come(opened: Opened) -> 
         await opened.divider.divide(FOLLOWERS_OF_DANA)
         wrong = [RowChange("counts", (*of_node(FOLLOWERS_OF_DANA), at), (at, 0), offset_of_now()) for at in (0, 2)]
         await shared().rows.write(wrong)
-        opened.begin_again()  # owners with nothing in memory
+        opened.begin_again()  # new owners, with empty caches
         opened.edges._recounter._stretch = 5
         following = asyncio.ensure_future(follow(range(1000, 1100)))
         assert not (await audit(opened.edges, "follows", G, repair=True, looks_s=(0,))).clean
@@ -294,7 +297,7 @@ def test_a_divided_list_is_counted_anew_while_followers_come(opened: Opened) -> 
         call(scene())
 
 
-def test_a_list_that_is_written_while_it_is_counted_is_not_wrong(opened: Opened) -> None:
+def test_a_list_written_while_it_is_counted_is_not_reported_as_wrong(opened: Opened) -> None:
     async def follow() -> None:
         for id_ in range(1000, 1400):
             await opened.edges.apply(writes_of(edge_of(id_, DANA, id_)))

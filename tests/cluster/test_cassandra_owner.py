@@ -1,6 +1,6 @@
-"""Owners on a real Cassandra: stopped before each row of their batches, taken over, fenced when they wake up late.
+"""Owners on a real Cassandra: killed before each row of a batch, taken over, and fenced when they wake up late.
 
-Random histories of the same, with rows in memory, are in `rooms/engines/test_cassandra_owner.py`.
+`rooms/engines/test_cassandra_owner.py` tests random histories of this, with rows in memory.
 """
 
 from __future__ import annotations
@@ -33,20 +33,20 @@ STEPS = [
     [edge_of(ALICE, BOB, 3, State.REMOVED, 2), edge_of(ALICE, CAROL, 5, version=2)],
     [edge_of(ALICE, BOB, 4, version=3), edge_of(ALICE, CAROL, 5, State.ARCHIVED, 3)],
 ]
-"""What Alice does, a batch each."""
+"""Alice's writes, as batches."""
 
 
 class Killed(Exception):
-    """The process ended here."""
+    """Raised where the process is killed."""
 
 
 class MortalRows(CassandraRows):
-    """Rows that are written one after the other, until the process ends or is held up before one of them."""
+    """Rows written one by one, until the process is killed or held up before one of them."""
 
     def __init__(self, rows: CassandraRows, dies_at: int = 10**9) -> None:
         super().__init__(rows.session)
         self._dies_at, self._steps = dies_at, 0
-        self.held_up = ""  # before which call
+        self.held_up = ""  # the name of the call to hold up
         self.arrived, self.released = asyncio.Event(), asyncio.Event()
 
     async def _hold_up(self, call: str) -> None:
@@ -77,7 +77,7 @@ class MortalRows(CassandraRows):
 
 @pytest.fixture
 def opened(tmp_path: Path) -> Iterator[Opened]:
-    """Stores of which nothing is written, in the thread of the driver."""
+    """Empty stores, in the thread of the driver."""
     with opened_in(tmp_path) as (stores, thread):
         thread.call(stores.edges.declare(["follows"]))
         yield stores
@@ -88,7 +88,7 @@ def call(coroutine: Coroutine[Any, Any, Any]) -> Any:
 
 
 def commands_of(batches: Sequence[Sequence[Edge]], first: int) -> list[Command]:
-    """A command a batch."""
+    """One command per batch."""
     return [
         Command(first + at, START_MS, msgspec.msgpack.encode(WriteEdges([EdgeWrite(edge) for edge in edges])))
         for at, edges in enumerate(batches)
@@ -96,7 +96,7 @@ def commands_of(batches: Sequence[Sequence[Edge]], first: int) -> list[Command]:
 
 
 async def decide_all(owner: CassandraOwner, partition: int, commands: Sequence[Command]) -> None:
-    """Take over with nothing done, and decide what a former owner did not."""
+    """Take over with nothing done, and decide the commands that a former owner did not."""
     done = [one.offset for one in await owner.take(partition, commands[0].offset)]
     for command in commands:
         if command.offset not in done:
@@ -104,7 +104,7 @@ async def decide_all(owner: CassandraOwner, partition: int, commands: Sequence[C
 
 
 @pytest.mark.parametrize("journal_bytes", [1 << 20, 500])
-def test_an_owner_that_ends_before_any_row_is_taken_over_without_a_trace(
+def test_an_owner_killed_before_any_row_is_taken_over_without_a_trace(
     opened: Opened, journal_bytes: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(rows, "JOURNAL_PART_BYTES", journal_bytes)
@@ -163,7 +163,7 @@ def test_an_owner_that_wakes_up_late_changes_nothing(opened: Opened, held_up: st
     call(scene())
 
 
-def test_what_cannot_be_reached_or_named_says_so() -> None:
+def test_an_unreachable_node_or_a_bad_keyspace_name_is_reported() -> None:
     for nodes, keyspace, error in (
         ("127.0.0.1:1", "kith", StoreUnavailable),
         ("127.0.0.1:x", "kith", BadRequest),
@@ -174,7 +174,7 @@ def test_what_cannot_be_reached_or_named_says_so() -> None:
             call(connect(nodes, keyspace, replicas=1))
 
 
-def test_the_number_of_partitions_is_for_good(opened: Opened) -> None:
+def test_the_number_of_partitions_cannot_change(opened: Opened) -> None:
     metadata = Metadata(shared().rows.session)
     for _ in range(2):
         call(metadata.check_partitions(PARTITIONS))
@@ -182,14 +182,14 @@ def test_the_number_of_partitions_is_for_good(opened: Opened) -> None:
         call(metadata.check_partitions(PARTITIONS + 1))
 
 
-def test_a_statement_that_fails_is_an_error_of_ours(opened: Opened) -> None:
+def test_a_failed_statement_raises_an_error_of_kith(opened: Opened) -> None:
     session = shared().rows.session
     for failing in (session.rows("SELECT nothing FROM edges"), session.define("CREATE TABLE edges")):
         with pytest.raises(StoreUnavailable):
             call(failing)
 
 
-def test_a_keyspace_with_more_copies_than_nodes_can_confirm_is_not_made() -> None:
+def test_a_keyspace_with_more_copies_than_nodes_is_not_made() -> None:
     async def scene() -> None:
         with pytest.raises(BadRequest, match=r"99 copies .* 50 nodes .* datacentre \S+ has \d+: .*cluster_copies"):
             await connect(NODES, f"{KEYSPACE}_copies", replicas=99)

@@ -1,4 +1,4 @@
-"""Rows of queues in Cassandra that come back after they were deleted, as of a replica that was away for too long."""
+"""Deleted queue rows in Cassandra that reappear, as they do after a replica was away for too long."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def call(coroutine: Coroutine[Any, Any, Any]) -> Any:
     return shared().thread.call(coroutine)
 
 
-def test_an_id_that_came_back_without_its_record_does_not_hold_up_those_after_it(opened: Opened) -> None:
+def test_a_reappeared_id_without_record_does_not_block_later_ids(opened: Opened) -> None:
     async def scene() -> None:
         owner = opened.partitions.of_record(NOTICE, 5)
         back = [id_row(NOTICE, owner, 5), period_row(NOTICE, period_of(5), owner)]
@@ -62,7 +62,7 @@ def test_an_id_that_came_back_without_its_record_does_not_hold_up_those_after_it
     call(scene())
 
 
-def test_periods_that_are_over_are_looked_at_once_however_much_is_forgotten(opened: Opened) -> None:
+def test_past_periods_are_read_once_however_much_is_forgotten(opened: Opened) -> None:
     async def scene() -> None:
         session, owners = shared().rows.session, range(opened.partitions.count)
         over = [period_row(NOTICE, period, owner) for period in range(8) for owner in owners]
@@ -86,7 +86,7 @@ def test_periods_that_are_over_are_looked_at_once_however_much_is_forgotten(open
     call(scene())
 
 
-def test_ends_that_came_back_without_their_edges_do_not_hold_up_those_after_them(opened: Opened, now: Now) -> None:
+def test_reappeared_expiries_without_edges_do_not_block_later_ones(opened: Opened, now: Now) -> None:
     async def scene() -> None:
         owner, gone = opened.partitions.of_node(ALICE), range(1_000, 1_000 + ENDED_AT_ONCE)
         back = [("expiring", (owner, START_MS - 60_000, G, ALICE, other)) for other in gone]

@@ -1,4 +1,4 @@
-"""Audits on a real Cassandra: rows that went wrong are found, and owners repair them."""
+"""Audits on a real Cassandra: wrong rows are found, and owners repair them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from kith.log.commands import Reply
 
 TOKEN_MIN, TOKEN_MAX = -(2**63), 2**63 - 1
 PASSED_S = 100.0
-"""How long Cassandra takes to pass all rows."""
+"""Seconds that Cassandra takes to scan all rows."""
 OUT, IN, NORMAL = int(Direction.OUT), int(Direction.IN), int(State.NORMAL)
 
 
@@ -43,7 +43,7 @@ def call(coroutine: Coroutine[Any, Any, Any]) -> Any:
     return shared().thread.call(coroutine)
 
 
-def test_ends_that_differ_for_a_moment_are_told_and_not_counted(opened: Opened) -> None:
+def test_ends_that_differ_for_a_moment_are_reported_as_unsettled_and_not_as_wrong(opened: Opened) -> None:
     async def scene() -> None:
         entry = ("list_entries", (G, DANA, IN, NORMAL, POSITION_MIN, 5, ALICE))
         lost, back = (RowChange(*entry, values, offset_of_now() + at) for at, values in enumerate((None, (0,))))
@@ -61,7 +61,7 @@ def test_ends_that_differ_for_a_moment_are_told_and_not_counted(opened: Opened) 
     call(scene())
 
 
-def test_audits_find_what_is_wrong_and_owners_repair_it(opened: Opened) -> None:
+def test_audits_find_wrong_rows_and_owners_repair_them(opened: Opened) -> None:
     async def scene() -> None:
         edges, of_node = opened.edges, opened.partitions.of_node
         before = await state_of(edges, [ALICE, BOB, CAROL, DANA])
@@ -73,12 +73,12 @@ def test_audits_find_what_is_wrong_and_owners_repair_it(opened: Opened) -> None:
             RowChange("counts", (DANA, G, IN, NORMAL, of_node(CAROL)), None, 0),
         ]
         await shared().rows.write([one._replace(timestamp=offset_of_now()) for one in wrong])
-        opened.begin_again()  # owners with nothing in memory
+        opened.begin_again()  # new owners, with empty caches
         found = await audit(edges, "follows", G, looks_s=(0,))
         assert (found.edges, found.disagreeing, found.strays) == (3, 1, 2)
         assert found.wrong_counts >= 2
         assert found.examples == [f"{ALICE} -> {DANA}"]
-        assert [look.edges for look in found.unsettled] == [1, 1], "at first, and when it was looked at again"
+        assert [look.edges for look in found.unsettled] == [1, 1], "in the first look and in the second"
         assert not (await audit(edges, "follows", G, repair=True, looks_s=(0,))).clean
         assert (await audit(edges, "follows", G, looks_s=(0,))).clean
         assert await state_of(edges, [ALICE, BOB, CAROL, DANA]) == before
@@ -87,9 +87,10 @@ def test_audits_find_what_is_wrong_and_owners_repair_it(opened: Opened) -> None:
 
 
 @pytest.mark.parametrize("dense_s", [0.0, 20.0])
-def test_a_graph_of_few_edges_is_scanned_though_nearly_all_rows_are_of_others(opened: Opened, dense_s: float) -> None:
-    """Of some million accounts Cassandra does not find the few rows of such a graph before it gives up. It takes
-    `dense_s` more to pass the first thousandth.
+def test_a_small_graph_is_scanned_though_nearly_all_rows_are_of_other_graphs(opened: Opened, dense_s: float) -> None:
+    """In one query over millions of accounts, Cassandra would time out before it finds the few rows of such a graph.
+
+    `dense_s`: extra seconds for the first thousandth of the token range.
     """
     page, passed_s = Session.page, [0.0]
 
@@ -118,7 +119,7 @@ def test_a_graph_of_few_edges_is_scanned_though_nearly_all_rows_are_of_others(op
     call(scene())
 
 
-def test_however_many_edges_are_repaired_at_once_the_log_takes_the_commands(opened: Opened) -> None:
+def test_repairs_of_many_edges_are_split_into_commands_that_the_log_accepts(opened: Opened) -> None:
     asked: list[int] = []
 
     async def taken(_: LocalCommands, some: Sequence[tuple[int, bytes]]) -> list[Reply]:

@@ -1,4 +1,4 @@
-"""What several processes share in Cassandra: inboxes, what fan-out notes, leases by the nodes' time, rankings."""
+"""Small stores that processes share in Cassandra: inboxes, the state of fan-out, leases, rankings."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ HOUR_MS = 3_600_000
 
 
 def at(week: int) -> int:
-    """The id of a notice of a week."""
+    """The id of a notice made in this week."""
     return (START_MS + week * PERIOD_MS - EPOCH_MS) << TIME_SHIFT
 
 
 @pytest.fixture
 def sessions(run: Run) -> list[Session]:
-    """Those of two processes, over empty tables."""
+    """The sessions of two processes, over empty tables."""
     shared()
 
     async def opened() -> list[Session]:
@@ -51,7 +51,7 @@ def sessions(run: Run) -> list[Session]:
 
 
 def counted(session: Session) -> Counter[str]:
-    """How often each table is asked from now on."""
+    """Queries per table, counted from now on."""
     asked: Counter[str] = Counter()
     execute = session._execute
 
@@ -63,9 +63,7 @@ def counted(session: Session) -> Counter[str]:
     return asked
 
 
-def test_a_row_that_another_process_added_is_not_new_and_one_that_it_removed_is(
-    run: Run, sessions: list[Session]
-) -> None:
+def test_rows_added_by_another_process_are_not_new_and_removed_ones_are(run: Run, sessions: list[Session]) -> None:
     async def scene() -> None:
         one, other = (CassandraInboxes(session, buckets=4) for session in sessions)
         rows = [InboxRow(user, at(0)) for user in range(300)]
@@ -79,7 +77,7 @@ def test_a_row_that_another_process_added_is_not_new_and_one_that_it_removed_is(
     run(scene())
 
 
-def test_a_week_that_another_process_forgot_is_gone_and_begins_anew(run: Run, sessions: list[Session]) -> None:
+def test_a_week_forgotten_by_another_process_is_gone_and_can_start_again(run: Run, sessions: list[Session]) -> None:
     async def scene() -> None:
         one, other = (CassandraInboxes(session) for session in sessions)
         await one.add([InboxRow(ALICE, at(0)), InboxRow(ALICE, at(2))])
@@ -93,7 +91,7 @@ def test_a_week_that_another_process_forgot_is_gone_and_begins_anew(run: Run, se
     run(scene())
 
 
-def test_a_page_of_the_newest_asks_the_newest_weeks_and_once(run: Run, sessions: list[Session]) -> None:
+def test_the_first_page_reads_only_the_newest_weeks_and_each_once(run: Run, sessions: list[Session]) -> None:
     async def scene() -> None:
         session, _ = sessions
         store = CassandraInboxes(session)
@@ -109,10 +107,8 @@ def fanout(session: Session, clock_s: Callable[[], float] = lambda: 0.0) -> Cass
     return CassandraFanoutState(session, ReferenceLog(ReferenceEdges(), 100), "fanout", clock_s=clock_s)
 
 
-def test_an_author_who_is_withheld_again_at_the_same_rate_has_nobody_read_all_of_them(
-    run: Run, sessions: list[Session]
-) -> None:
-    """As the posts of an author with over a million followers are, each."""
+def test_withholding_an_author_again_at_the_same_rate_causes_no_reload(run: Run, sessions: list[Session]) -> None:
+    """Every post of an author with over a million followers is withheld this way."""
 
     async def scene() -> None:
         one, other = map(fanout, sessions)
@@ -130,7 +126,7 @@ def test_an_author_who_is_withheld_again_at_the_same_rate_has_nobody_read_all_of
     run(scene())
 
 
-def test_of_rates_that_two_processes_note_the_highest_stands(run: Run, sessions: list[Session]) -> None:
+def test_of_rates_noted_by_two_processes_the_highest_is_kept(run: Run, sessions: list[Session]) -> None:
     async def scene() -> None:
         one, other = map(fanout, sessions)
         await one.withhold({ALICE: 64, BOB: 4})
@@ -144,7 +140,7 @@ def test_of_rates_that_two_processes_note_the_highest_stands(run: Run, sessions:
     run(scene())
 
 
-def test_what_nobody_changed_is_not_read_again(run: Run, sessions: list[Session]) -> None:
+def test_unchanged_state_is_not_reloaded(run: Run, sessions: list[Session]) -> None:
     async def scene() -> None:
         session, another = sessions
         one, other = fanout(session), fanout(another)
@@ -160,7 +156,7 @@ def test_what_nobody_changed_is_not_read_again(run: Run, sessions: list[Session]
     run(scene())
 
 
-def test_deliveries_do_not_have_all_withheld_authors_read_again(run: Run, sessions: list[Session]) -> None:
+def test_a_delivery_does_not_reload_all_withheld_authors(run: Run, sessions: list[Session]) -> None:
     async def scene() -> None:
         session, another = sessions
         one, other = fanout(session), fanout(another)
@@ -184,8 +180,8 @@ def test_deliveries_do_not_have_all_withheld_authors_read_again(run: Run, sessio
     run(scene())
 
 
-def test_what_is_withheld_while_deliveries_are_read_is_shown_with_them(run: Run, sessions: list[Session]) -> None:
-    """A home that saw the delivery end, and not who was left out, would lack the post."""
+def test_authors_withheld_while_deliveries_are_read_are_in_the_same_snapshot(run: Run, sessions: list[Session]) -> None:
+    """A home that sees the delivery ended, but not the withheld author, would lack the post."""
 
     async def scene() -> None:
         session, another = sessions
@@ -212,7 +208,7 @@ def test_what_is_withheld_while_deliveries_are_read_is_shown_with_them(run: Run,
     run(scene())
 
 
-def test_a_delivery_ends_whatever_the_clock_of_whoever_began_it(run: Run, sessions: list[Session]) -> None:
+def test_a_process_with_another_clock_can_end_a_delivery(run: Run, sessions: list[Session]) -> None:
     async def scene() -> None:
         ahead, behind = sessions
         began, ends = fanout(ahead, lambda: 1e9), fanout(behind, lambda: 5.0)
@@ -223,7 +219,7 @@ def test_a_delivery_ends_whatever_the_clock_of_whoever_began_it(run: Run, sessio
     run(scene())
 
 
-def test_a_lease_ends_by_the_time_of_the_nodes(run: Run, sessions: list[Session]) -> None:
+def test_a_lease_ends_by_the_clocks_of_the_nodes(run: Run, sessions: list[Session]) -> None:
     async def scene() -> None:
         one, other = (CassandraLeases(session) for session in sessions)
         first = await one.acquire("a job", "one", 30.0)
@@ -231,7 +227,7 @@ def test_a_lease_ends_by_the_time_of_the_nodes(run: Run, sessions: list[Session]
         assert await other.acquire("a job", "other", 30.0) is None
         assert await one.renew(first, 0.2)
         async with asyncio.timeout(60):
-            while (second := await other.acquire("a job", "other", 30.0)) is None:  # each asks a node
+            while (second := await other.acquire("a job", "other", 30.0)) is None:  # each attempt queries a node
                 pass
         assert second.token > first.token
         assert not await one.renew(first, 30.0)
@@ -239,7 +235,7 @@ def test_a_lease_ends_by_the_time_of_the_nodes(run: Run, sessions: list[Session]
     run(scene())
 
 
-def test_a_ranking_is_deleted_some_time_after_it_expired(run: Run, sessions: list[Session]) -> None:
+def test_a_ranking_is_deleted_a_bounded_time_after_it_expired(run: Run, sessions: list[Session]) -> None:
     async def scene() -> None:
         session, _ = sessions
         store = CassandraSuggestions(session)

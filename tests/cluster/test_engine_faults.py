@@ -1,7 +1,7 @@
-"""Servers of Cassandra, Kafka and Redis are killed, stopped and emptied while people write to two machines of Kith.
+"""Servers of Cassandra, Kafka and Redis are killed, stopped and emptied while users write to two machines of Kith.
 
-What was answered is there, once: rows, both ends, counts, posts, names, homes. What is not answered says so, in time.
-All goes on without a hand. How long until everybody gets on is printed.
+Every answered write is stored once: rows, both ends, counts, posts, names, homes. Requests that cannot be served fail
+in time. Everything recovers without an operator. The tests print the time until all users progress again.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ ADDRESSES = {
     "redis": [("127.0.0.1", port) for port in REDIS_PORTS],
 }
 CLOCK, STEP = "seconds ahead", "step"
-"""Files of the second machine, beside its data; see `broken/sitecustomize.py`."""
+"""Names of control files of the second machine, beside its data; see `broken/sitecustomize.py`."""
 AHEAD_S = 600
 STEPS = ("taken", "decided", "journalled", "half written", "written", "told")
 CROWD, OTHERS = 32, 900_000_000
@@ -56,13 +56,13 @@ Ways = dict[str, list[Way]]
 
 @pytest.fixture(scope="module")
 def ways() -> Ways:
-    """What leads from the second machine to each engine, where that can be cut."""
+    """The links from the second machine to each engine. Empty where links cannot be cut."""
     return {}
 
 
 @pytest.fixture(scope="module")
 def machines(tmp_path_factory: pytest.TempPathFactory, ways: Ways) -> Iterator[tuple[Server, Server]]:
-    """Two machines that serve one community on three servers of each engine; the second in a network of its own."""
+    """Two machines that serve one community on three servers of each engine. The second has its own network."""
     folder = tmp_path_factory.mktemp("machines")
     with ExitStack() as opened:
         for engine, nodes in ((REDIS, []), (KAFKA, ["3"]), (CASSANDRA, ["3"])):
@@ -99,7 +99,7 @@ def test_servers_that_are_killed(machines: tuple[Server, Server], engines: list[
     for engine, node in nodes:
         engine.again(node)
     play.recovered()
-    told(f"killed: {' and '.join(engines)}", took_s, play)
+    report(f"killed: {' and '.join(engines)}", took_s, play)
     play.check()
     redis_is_whole()
 
@@ -116,7 +116,7 @@ def test_servers_that_stand_still_for_ten_seconds(machines: tuple[Server, Server
     for engine, node in nodes:
         engine.send(signal.SIGCONT, node)
     play.recovered()
-    told(f"stopped: {' and '.join(engines)}", took_s, play)
+    report(f"stopped: {' and '.join(engines)}", took_s, play)
     play.check()
     redis_is_whole()
 
@@ -132,19 +132,19 @@ def test_a_machine_that_is_cut_off_from_an_engine(machines: tuple[Server, Server
     for way in ways[engine]:
         way.mend()
     play.recovered()
-    told(f"cut off from {engine}", took_s, play)
+    report(f"cut off from {engine}", took_s, play)
     play.check()
 
 
 def test_a_broker_whose_disk_is_full(machines: tuple[Server, Server]) -> None:
-    """No file of it can grow: that is what it is told where there is no room."""
+    """No file of the broker can grow: its writes fail as on a full disk."""
     play = Play(machines)
     resource.prlimit(KAFKA.pid(2), resource.RLIMIT_FSIZE, (1, resource.RLIM_INFINITY))
     took_s = play.recovered()
     KAFKA.send(signal.SIGKILL, 2)
     KAFKA.again(2)
     play.recovered()
-    told("a broker's disk full", took_s, play)
+    report("a broker's disk full", took_s, play)
     play.check()
 
 
@@ -152,51 +152,51 @@ def test_redis_that_is_emptied(machines: tuple[Server, Server]) -> None:
     play = Play(machines)
     for port in masters():
         assert ask_redis(port, "flushall").strip() == "OK"
-    told("Redis emptied", play.recovered(), play)
+    report("Redis emptied", play.recovered(), play)
     play.check()
 
 
 def test_a_machine_whose_clock_jumps_ten_minutes_ahead(machines: tuple[Server, Server], ways: Ways) -> None:
-    """It writes nothing, says so, and is not ready; once the clock is right it goes on by itself."""
+    """It writes nothing, says why, and is not ready. Once the clock is right, it resumes without help."""
     if not ways:
-        pytest.skip("only a machine in a network of its own has a clock of its own")
+        pytest.skip("only a machine in its own network has its own clock")
     play, two = Play(machines), machines[1]
     clock = two.data.parent / CLOCK
     clock.write_text(str(AHEAD_S))
     took_s = play.recovered()
-    assert f"clock is {AHEAD_S:+} s off" in eventually(lambda: not_ready(two))
+    assert f"clock is {AHEAD_S:+} s off" in eventually(lambda: why_not_ready(two))
     with two.client(acting=play.reader) as http:
         refused = http.post(f"{API}/posts", json={"content": {"text": "of a time to come"}})
         assert refused.status_code == 503
         assert f"clock is {AHEAD_S:+} s off" in refused.text
     play.expect_cuts()  # its API process is replaced
     clock.unlink()
-    eventually(lambda: not not_ready(two))
+    eventually(lambda: not why_not_ready(two))
     play.recovered()
-    told("a clock ten minutes ahead", took_s, play)
+    report("a clock ten minutes ahead", took_s, play)
     play.check()
     now_ms = time.time() * 1_000
     assert all(made_at_ms(post) < now_ms for actor in play.actors for post in actor.posts)
 
 
-def not_ready(machine: Server) -> str:
-    """Why it is not; "" where it is."""
+def why_not_ready(machine: Server) -> str:
+    """Why the machine is not ready; "" if it is."""
     try:
         answer = machine.get("/readyz")
-    except httpx.HTTPError as error:  # its process is just replaced
+    except httpx.HTTPError as error:  # its process is being replaced
         return repr(error)
     return "" if answer.status_code == 200 else answer.text
 
 
 def test_an_owner_that_is_paused_and_wakes_up(machines: tuple[Server, Server]) -> None:
-    """Others take over what it owned; then two believe that they own it."""
+    """Others take over its partitions; then two processes believe that they own them."""
     play = Play(machines)
     (pid,) = named("apply", machines[0].process.pid)
     os.kill(pid, signal.SIGSTOP)
     took_s = play.recovered()
     os.kill(pid, signal.SIGCONT)
     play.recovered()
-    told("an owner paused", took_s, play)
+    report("an owner paused", took_s, play)
     play.check()
 
 
@@ -204,12 +204,12 @@ def test_an_owner_that_is_killed(machines: tuple[Server, Server]) -> None:
     play = Play(machines)
     (pid,) = named("apply", machines[0].process.pid)
     os.kill(pid, signal.SIGKILL)
-    told("an owner killed", play.recovered(), play)
+    report("an owner killed", play.recovered(), play)
     play.check()
 
 
 def follow_at_once(server: Server) -> None:
-    """Follows of people whom nobody else knows, so many that owners decide several at a time."""
+    """Send concurrent follows of otherwise unused users: so many that owners decide several in a batch."""
 
     def follow(user: int) -> None:
         with server.client(acting=user) as http:
@@ -221,24 +221,24 @@ def follow_at_once(server: Server) -> None:
 
 @pytest.mark.parametrize("step", STEPS)
 def test_an_owner_that_dies_at_a_step(machines: tuple[Server, Server], ways: Ways, step: str) -> None:
-    """Between the steps of a batch: it is decided once, whoever goes on with it."""
+    """The owner dies between two steps of a batch. The batch is decided once, whichever owner continues it."""
     if not ways:
-        pytest.skip("only a machine in a network of its own can be told to die at a step")
+        pytest.skip("only a machine in its own network can be told to die at a step")
     play, two = Play(machines), machines[1]
     at = two.data.parent / STEP
-    if step == "taken":  # as it takes partitions again
+    if step == "taken":  # this step comes when an owner takes partitions again
         (pid,) = named("apply", two.process.pid)
         os.kill(pid, signal.SIGKILL)
     at.write_text(step)
     eventually(lambda: follow_at_once(machines[0]) or not at.exists(), 60)
     took_s = play.recovered()
     eventually(lambda: named("apply", two.process.pid), 60)
-    told(f"an owner dies: {step}", took_s, play)
+    report(f"an owner dies: {step}", took_s, play)
     play.check()
 
 
-def test_reads_do_not_wait_for_a_node_that_stands_still(machines: tuple[Server, Server]) -> None:
-    """A read that a node does not answer is sent to another one too, until it is known that it is away."""
+def test_reads_do_not_wait_for_a_paused_node(machines: tuple[Server, Server]) -> None:
+    """Until the node is known to be down, an unanswered read is also sent to another node."""
 
     async def scene() -> list[float]:
         session = await connect(NODES, "reads", replicas=3)
@@ -249,7 +249,7 @@ def test_reads_do_not_wait_for_a_node_that_stands_still(machines: tuple[Server, 
         )
         await session.rows(
             "SELECT square FROM numbers WHERE number = ?", 0
-        )  # a statement is prepared once, by one node
+        )  # prepares the statement, which one node does once
         CASSANDRA.send(signal.SIGSTOP, 2)
         took_s = []
         for number in range(READS):
@@ -266,11 +266,11 @@ def test_reads_do_not_wait_for_a_node_that_stands_still(machines: tuple[Server, 
     assert max(took_s) < ANSWERED_S / 2
 
 
-def test_reads_are_asked_of_a_node_that_has_the_row(machines: tuple[Server, Server]) -> None:
-    """Where each row has one copy, nodes read as often for themselves as for others."""
+def test_reads_are_sent_to_a_node_that_has_the_row(machines: tuple[Server, Server]) -> None:
+    """With one copy of each row, the reads that a node coordinates are exactly the reads that it serves locally."""
 
     async def read(node: int, table: str) -> int:
-        """How many reads of our table a node counts."""
+        """The number of reads of our table that a node counted."""
         only = acsylla.create_cluster([f"127.0.0.{node}"], port=CASSANDRA.port, whitelist_hosts=f"127.0.0.{node}")
         session = await only.create_session()
         counts = await session.query(f"SELECT keyspace_name, table_name, count FROM system_views.{table}")
@@ -296,8 +296,8 @@ def test_reads_are_asked_of_a_node_that_has_the_row(machines: tuple[Server, Serv
     assert all(coordinated == local for coordinated, local in found), found
 
 
-def test_workers_that_are_told_events_again(machines: tuple[Server, Server]) -> None:
-    """Those that are killed before they say how far they are get the same events again; posts come home once."""
+def test_workers_that_get_events_again(machines: tuple[Server, Server]) -> None:
+    """A worker killed before it saves its position gets the same events again. Posts still come home once."""
     play, killed = Play(machines), 0
     for number in range(REDELIVERIES):
         machine = machines[number % 2]
@@ -307,7 +307,7 @@ def test_workers_that_are_told_events_again(machines: tuple[Server, Server]) -> 
                 killed += 1
         took_s = play.recovered()
         eventually(lambda machine=machine: all(named(one, machine.process.pid) for one in ("fanout", "webhooks")), 60)
-    told(f"{killed} workers killed", took_s, play)
+    report(f"{killed} workers killed", took_s, play)
     play.check()
     with machines[0].client() as http:
         for star in play.stars:
@@ -318,8 +318,8 @@ def test_workers_that_are_told_events_again(machines: tuple[Server, Server]) -> 
             assert len(set(told_of)) == len(told_of), told_of
 
 
-def test_snapshots_of_the_filter_that_are_spoilt(machines: tuple[Server, Server]) -> None:
-    """A process that begins does without them and is right; the worker makes a new one."""
+def test_damaged_snapshots_of_the_filter(machines: tuple[Server, Server]) -> None:
+    """A process that starts does without them and answers right. The worker makes a new snapshot."""
     play, one = Play(machines), machines[0]
     folder = one.data.parent.parent / SNAPSHOTS
     snapshots = Snapshots(FolderArchive(folder))
@@ -341,9 +341,9 @@ def test_snapshots_of_the_filter_that_are_spoilt(machines: tuple[Server, Server]
         for pid in named("checks", machine.process.pid):
             os.kill(pid, signal.SIGKILL)
     assert eventually(snapshots.newest, 60)
-    told("snapshots spoilt", took_s, play)
+    report("snapshots spoilt", took_s, play)
 
 
-def told(what: str, took_s: float, play: Play) -> None:
+def report(what: str, took_s: float, play: Play) -> None:
     refused, slowest_s = sum(actor.refused for actor in play.actors), max(actor.slowest_s for actor in play.actors)
     print(f"{what}: everybody gets on after {took_s:.1f} s; {refused} times 503, the slowest answer {slowest_s:.1f} s")

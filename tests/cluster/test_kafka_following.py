@@ -1,4 +1,4 @@
-"""A task that follows a topic rests after what it handled, unless somebody waits for more."""
+"""A task that follows a topic pauses after each read, unless somebody waits for more records."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PATIENCE_S, HOUR_S = 60.0, 3_600.0
 
 
 class Message:
-    """Of the driver."""
+    """A message of the driver."""
 
     def __init__(self, offset: int) -> None:
         self._offset = offset
@@ -39,7 +39,7 @@ class Message:
 
 
 class OneByOne:
-    """A consumer of the driver, which always has another record."""
+    """A consumer of the driver that always has another record."""
 
     def __init__(self) -> None:
         self._next = 0
@@ -55,7 +55,7 @@ class OneByOne:
 
 
 class Rest(threading.Event):
-    """What a rest is ended by; `begun` once there was one."""
+    """The event that ends a pause. `begun` is set once a pause has begun."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -66,7 +66,7 @@ class Rest(threading.Event):
         return super().wait(timeout)
 
 
-def test_it_rests_after_each_read_but_not_while_somebody_waits(run: Run) -> None:
+def test_the_task_pauses_after_each_read_but_not_while_somebody_waits(run: Run) -> None:
     async def scene() -> None:
         handled: list[int] = []
         some = asyncio.Event()

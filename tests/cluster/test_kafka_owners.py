@@ -1,4 +1,4 @@
-"""Owners on a real Kafka: handed over, stopped at some steps, woken up."""
+"""Owners on a real Kafka: killed or paused at some steps, and partitions handed over under load."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def prefix() -> str:
 
 @pytest.mark.parametrize("wakes", [False, True], ids=["killed", "paused"])
 @pytest.mark.parametrize("step", [5, 9, 12, 15, 18, 21, 24, 27, 30])
-def test_an_owner_that_stops_at_a_step_is_followed_by_another(prefix: str, run: Run, step: int, wakes: bool) -> None:
+def test_an_owner_that_stops_at_a_step_is_replaced(prefix: str, run: Run, step: int, wakes: bool) -> None:
     async def scene() -> None:
         kafka = kafka_of(prefix)
         async with Scene(kafka, step) as played:
@@ -69,7 +69,7 @@ def test_partitions_are_handed_over_under_load_and_nothing_is_lost(prefix: str, 
     run(scene())
 
 
-def test_the_number_of_partitions_is_for_good(prefix: str, run: Run) -> None:
+def test_the_number_of_partitions_cannot_change(prefix: str, run: Run) -> None:
     async def scene() -> None:
         kafka = kafka_of(prefix, 2)
         await kafka.ends("writes")
@@ -81,12 +81,10 @@ def test_the_number_of_partitions_is_for_good(prefix: str, run: Run) -> None:
     run(scene())
 
 
-def test_where_an_append_lies_that_was_sent_twice_is_not_guessed(
-    prefix: str, run: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Kafka acknowledges what it has already without its offset."""
+def test_the_offset_of_a_repeated_append_is_not_guessed(prefix: str, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Kafka acknowledges a record that it already has without its offset."""
 
-    class Repeating(Producer):  # type: ignore[misc]  # of C
+    class Repeating(Producer):  # type: ignore[misc]  # a class in C, without types
         def produce(self, *arguments: Any, on_delivery: Callable[[Any, Any], None], **named: Any) -> None:
             super().produce(*arguments, on_delivery=lambda error, _: on_delivery(error, Message(offset=-1001)), **named)
 

@@ -1,4 +1,4 @@
-"""Topics that somebody else made, or set otherwise since, are refused where Kith cannot live with them."""
+"""Topics that an operator made or changed are refused if their settings would break Kith."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kith.core.errors import StoreMismatch
 from kith.engines.kafka.connecting import Kafka
 
 OWN = {"retention.ms": "-1", "message.timestamp.type": "LogAppendTime", "max.message.bytes": str(8 << 20)}
-"""What a topic of Kith needs beside what a broker gives it."""
+"""Settings that a topic of Kith needs beyond the defaults of a broker."""
 
 
 @pytest.fixture
@@ -43,7 +43,7 @@ def made(name: str, config: dict[str, str]) -> None:
         ("unclean.leader.election.enable", "true"),
     ],
 )
-def test_a_topic_that_would_lose_or_refuse_records_is_named_with_what_to_set(
+def test_a_topic_that_would_lose_or_refuse_records_is_refused_with_what_to_set(
     run: Run, prefix: str, setting: str, value: str
 ) -> None:
     async def scene() -> None:
@@ -56,7 +56,7 @@ def test_a_topic_that_would_lose_or_refuse_records_is_named_with_what_to_set(
     run(scene())
 
 
-def test_topics_that_an_operator_made_as_they_must_be_are_used(run: Run, prefix: str) -> None:
+def test_topics_that_an_operator_made_right_are_used(run: Run, prefix: str) -> None:
     async def scene() -> None:
         kafka = Kafka(KAFKA_SERVERS, prefix=prefix, partitions=2)
         assert [await kafka.append(topic, 0, b"first") for topic in ("writes", "events")] == [0, 0]

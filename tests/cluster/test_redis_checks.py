@@ -1,4 +1,4 @@
-"""Cached sets of a real Redis Cluster in front of checks: emptied, away, and back; and asked by many at once."""
+"""Cached sets in a real Redis Cluster: checks while it is emptied, away and back, and concurrent queries."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ FOLLOWS, PRIMARIES = 1, 3
 
 
 class Counted:
-    """Which layers answered."""
+    """Records which layer answered each check."""
 
     def __init__(self) -> None:
         self.by: list[str] = []
@@ -52,7 +52,7 @@ def test_answers_are_right_while_redis_is_emptied_and_away(run: Run, tmp_path: P
         prefix, edges, counted = prefix_of(tmp_path), ReferenceEdges(), Counted()
         log, graph = ReferenceLog(edges), Graph(edges, Graphs({"follows": FOLLOWS}), HybridClock())
         sets = RedisSets(cluster, prefix=prefix)
-        # the time of a machine that is busy does not matter here
+        # a frozen clock, so that a busy machine does not matter
         keeper = SetKeeper(sets, log, Leases(ReferenceLeases(wall_ms)), [FOLLOWS], lambda: 0.0)
         tracked = TrackedSets(sets, [FOLLOWS], lambda: 0.0)
         filtered = FollowedFilter(Snapshots(FolderArchive(tmp_path)), log, {"follows": FOLLOWS})
@@ -73,7 +73,7 @@ def test_answers_are_right_while_redis_is_emptied_and_away(run: Run, tmp_path: P
             await tracked.learn()
 
         async def answered_by(layer: str, found: list[bool]) -> None:
-            """After some tries, if the machine is so busy that Redis is given up for a moment."""
+            """Check until this layer answers: on a busy machine, Redis may be given up for a moment."""
             until_s = time.monotonic() + 60
             while time.monotonic() < until_s and await ask() != (found, [layer]):
                 layers._waiting.clear()
@@ -101,7 +101,7 @@ def test_answers_are_right_while_redis_is_emptied_and_away(run: Run, tmp_path: P
     run(scene())
 
 
-def test_what_is_asked_of_a_node_at_once_is_one_request_and_each_hears_their_own(
+def test_concurrent_queries_of_a_node_are_one_request_and_each_gets_its_own_answer(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sent: list[int] = []

@@ -1,4 +1,4 @@
-"""What several instances share in a Redis Cluster beside timelines: quotas, and who is here."""
+"""Quotas and presence that several instances share in a Redis Cluster."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ NOW_S = 1_700_000_000.0
 QUOTA = Quota(5, 60)
 
 
-def test_instances_that_ask_at_once_are_let_in_as_often_as_one(run: Run, tmp_path: Path) -> None:
+def test_concurrent_instances_share_one_quota(run: Run, tmp_path: Path) -> None:
     async def scene() -> None:
         clusters = [connect(NODES) for _ in range(4)]
         stores = [RedisQuotas(cluster, prefix=prefix_of(tmp_path), patience_s=60) for cluster in clusters]
@@ -33,7 +33,7 @@ def test_instances_that_ask_at_once_are_let_in_as_often_as_one(run: Run, tmp_pat
     run(scene())
 
 
-def test_an_instance_whose_clock_is_wrong_opens_no_second_quota(run: Run, tmp_path: Path) -> None:
+def test_an_instance_with_a_wrong_clock_gets_no_second_quota(run: Run, tmp_path: Path) -> None:
     async def scene() -> None:
         cluster = connect(NODES)
         right = RedisQuotas(cluster, prefix=prefix_of(tmp_path), patience_s=60)
@@ -48,7 +48,7 @@ def test_an_instance_whose_clock_is_wrong_opens_no_second_quota(run: Run, tmp_pa
     run(scene())
 
 
-def test_counts_that_nobody_asks_about_expire(run: Run, tmp_path: Path) -> None:
+def test_unused_counts_expire(run: Run, tmp_path: Path) -> None:
     async def scene() -> None:
         cluster = connect(NODES)
         store, key = RedisQuotas(cluster, prefix=prefix_of(tmp_path), patience_s=60), f"{prefix_of(tmp_path)}:quota:0:7"
@@ -63,7 +63,7 @@ def test_counts_that_nobody_asks_about_expire(run: Run, tmp_path: Path) -> None:
     run(scene())
 
 
-def test_while_redis_is_away_all_are_let_in_and_few_ask_it(run: Run) -> None:
+def test_while_redis_is_away_all_requests_are_admitted_and_few_query_it(run: Run) -> None:
     now_s, asked = [0.0], [0]
 
     async def scene() -> None:
@@ -86,7 +86,7 @@ def test_while_redis_is_away_all_are_let_in_and_few_ask_it(run: Run) -> None:
     run(scene())
 
 
-def test_another_instance_sees_who_came_and_who_left(run: Run, tmp_path: Path) -> None:
+def test_another_instance_sees_who_is_online(run: Run, tmp_path: Path) -> None:
     async def scene() -> None:
         clusters = [connect(NODES), connect(NODES)]
         one, other = (RedisActivity(cluster, prefix=prefix_of(tmp_path)) for cluster in clusters)
@@ -104,7 +104,7 @@ def test_another_instance_sees_who_came_and_who_left(run: Run, tmp_path: Path) -
     run(scene())
 
 
-def test_who_was_not_seen_for_long_is_forgotten(run: Run, tmp_path: Path) -> None:
+def test_users_not_seen_for_long_are_forgotten(run: Run, tmp_path: Path) -> None:
     async def scene() -> None:
         cluster = connect(NODES)
         store, late_ms = RedisActivity(cluster, prefix=prefix_of(tmp_path), buckets=1), SEEN_KEPT_MINUTES * SEEN_STEP_MS

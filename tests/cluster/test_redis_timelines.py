@@ -1,4 +1,4 @@
-"""Home timelines in a Redis Cluster, through a server that people would run."""
+"""Home timelines in a real Redis Cluster, through a server and directly."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def people() -> People:
 
 
 def timelines(server: Server) -> int:
-    """How many the server says that it keeps."""
+    """The number of timelines by the server's metric."""
     (line,) = [line for line in server.get("/metrics").text.splitlines() if line.startswith("kith_timelines ")]
     return int(float(line.split()[1]))
 
@@ -57,7 +57,7 @@ def test_posts_come_home_through_redis_and_again_after_it_was_emptied(tmp_path: 
 
 
 async def emptied(keyspace: str) -> int:
-    """Delete all keys of a server, as if nodes were emptied, and none of what other tests do there; how many."""
+    """Delete all keys of one server, as if the nodes were emptied; keys of other tests stay. Return their number."""
     cluster = connect(NODES)
     keys = [key async for key in cluster.scan_iter(match=f"{keyspace}:*", count=10_000)]
     for key in keys:
@@ -78,7 +78,7 @@ def test_homes_are_read_from_outboxes_while_redis_is_away(tmp_path: Path, people
         assert ok(alice.get(f"{API}/feed"))["meta"]["degraded"]
 
 
-def test_users_of_many_buckets_get_what_those_of_one_get(run: Run) -> None:
+def test_calls_over_many_buckets_reach_all_users(run: Run) -> None:
     users = np.random.default_rng(1).permutation(np.arange(1, 5_001))
 
     async def scene() -> None:
@@ -106,11 +106,11 @@ def test_users_of_many_buckets_get_what_those_of_one_get(run: Run) -> None:
 
 
 @pytest.mark.parametrize("first", ["reads", "timelines"])
-def test_a_push_while_its_slot_moves_is_tried_again_and_not_lost(run: Run, first: str) -> None:
-    """As `redis-cli --cluster reshard` moves it: some keys are on the other node already."""
+def test_a_push_while_its_slot_moves_is_retried_and_not_lost(run: Run, first: str) -> None:
+    """During `redis-cli --cluster reshard`, some keys of a slot are already on the other node."""
 
     async def scene() -> None:
-        prefix = f"tests_{{{wall_ms()}}}"  # in a slot in which no other test has keys
+        prefix = f"tests_{{{wall_ms()}}}"  # a slot that no other test uses
         cluster, users = connect(NODES), np.arange(1, 9, dtype=np.int64)
         store = RedisTimelines(cluster, slots=1_000, now_ms=wall_ms, buckets=1, prefix=prefix)
         for user in users.tolist():
@@ -135,13 +135,13 @@ def test_a_push_while_its_slot_moves_is_tried_again_and_not_lost(run: Run, first
 
 
 class Moving:
-    """A slot that moves from one node to another."""
+    """A slot that is being moved from one node to another."""
 
     def __init__(self, slot: int, source: Redis, target: Redis) -> None:
         self._slot, self._source, self._target = slot, source, target
 
     def move(self, wanted: Callable[[bytes], bool]) -> None:
-        """Move the keys that are wanted."""
+        """Move the keys for which `wanted` is true."""
         keys = [
             key for key in self._source.execute_command("CLUSTER", "GETKEYSINSLOT", self._slot, 1_000) if wanted(key)
         ]
@@ -152,7 +152,7 @@ class Moving:
 
 @contextlib.contextmanager
 def moving(key: str) -> Iterator[Moving]:
-    """The slot of a key while it moves; at the end it has moved."""
+    """The slot of a key while it is moved. At the end the move is complete."""
     host, port = NODES.split(",")[0].split(":")
     slot = key_slot(key.encode())
     rows = Redis(host, int(port)).execute_command("CLUSTER", "SLOTS")

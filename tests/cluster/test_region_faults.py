@@ -1,7 +1,7 @@
-"""Two regions: a datacentre of Cassandra and an API in each; writes are decided in the first, which has the workers.
+"""Two regions, each with a datacentre of Cassandra and an API. The first has the workers and decides all writes.
 
-What a write changed is read in both once it is answered. Each region reads from its own datacentre, also while the
-other one is away; then nobody can write, until an operator takes out the one that is lost.
+An answered write is visible in both regions. Each region reads from its own datacentre, also while the other one is
+away. Meanwhile nobody can write, until an operator removes the lost region.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ AWAY_S = 15.0
 
 
 class Regions(NamedTuple):
-    """A server in each region, and the keyspace that both have."""
+    """A server in each region, and the keyspace that both use."""
 
     home: Server
     far: Server
@@ -68,8 +68,8 @@ def test_each_region_has_a_copy_of_each_row(regions: Regions, run: Run) -> None:
     assert run(copies(regions.keyspace, 1)) == run(copies(regions.keyspace, 2)) == {"dc1": "1", "dc2": "1"}
 
 
-def test_what_is_answered_at_home_is_read_in_the_other_region_at_once(regions: Regions, people: People) -> None:
-    """Without a token, at the first look."""
+def test_a_write_answered_at_home_is_read_in_the_other_region_at_once(regions: Regions, people: People) -> None:
+    """The first read sees it, without a token."""
     took_ms = []
     with regions.home.client() as home, regions.far.client() as far:
         for number in range(FOLLOWS):
@@ -86,7 +86,7 @@ def test_what_is_answered_at_home_is_read_in_the_other_region_at_once(regions: R
 
 
 @pytest.mark.parametrize("written_at", ["home", "far"])
-def test_who_carries_a_token_reads_their_writes_in_the_other_region(
+def test_a_user_with_a_token_reads_their_writes_in_the_other_region(
     regions: Regions, people: People, written_at: str
 ) -> None:
     here, there = (regions.home, regions.far) if written_at == "home" else (regions.far, regions.home)
@@ -125,8 +125,8 @@ def test_a_region_reads_from_its_own_datacentre_while_the_other_one_is_away(regi
         eventually(lambda: followers(bob, people.dana) == [people.alice], 60)
 
 
-def test_home_goes_on_without_a_region_that_was_taken_out(regions: Regions, people: People, run: Run) -> None:
-    """And what was taken out answers nothing once its node, which is back, knows of it."""
+def test_home_continues_without_a_removed_region(regions: Regions, people: People, run: Run) -> None:
+    """Once its node is back and knows of the removal, the removed region answers nothing."""
     with regions.home.client(acting=people.alice) as alice, regions.far.client(acting=people.alice) as far:
         ok(alice.post(f"{API}/users/{people.bob}/follow"))
         CASSANDRA.send(signal.SIGSTOP, 2)
@@ -146,7 +146,7 @@ def followers(http: httpx.Client, user: int) -> list[int]:
 
 
 async def copies(keyspace: str, region: int) -> dict[str, str]:
-    """How many copies of each row are in which datacentre, as the node of a region knows."""
+    """{datacentre: copies of each row}, as the node of a region knows it."""
     async with session_in(keyspace, region) as session:
         statement = "SELECT replication FROM system_schema.keyspaces WHERE keyspace_name = ?"
         ((replication,),) = await session.rows(statement, keyspace)
@@ -154,7 +154,7 @@ async def copies(keyspace: str, region: int) -> dict[str, str]:
 
 
 async def replicate(keyspace: str, in_each: str) -> None:
-    """What an operator says of a keyspace: in which datacentres it is."""
+    """Set the copies of a keyspace in each datacentre, as an operator does."""
     async with session_in(keyspace, 1) as session:
         options = f"{{'class': 'NetworkTopologyStrategy', {in_each}}}"
         await session.define(f"ALTER KEYSPACE {keyspace} WITH replication = {options}")

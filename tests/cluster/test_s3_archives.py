@@ -1,4 +1,4 @@
-"""The archive of backups in a bucket of a real S3 server."""
+"""The archive of backups, in a bucket of a real S3 server."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MEGABYTE = 1 << 20
 
 @pytest.fixture
 def archive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Archive:
-    """An empty one."""
+    """An empty archive."""
     for name, value in S3.items():
         monkeypatch.setenv(name, value)
     return open_archive(f"s3://kith/{prefix_of(tmp_path)}")
@@ -26,7 +26,7 @@ def chunks(count: int) -> Iterator[bytes]:
     return (bytes([at]) * MEGABYTE for at in range(count))
 
 
-def test_a_file_of_many_parts_is_there_whole_and_replaced_whole(archive: Archive) -> None:
+def test_a_file_of_many_parts_is_stored_whole_and_replaced_whole(archive: Archive) -> None:
     archive.put("whole/1.mdb", chunks(12))
     assert b"".join(archive.read("whole/1.mdb")) == b"".join(chunks(12))
     archive.put("whole/1.mdb", [b"another"])
@@ -34,7 +34,7 @@ def test_a_file_of_many_parts_is_there_whole_and_replaced_whole(archive: Archive
     assert [one.name for one in archive.files("whole")] == ["whole/1.mdb"]
 
 
-def test_a_file_whose_making_fails_is_not_there(archive: Archive) -> None:
+def test_a_file_whose_upload_fails_is_not_stored(archive: Archive) -> None:
     def failing() -> Iterator[bytes]:
         yield from chunks(7)
         raise StoreMismatch("it is damaged")

@@ -1,4 +1,4 @@
-"""`kith audit caches` beside a server on real engines: a set and a timeline that were spoilt are found and mended."""
+"""`kith audit caches` beside a server on real engines finds and repairs a damaged set and a damaged timeline."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ LIMIT_S = 120
 
 
 def follows(server: Server, whom: int) -> bool:
-    """Whether Alice does, as the fastest layer says."""
+    """Whether Alice follows `whom`, by the fastest layer."""
     with server.client() as http:
         return bool(ok(http.get(f"{API}/graph/follows/{ALICE}/{whom}"))["exists"])
 
 
 async def spoil_set(sets: RedisSets) -> None:
-    """Alice's set says that she follows Carol alone."""
+    """Make Alice's set say that she follows only Carol."""
     kept_to = await sets.progress()
     assert kept_to is not None
     generation = kept_to.generation
@@ -41,7 +41,7 @@ async def spoil_set(sets: RedisSets) -> None:
     assert await sets.fill(generation, key, lease.name, [CAROL], 600_000)
 
 
-def test_what_is_spoilt_in_redis_is_found_and_mended(tmp_path: Path) -> None:
+def test_damaged_sets_and_timelines_in_redis_are_found_and_repaired(tmp_path: Path) -> None:
     kith, keyspace = kith_in(tmp_path, LIMIT_S), keyspace_of(tmp_path)
     settings = on_cluster(keyspace) | {"KITH_CHECKS_SNAPSHOTS": str(tmp_path / "snapshots")}
 

@@ -1,4 +1,4 @@
-"""Commands over Cassandra, Kafka and Redis, as users run them beside a server."""
+"""Commands on Cassandra, Kafka and Redis, as users run them beside a server."""
 
 from __future__ import annotations
 
@@ -22,9 +22,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         yield running
 
 
-def test_a_file_is_imported_beside_a_server_and_again_changes_nothing_and_the_audit_agrees(
-    server: Server, tmp_path: Path
-) -> None:
+def test_an_import_beside_a_server_can_be_repeated_and_passes_the_audit(server: Server, tmp_path: Path) -> None:
     kith, settings = kith_in(tmp_path, LIMIT_S), on_cluster(keyspace_of(server.data.parent))
     file = str(thirty_people(tmp_path / "few.csv"))
     assert re.search(r"290 edges of follows written \(merge\)", done(kith("import", "edges", file, **settings)))
@@ -42,7 +40,7 @@ def test_a_file_is_imported_beside_a_server_and_again_changes_nothing_and_the_au
 
 @pytest.mark.parametrize("ahead_s", [600, -600])
 def test_a_machine_whose_clock_is_ten_minutes_off_does_not_serve(tmp_path: Path, ahead_s: int) -> None:
-    """What it wrote ahead of time would win over all that others write in these minutes."""
+    """Its writes with a future version would win over all writes of others in these minutes."""
     path = os.pathsep.join([str(Path(__file__).parent / "broken"), os.environ.get("PYTHONPATH", "")])
     settings = on_cluster(keyspace_of(tmp_path))
     said = refused(tmp_path, PYTHONPATH=path, TEST_CLOCK_AHEAD_S=str(ahead_s), **settings)

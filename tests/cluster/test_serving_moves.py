@@ -1,4 +1,4 @@
-"""A data folder moves into Cassandra, Kafka and Redis by `kith move` while people write to it, and back."""
+"""`kith move` moves a data folder into Cassandra, Kafka and Redis, and back, while users write to it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ ALICE, BOB, CAROL = (2**41 + at for at in range(3))
 
 
 class Kept(NamedTuple):
-    """What Alice has of the folder."""
+    """Values that Alice got from the server of the folder."""
 
     token: str
     watching: str
@@ -47,7 +47,7 @@ class Moving:
         self._kith = kith_in(folder, LIMIT_S)
 
     def killed(self, *options: str, when: Callable[[MoveProgress], bool], later_s: float = 0) -> None:
-        """Run it, and kill -9 it some time after it has noted this."""
+        """Run the command, and kill -9 it `later_s` after its noted progress fulfils `when`."""
         with (self._folder / "move.log").open("ab") as said:
             running: Forked = launcher().start(
                 "move", self._data, *options, stdout=said, stderr=said, env={**CLEAN, **self.cluster}, cwd=self._folder
@@ -71,13 +71,13 @@ def hook() -> Iterator[Endpoint]:
 
 
 def post(http: httpx.Client, text: str, key: str) -> str:
-    """The id of the post that this key stands for."""
+    """The id of the post with this idempotency key."""
     asked = http.post(f"{API}/posts", json={"content": {"text": text}}, headers={"Idempotency-Key": key})
     return str(ok(asked, 201)["id"])
 
 
 def life_before(old: Server, hook: Endpoint) -> Kept:
-    """Alice, Bob and Carol use the folder; what Alice keeps of it."""
+    """Let Alice, Bob and Carol use the folder. Return what Alice keeps."""
     with old.client() as app, old.client(acting=ALICE) as alice, old.client(acting=CAROL) as carol:
         ok(app.post(f"{API}/webhooks", json={"url": hook.url, "kinds": ["post", "edge"]}), 201)
         for other in range(BOB, BOB + 8):
@@ -92,13 +92,13 @@ def life_before(old: Server, hook: Endpoint) -> Kept:
 
 
 def check_what_alice_has(new: Server, kept: Kept, *, is_same_log: bool) -> None:
-    """What she had of the folder is there once; what stands for a place in the log holds in that one alone."""
+    """Check that what Alice had is there once. Her tokens are valid only if the log is the same."""
     with new.client(acting=ALICE) as alice:
-        assert post(alice, "before", "key") == kept.post, "the key stands for what it stood for"
+        assert post(alice, "before", "key") == kept.post, "the key still names the same post"
         assert len(ok(alice.get(f"{API}/users/{ALICE}/posts"))["items"]) == 1
         assert ok(alice.get(f"{API}/posts/{kept.post}"))["engagement"]["likeCount"] == 1
         page = ok(alice.get(f"{API}/users/{ALICE}/following?limit=10&cursor={kept.cursor}"))["items"]
-        assert [int(one["id"]) for one in page] == [BOB + at for at in (4, 2, 1, 0)], "one of them is away"
+        assert [int(one["id"]) for one in page] == [BOB + at for at in (4, 2, 1, 0)], "one of them is deactivated"
         told = eventually(lambda: ok(alice.get(f"{API}/notifications"))["items"])
         assert [one["type"] for one in told] == ["like"]
         assert ok(alice.get(f"{API}/media/{kept.picture}"))["id"] == kept.picture
@@ -108,9 +108,7 @@ def check_what_alice_has(new: Server, kept: Kept, *, is_same_log: bool) -> None:
         assert watched.status_code == (200 if is_same_log else 400)
 
 
-def test_a_folder_moves_while_people_write_and_back_and_nothing_is_lost_or_doubled(
-    tmp_path: Path, hook: Endpoint
-) -> None:
+def test_a_move_there_and_back_while_users_write_loses_and_doubles_nothing(tmp_path: Path, hook: Endpoint) -> None:
     chosen = random.Random(7)
     with serving(tmp_path / "old", settings=SETTINGS) as old:
         moving = Moving(tmp_path, old.data)
@@ -130,7 +128,7 @@ def test_a_folder_moves_while_people_write_and_back_and_nothing_is_lost_or_doubl
             answer = alice.post(f"{API}/users/{CAROL}/follow")
             assert code(answer, 503) == "STORE_MOVED"
             assert answer.json()["error"]["details"]["to"].startswith("keyspace t")
-            assert ok(alice.get(f"{API}/graph/follows/{ALICE}/{BOB}"))["exists"], "it can be read"
+            assert ok(alice.get(f"{API}/graph/follows/{ALICE}/{BOB}"))["exists"], "the old server still reads"
         with serving(tmp_path / "new", settings=SETTINGS | moving.cluster) as new:
             play.turn_to(new)
             play.recovered()

@@ -1,4 +1,4 @@
-"""People's requests to servers over Cassandra, Kafka and Redis, as on two machines: each has a folder of its own."""
+"""Requests to two servers on one Cassandra, Kafka and Redis, as on two machines: each has its own folder."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def people(request: pytest.FixtureRequest) -> People:
     return people_of(sum(request.node.name.encode()))
 
 
-def test_what_is_written_on_one_machine_is_read_on_the_other(machines: tuple[Server, Server], people: People) -> None:
+def test_a_write_on_one_machine_is_read_on_the_other(machines: tuple[Server, Server], people: People) -> None:
     one, two = machines
     with one.client(acting=people.alice) as alice, two.client(acting=people.bob) as bob:
         written = alice.post(f"{API}/users/{people.bob}/follow")
@@ -49,7 +49,7 @@ def test_what_is_written_on_one_machine_is_read_on_the_other(machines: tuple[Ser
         eventually(lambda: home(alice) == [])
 
 
-def test_what_waits_for_those_who_decide_is_told(machines: tuple[Server, Server], people: People) -> None:
+def test_the_lag_of_undecided_commands_is_in_the_metrics(machines: tuple[Server, Server], people: People) -> None:
     one, _ = machines
     with one.client(acting=people.alice) as alice:
         ok(alice.post(f"{API}/users/{people.bob}/follow"))
@@ -57,10 +57,8 @@ def test_what_waits_for_those_who_decide_is_told(machines: tuple[Server, Server]
     assert {line.split()[0] for line in told} == {"kith_apply_lag_events", "kith_apply_lag_oldest_seconds"}
 
 
-def test_no_follow_is_lost_or_doubled_where_those_who_decide_are_killed(
-    machines: tuple[Server, Server], people: People
-) -> None:
-    """Writes wait until another process has taken over; what was answered holds, and counts are exact."""
+def test_no_follow_is_lost_or_doubled_while_owners_are_killed(machines: tuple[Server, Server], people: People) -> None:
+    """Writes wait until another process has taken over. Answered writes are stored, and counts are exact."""
     one, two = machines
     followers = [people.dana - 1 - number for number in range(FOLLOWERS)]
     answered = []

@@ -1,6 +1,6 @@
-"""How many requests to a real Cassandra a request to the API costs: its own, and those of who decides its writes.
+"""The number of Cassandra requests per API request: those of the API process and those of the owner that decides.
 
-Both are in this process, with nothing beside them. Calls in a row are counted in `api/test_calls_in_a_row.py`.
+Both run in this process, and nothing else does. `api/test_calls_in_a_row.py` counts calls that wait for each other.
 """
 
 from __future__ import annotations
@@ -35,25 +35,25 @@ from kith.run.services import Services, open_services
 ALICE, BOB, CAROL = 1, 2, 3
 STRANGERS = (20, 21)
 AUTHORS = range(100, 160)
-"""Whom both STRANGERS follow; each has a post."""
+"""Users whom both STRANGERS follow. Each has a post."""
 ONE_OF_THEM = 0
-"""In a row: the request is that of a stranger, another each time."""
+"""`Row.user` for a request by a stranger, another one each time."""
 PAIRS = [[str(ALICE), str(other)] for other in range(2, 52)]
 _BESIDE = {"leases", "system.local", "metadata", "closed"}
-"""Tables that are asked now and then, or once by the owner of a partition, whatever is requested."""
+"""Tables not counted: queried now and then, or once by the owner of a partition, independent of requests."""
 _TABLE = re.compile(r"(?:FROM|INTO|UPDATE) (\S+)")
 _QUIET_S, _OWNED_S = 0.3, 60
 
 
 class Requests:
-    """Requests to Cassandra, by the tables that are read or written."""
+    """Requests to Cassandra, counted by the tables that are read or written."""
 
     def __init__(self) -> None:
         self.seen: Counter[str] = Counter()
 
     @contextlib.contextmanager
     def counted(self) -> Iterator[None]:
-        """Count all of this process."""
+        """Count all requests of this process."""
         execute, request = Session._execute, Session._request
 
         async def executing(session: Session, statement: str, *arguments: Any, **settings: Any) -> Any:
@@ -61,7 +61,7 @@ class Requests:
             return await execute(session, statement, *arguments, **settings)
 
         async def requesting(session: Session, statements: Sequence[tuple[str, Any]]) -> None:
-            if len(statements) > 1:  # one alone is executed
+            if len(statements) > 1:  # a single statement goes through `_execute`
                 self._see(*(statement for statement, _ in statements))
             await request(session, statements)
 
@@ -76,9 +76,9 @@ class Requests:
 
 
 class Row(NamedTuple):
-    """A request by a user, and how many requests to Cassandra it may cost, of all that it makes others do.
+    """A request by a user, and the most Cassandra requests that it may cause in the API and the owner together.
 
-    `{}` in the path: somebody else each time.
+    `{}` in the path stands for another user each time.
     """
 
     at_most: int
@@ -108,7 +108,7 @@ async def _measured(settings: Settings) -> dict[str, Counter[str]]:
     with requests.counted():
         async with _api(settings) as http:
             for name, row in ROWS.items():
-                for other in STRANGERS:  # the first of a kind prepares its statements and reads what is kept
+                for other in STRANGERS:  # the first request of a kind prepares statements and fills caches
                     await asyncio.sleep(_QUIET_S)
                     requests.seen.clear()
                     await _ask(http, row, other)
@@ -143,7 +143,7 @@ async def _fill(http: httpx.AsyncClient) -> None:
 
 
 async def _make_timelines(services: Services, worker: Any) -> None:
-    """Fan-out, which does nothing from then on, makes the strangers' timelines, and says how far it is."""
+    """Let fan-out make the strangers' timelines and save its position. It does nothing afterwards."""
     log, clock = services.stores.log, services.stores.graph.clock
     for user in STRANGERS:
         await log.announce(Event(0, None, TIMELINE_WANTED, user, 0, 0, clock.next()))
@@ -180,5 +180,5 @@ def _settings(folder: Path) -> Settings:
 
 
 @pytest.mark.parametrize("name", ROWS)
-def test_a_request_costs_so_many_requests_to_cassandra_at_most(measured: dict[str, Counter[str]], name: str) -> None:
+def test_a_request_stays_within_its_number_of_cassandra_requests(measured: dict[str, Counter[str]], name: str) -> None:
     assert measured[name].total() <= ROWS[name].at_most, measured[name]

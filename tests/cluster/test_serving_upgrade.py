@@ -1,4 +1,4 @@
-"""Machines of two versions serve one store: replaced one by one by a next version and back, while people write."""
+"""A rolling upgrade to a next version and back, machine by machine, while users write: two versions share one store."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def next_version() -> Iterator[Launcher]:
 
 
 class Machines:
-    """Two machines, each of today's version or of the next."""
+    """Two machines, each with today's version or the next."""
 
     def __init__(self, folder: Path, upgraded: Launcher) -> None:
         self._folder, self._upgraded = folder, upgraded
@@ -59,13 +59,13 @@ class Machines:
         self._all.close()
 
     def start(self, *, upgraded: bool) -> None:
-        """One machine more."""
+        """Start one more machine."""
         folder = self._folder / f"machine-{len(list(self._folder.iterdir()))}"
         with patch.object(servers, "launcher", lambda: self._upgraded) if upgraded else ExitStack():
             self.running.append(self._all.enter_context(serving(folder, settings=self._settings)))
 
     def replace(self, play: Play, *, upgraded: bool) -> None:
-        """Replace the oldest machine, after who decides there was killed, so that the others finish what they began."""
+        """Replace the oldest machine. Its owner is killed first, so that other owners finish its batches."""
         self.start(upgraded=upgraded)
         for pid in named("apply", self.running[0].process.pid):
             os.kill(pid, signal.SIGKILL)
@@ -76,8 +76,8 @@ class Machines:
         play.recovered()
 
 
-async def told(keyspace: str, *statements: str) -> list[list[Any]]:
-    """What Cassandra answers to each statement."""
+async def query(keyspace: str, *statements: str) -> list[list[Any]]:
+    """The rows that Cassandra answers to each statement."""
     session = await connect(os.environ["KITH_TEST_CASSANDRA"], keyspace, replicas=1)
     try:
         return [await session.rows(statement) for statement in statements]
@@ -86,12 +86,12 @@ async def told(keyspace: str, *statements: str) -> list[list[Any]]:
 
 
 def last_field(run: Run, keyspace: str, kind: RecordKind, id_: int) -> Any:
-    """The last field of a record, as it is stored."""
-    ((row,),) = run(told(keyspace, f"SELECT data FROM records WHERE kind = {int(kind)} AND id = {id_}"))
+    """The last field of a record as it is stored."""
+    ((row,),) = run(query(keyspace, f"SELECT data FROM records WHERE kind = {int(kind)} AND id = {id_}"))
     return msgspec.msgpack.decode(row[0])[-1]
 
 
-def test_nothing_is_lost_or_doubled_while_machines_are_upgraded_one_by_one_and_back(
+def test_a_rolling_upgrade_and_downgrade_loses_and_doubles_nothing(
     tmp_path: Path, hook: Endpoint, next_version: Launcher, run: Run
 ) -> None:
     keyspace = keyspace_of(tmp_path)
@@ -100,7 +100,7 @@ def test_nothing_is_lost_or_doubled_while_machines_are_upgraded_one_by_one_and_b
         machines.start(upgraded=False)
         with machines.running[0].client() as app:
             ok(app.post(f"{API}/webhooks", json={"url": hook.url, "kinds": ["post", "edge"]}), 201)
-        run(told(keyspace, "ALTER TABLE edges ADD next text"))  # as the next version does before it starts
+        run(query(keyspace, "ALTER TABLE edges ADD next text"))  # the next version does this before it starts
         play = Play(machines.running[:], rest_s=0.2)
         machines.replace(play, upgraded=True)
         machines.replace(play, upgraded=True)
@@ -115,8 +115,10 @@ def test_nothing_is_lost_or_doubled_while_machines_are_upgraded_one_by_one_and_b
         play.check()
         written = {str(post) for actor in play.actors for post in actor.posts}
         eventually(lambda: written <= {change.get("id") for change in hook.taken}, 120)
-    assert last_field(run, keyspace, RecordKind.POST, made) == MORE, "it stays though today's version changes the post"
-    (edges,) = run(told(keyspace, "SELECT source, destination, next FROM edges"))
+    assert last_field(run, keyspace, RecordKind.POST, made) == MORE, (
+        "the unknown field survives an edit by today's version"
+    )
+    (edges,) = run(query(keyspace, "SELECT source, destination, next FROM edges"))
     assert (ALICE, BOB, MORE) in edges
     assert {next_ for *_, next_ in edges} == {None, MORE}
     done(kith_in(tmp_path)("audit", **on_cluster(keyspace)))

@@ -208,9 +208,7 @@ def test_a_type_name_has_one_meaning() -> None:
 def test_no_module_is_unused() -> None:
     """Every module is imported by another one, or is an entry point."""
     used = set(cli.MODULES.values()).union(*(found - {name} for name, found in imports().items()))
-    alive = {
-        name for name in MODULES if any(is_in(found, name) for found in used)
-    }  # a package is used if one of its modules is
+    alive = {name for name in MODULES if any(is_in(found, name) for found in used)}  # packages by their modules
     assert not sorted(set(MODULES) - alive - set(ENTRY_POINTS))
 
 

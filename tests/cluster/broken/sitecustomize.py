@@ -1,8 +1,9 @@
-"""Python reads this first where its folder is in PYTHONPATH: the clock of the process is wrong, or an owner dies.
+"""Breaks a process on purpose: its clock is wrong, or it dies at a step. Python imports this module at the start of
+any process that has this folder in PYTHONPATH.
 
-The clock is TEST_CLOCK_AHEAD_S ahead, or as many seconds as the file TEST_CLOCK_FILE says at the moment; 0 where it is
-none. An owner of partitions kills its process when it comes to the step that the file TEST_STEP_FILE names, which is
-removed before that; see STEPS.
+The clock is TEST_CLOCK_AHEAD_S ahead, or the seconds in the file TEST_CLOCK_FILE, which is reread while it runs; no
+file means 0. An owner of partitions kills its own process at the step named in the file TEST_STEP_FILE, and removes
+the file first; see STEPS.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from typing import Any
 
 STEPS = ("taken", "decided", "journalled", "half written", "written", "told")
 SEVERAL = 12
-"""Rows of a batch that is left half written, which are of several commands."""
+"""Rows that a batch needs to be left half written: so many belong to several commands."""
 _LOOKED_S = 0.02
 _time, _time_ns, _monotonic = time.time, time.time_ns, time.monotonic
 _clock_file, _step_file = (Path(os.environ.get(f"TEST_{name}_FILE", "none")) for name in ("CLOCK", "STEP"))
@@ -42,7 +43,7 @@ def _come_to(step: str) -> None:
 
 
 def _wrap(kind: type, method: str, before: str = "", after: str = "") -> None:
-    """Have steps come before a method, and once it is done."""
+    """Reach the step `before` a method runs, and the step `after` it is done."""
     made: Callable[..., Coroutine[Any, Any, Any]] = getattr(kind, method)
 
     async def stepping(*arguments: Any, **named: Any) -> Any:
@@ -55,7 +56,7 @@ def _wrap(kind: type, method: str, before: str = "", after: str = "") -> None:
 
 
 def _step() -> None:
-    from kith.engines.cassandra.owner import CassandraOwner  # noqa: PLC0415 - only of those that die
+    from kith.engines.cassandra.owner import CassandraOwner  # noqa: PLC0415 - needed only where TEST_STEP_FILE is set
     from kith.engines.cassandra.rows import CassandraRows  # noqa: PLC0415
     from kith.engines.kafka.commits import PartitionEnd  # noqa: PLC0415
 
@@ -67,7 +68,7 @@ def _step() -> None:
             _come_to("half written")
         await written(rows, changes)
 
-    setattr(CassandraRows, "write", write)  # noqa: B010 - of a class that is known by its type
+    setattr(CassandraRows, "write", write)  # noqa: B010 - a plain assignment would not type-check
     _wrap(CassandraRows, "take_over", after="taken")
     _wrap(CassandraOwner, "_write_journal", before="decided", after="journalled")
     _wrap(CassandraRows, "write", after="written")

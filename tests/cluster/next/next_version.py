@@ -1,7 +1,7 @@
-"""What a next version of Kith might write: loaded into a process, it adds to all that is stored and sent.
+"""Simulates a next version of Kith: a process that loads this module adds to everything that it stores and sends.
 
-To events, the journal of owners, commands and posts a field each; to edges a column; kinds of events and of records
-that today's Kith does not know. It is for processes that have imported Kith and not begun (`forking.Launcher`).
+It adds a field each to events, the journal of owners, commands and posts, a column to edges, and kinds of events and
+records that today's Kith does not know. Load it after Kith is imported and before it runs (`forking.Launcher`).
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ NEW_EVENT, NEW_RECORD = 200, 99
 
 
 class NextRow(commits.LoggedRow, frozen=True, array_like=True, gc=False):
-    """An event with one field more."""
+    """An event with one more field."""
 
     more: str = MORE
 
 
 class NextWritten(owner.JournaledBatch, frozen=True, array_like=True):
-    """A batch in the journal with one field more."""
+    """A batch in the journal with one more field."""
 
     more: str = MORE
 
@@ -39,14 +39,14 @@ def row_of(event: Event) -> NextRow:
 
 
 def decide(*asked: Any) -> list[Decided]:
-    """With events of kinds that are new."""
+    """Decide with additional events of new kinds."""
     new = Event(0, None, NEW_EVENT, 1, 2, 3, Hlc(4), data=MORE.encode())
     record = Event(0, None, RECORD_CHANGED, NEW_RECORD, 5, 0, Hlc(6), data=MORE.encode())
     return [one._replace(events=[*one.events, new, record]) if one.events else one for one in _decide(*asked)]
 
 
 def written(change: rows.RowChange) -> tuple[str, Any]:
-    """With a column more of edges that are put."""
+    """Write stored edges with one more column."""
     statement, values = _written(change)
     if change.table != "edges" or change.values is None:
         return statement, values
@@ -56,7 +56,7 @@ def written(change: rows.RowChange) -> tuple[str, Any]:
 
 
 async def ask_many(self: Any, asked: Sequence[tuple[int, bytes]]) -> Any:
-    """With a field more in each command."""
+    """Send each command with one more field."""
     told = [
         (at, msgspec.msgpack.encode(msgspec.msgpack.decode(command, type=dict[str, msgspec.Raw]) | {"more": MORE}))
         for at, command in asked
@@ -65,7 +65,7 @@ async def ask_many(self: Any, asked: Sequence[tuple[int, bytes]]) -> Any:
 
 
 def encode(value: Any) -> bytes:
-    """With a field more of posts."""
+    """Encode posts with one more field."""
     if not isinstance(value, post.Post):
         return _encode(value)
     return _encode([*msgspec.structs.astuple(value), MORE])
