@@ -1,4 +1,4 @@
-"""Tests of whole processes. How a server is run is shared with the tests of the API."""
+"""Fixtures for tests of whole processes. `servers`, which the tests of the API use too, runs the servers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _numbers = itertools.count()
 
 @pytest.fixture
 def people() -> People:
-    """Alice, Bob, Carol and Dana, whom no other test has met."""
+    """Alice, Bob, Carol and Dana, with ids that no other test uses."""
     return people_of(next(_numbers))
 
 
@@ -32,7 +32,7 @@ def kith(tmp_path: Path) -> Kith:
 
 @pytest.fixture
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Kith:
-    """The same without a process of its own, for what is asked many times; an error that is not ours is raised."""
+    """Like `kith`, but in this process, for tests with many calls. An error that is not Kith's is raised."""
     monkeypatch.chdir(tmp_path)
     for name in set(os.environ) - set(CLEAN):
         monkeypatch.delenv(name)

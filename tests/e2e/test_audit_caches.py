@@ -1,4 +1,4 @@
-"""`kith audit caches` beside a server over a data folder: a timeline that was spoilt is found and mended."""
+"""`kith audit caches` beside a server on a data folder finds and repairs a damaged timeline."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from servers import eventually, serving
 from kith.engines.embedded.timeline_store import RingTimelines
 
 
-def test_a_spoilt_timeline_is_found_and_dropped_and_built_again(tmp_path: Path) -> None:
+def test_a_damaged_timeline_is_found_dropped_and_rebuilt(tmp_path: Path) -> None:
     kith = kith_in(tmp_path)
     with serving(tmp_path) as server, RingTimelines(server.data / "timelines") as rings:
         posts = lived_in(server)
@@ -23,7 +23,9 @@ def test_a_spoilt_timeline_is_found_and_dropped_and_built_again(tmp_path: Path) 
         check_found(server, said, posts)
         for option in ("--report", "--against"):
             assert "are for `kith audit edges`" in refused(kith("audit", "caches", "--data", "data", option, "x"))
-        repaired, _ = audited(kith, "--data", "data", "--repair", KITH_TIMELINES_MAX="70")  # not that of the server
+        repaired, _ = audited(
+            kith, "--data", "data", "--repair", KITH_TIMELINES_MAX="70"
+        )  # another value than the server's
         assert repaired[TIMELINES][-2:] == ["1", "1"]
         assert sorted(shown(server)) == posts[:3]
         assert audited(kith, "--data", "data")[0][TIMELINES][1:] == RIGHT

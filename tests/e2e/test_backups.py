@@ -1,4 +1,4 @@
-"""Backups that a server makes by itself, and what its clients meet after a restore to an earlier moment."""
+"""Backups that a server makes on its own, and the answers to its clients after a restore to an earlier moment."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def gauge(server: Server, name: str) -> float | None:
     return None
 
 
-def test_a_server_backs_itself_up_and_is_taken_back_to_the_moment_of_a_token(tmp_path: Path) -> None:
+def test_a_server_backs_itself_up_and_can_be_restored_to_the_moment_of_a_token(tmp_path: Path) -> None:
     kept = tmp_path / "kept"
     with serving(tmp_path, KITH_BACKUP_TO=str(kept)) as server, server.client(acting=1) as http:
         eventually(lambda: (gauge(server, "kith_backup_age_seconds") or 1e9) < 60)

@@ -32,7 +32,7 @@ def test_help_names_every_command(kith: Kith, here: Kith) -> None:
         ("bench", {"numpy", "lmdb", "httptools"}),
     ],
 )
-def test_a_command_starts_without_what_only_others_need(command: str, of_others: set[str]) -> None:
+def test_a_command_starts_without_the_imports_of_others(command: str, of_others: set[str]) -> None:
     environment = {**CLEAN, "PYTHONPROFILEIMPORTTIME": "1"}
     run = subprocess.run([*KITH, command, "--help"], env=environment, capture_output=True, text=True, check=True)
     imported = {line.split("|")[-1].strip() for line in run.stderr.splitlines() if line.startswith("import time:")}
@@ -71,7 +71,7 @@ def _cells(line: str) -> list[str]:
     return [cell.strip() for cell in line.strip("│|").split("│")]
 
 
-def test_settings_are_all_named_on_a_narrow_terminal_too(kith: Kith) -> None:
+def test_every_setting_is_named_on_a_narrow_terminal(kith: Kith) -> None:
     said = done(kith("settings", COLUMNS="80", KITH_PORT="7401"))
     assert not [name for name in Settings.__struct_fields__ if f"{name} = " not in said]
     assert "port = 7401  (default 7400)\n    Port to listen on.\n" in said
@@ -90,7 +90,7 @@ def _padded(text: str) -> bytes:
     return base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
 
 
-def test_a_graph_goes_from_generate_to_restore_whole(kith: Kith, here: Kith, tmp_path: Path) -> None:
+def test_a_graph_survives_generate_import_export_backup_and_restore(kith: Kith, here: Kith, tmp_path: Path) -> None:
     assert "2,000 edges in made.csv.gz" in done(
         kith("generate", "made.csv.gz", "--users", "300", "--edges", "2000", "--celebrity", "dana=200")
     )
@@ -109,7 +109,7 @@ def test_a_graph_goes_from_generate_to_restore_whole(kith: Kith, here: Kith, tmp
     assert "imports: none unfinished" in done(kith("doctor"))
 
 
-def test_refused_lines_are_told_with_the_place_of_the_report(kith: Kith, tmp_path: Path) -> None:
+def test_refused_lines_are_counted_and_the_path_of_the_report_is_shown(kith: Kith, tmp_path: Path) -> None:
     (tmp_path / "edges.csv").write_text("1,2\n3,3\nx,1\n")
     said = done(kith("import", "edges", "edges.csv", "--mutual", "--report", "bad.tsv", "--graph", "mutes"))
     assert "2 edges of mutes written" in said
@@ -118,7 +118,7 @@ def test_refused_lines_are_told_with_the_place_of_the_report(kith: Kith, tmp_pat
     assert (tmp_path / "bad.tsv").read_text() == "2\tself-edge\n3\tnot a number\n"
 
 
-def test_audit_of_a_sample_and_with_repair_goes_through(here: Kith, tmp_path: Path) -> None:
+def test_audit_runs_on_a_sample_and_with_repair(here: Kith, tmp_path: Path) -> None:
     (tmp_path / "edges.csv").write_text("1,2\n3,4\n")
     done(here("import", "edges", "edges.csv"))
     for arguments in (("--sample", "0.5"), ("--repair",)):
@@ -127,7 +127,7 @@ def test_audit_of_a_sample_and_with_repair_goes_through(here: Kith, tmp_path: Pa
 
 
 @pytest.mark.parametrize("columns", ["80", "200"])
-def test_audit_cuts_no_name_however_narrow_the_terminal(here: Kith, tmp_path: Path, columns: str) -> None:
+def test_audit_truncates_no_name_on_any_terminal(here: Kith, tmp_path: Path, columns: str) -> None:
     (tmp_path / "edges.csv").write_text("1,2\n3,4\n")
     done(here("import", "edges", "edges.csv"))
     said = done(here("audit", COLUMNS=columns))
@@ -138,7 +138,7 @@ def test_audit_cuts_no_name_however_narrow_the_terminal(here: Kith, tmp_path: Pa
     assert "home timelines" in done(here("audit", "caches", COLUMNS=columns))
 
 
-def test_plan_prices_mentions_by_each_way(kith: Kith) -> None:
+def test_plan_prices_mentions_by_push_pull_and_hybrid(kith: Kith) -> None:
     said = done(kith("plan", "notifications", "--followers", "1000000"))
     assert re.search(r"rows of a mention.*1 M.*1 .*50 K", said)
     assert "2.49 EB" in done(kith("plan", "notifications", "--article"))

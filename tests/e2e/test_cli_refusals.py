@@ -1,4 +1,4 @@
-"""What each command of `kith` says when it is asked wrongly: one line that tells what to do, and a status."""
+"""Errors of each command of `kith` for wrong input: one line that says what to do, and an exit status."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def test_bad_input_gets_one_line_and_status_1(here: Kith, stores: Path, line: st
     assert (stores / "file").read_text() == "hello"
 
 
-def test_a_backup_of_an_older_kith_is_not_rebuilt_from_nor_upgraded(here: Kith, stores: Path) -> None:
+def test_a_rebuild_from_a_backup_of_an_older_kith_is_refused_and_changes_nothing(here: Kith, stores: Path) -> None:
     with Environment(stores / "older") as older:
         older.put_note("format", b"2")
     before = {path.name: path.read_bytes() for path in (stores / "older").iterdir() if path.is_file()}
@@ -131,7 +131,7 @@ def test_a_backup_of_an_older_kith_is_not_rebuilt_from_nor_upgraded(here: Kith, 
     assert not (stores / "new").exists()
 
 
-def test_where_a_rebuild_was_refused_a_backup_can_be_restored_as_it_advises(here: Kith, stores: Path) -> None:
+def test_after_a_refused_rebuild_a_backup_can_be_restored_as_the_error_advises(here: Kith, stores: Path) -> None:
     assert "restore a backup" in refused(here("rebuild", "new", "--from", "kith-data"))
     done(here("restore", "kept", "--data", "new"))
     assert "0 events done" in done(here("rebuild", "new", "--from", "kith-data"))
@@ -140,7 +140,7 @@ def test_where_a_rebuild_was_refused_a_backup_can_be_restored_as_it_advises(here
 @pytest.mark.parametrize(
     "line", ["import edges none.csv", "audit --data none", "restore kept", "backup kith-data", "token --user alice"]
 )
-def test_bad_input_gets_no_more_than_that_from_the_command_itself(kith: Kith, stores: Path, line: str) -> None:
+def test_bad_input_prints_one_line_in_a_real_process_too(kith: Kith, stores: Path, line: str) -> None:
     assert stores.exists()
     refused(kith(*line.split()))
 
@@ -155,7 +155,7 @@ def test_bad_input_gets_no_more_than_that_from_the_command_itself(kith: Kith, st
         ("KITH_JWT_ALGORITHMS", "[]"), ("KITH_JWT_ALGORITHMS", "RS256"),
     ],
 )  # fmt: skip
-def test_a_variable_that_cannot_be_used_is_named(here: Kith, variable: str, value: str) -> None:
+def test_the_error_for_an_unusable_variable_names_it(here: Kith, variable: str, value: str) -> None:
     said = refused(here("settings", **{variable: value}))
     assert variable.removeprefix("KITH_").lower() in said.lower()
     assert "KITH_" in said
@@ -178,19 +178,21 @@ def test_a_variable_that_cannot_be_used_is_named(here: Kith, variable: str, valu
         ('outbound_networks = ["10.0.0.1/8"]', "outbound_networks, of kith.toml: not a network"),
     ],
 )
-def test_a_setting_that_cannot_be_used_says_what_it_may_be(here: Kith, tmp_path: Path, line: str, says: str) -> None:
+def test_the_error_for_an_unusable_setting_says_what_it_may_be(
+    here: Kith, tmp_path: Path, line: str, says: str
+) -> None:
     (tmp_path / "kith.toml").write_text(line)
     assert says in refused(here("settings"))
 
 
-def test_a_secret_that_cannot_be_used_is_not_shown(here: Kith, tmp_path: Path) -> None:
+def test_the_error_for_an_unusable_secret_does_not_show_it(here: Kith, tmp_path: Path) -> None:
     (tmp_path / "kith.toml").write_text('api_keys = "kith_nobody-may-read-this"')
     assert "nobody-may-read" not in refused(here("settings"))
     (tmp_path / "kith.toml").write_text("jwt_secret = 8675309867530986753098675309867530")
     assert "8675309" not in refused(here("settings"))
 
 
-def test_a_misspelled_variable_is_refused_and_anothers_is_let_be(here: Kith) -> None:
+def test_a_misspelled_variable_is_refused_and_one_of_another_program_is_ignored(here: Kith) -> None:
     assert "KITH_WORKERS is" in refused(here("settings", KITH_WORKER="4"))
     assert "KITH_PORT is" in refused(here("settings", KITH_PROT="1"))
     assert "KITH_XYZZY is no setting; `kith settings`" in refused(here("settings", KITH_XYZZY="1"))
@@ -219,13 +221,13 @@ def test_a_server_key_that_no_client_can_send_is_refused(here: Kith, key: str) -
     assert key not in said
 
 
-def test_names_in_a_variable_may_have_spaces_between_them(here: Kith) -> None:
+def test_names_in_a_variable_may_be_separated_by_spaces(here: Kith) -> None:
     keys = "kith_the-first-of-them, kith_the-second-of-them"
     said = done(here("settings", KITH_GRAPHS="reads, writes ,", KITH_API_KEYS=keys))
     assert "graphs = reads, writes\n" in said
 
 
-def test_a_settings_file_that_cannot_be_used_is_named(here: Kith, tmp_path: Path) -> None:
+def test_the_error_for_an_unusable_settings_file_names_it(here: Kith, tmp_path: Path) -> None:
     for text in ("port = ", "prot = 7", "port = 'x'", "\x00"):
         (tmp_path / "kith.toml").write_text(text)
         assert "kith.toml" in refused(here("settings", KITH_PORT="7401"))
@@ -243,26 +245,26 @@ def test_doctor_says_what_is_wrong_with_a_folder(here: Kith, stores: Path) -> No
     assert not (stores / "none").exists()
 
 
-def test_a_token_of_a_folder_that_is_none_makes_no_folder(here: Kith, stores: Path) -> None:
-    """It would be signed with a secret that no server has."""
+def test_a_token_for_a_missing_folder_is_refused_and_makes_no_folder(here: Kith, stores: Path) -> None:
+    """The token would be signed with a secret that no server has."""
     assert "holds no Kith data" in refused(here("token", "--user", "5", "--data", "mistyped"))
     assert not (stores / "mistyped").exists()
 
 
 @pytest.mark.parametrize("what", ["show", "replay", "drop"])
-def test_a_dead_event_that_is_none_is_named(here: Kith, stores: Path, what: str) -> None:
+def test_the_error_for_an_unknown_dead_event_names_it(here: Kith, stores: Path, what: str) -> None:
     assert "nope/1" in refused(here("dead", what, "nope/1", "--data", str(stores / "kith-data")))
     assert done(here("dead", "list", "--data", str(stores / "kith-data"))).strip() == "no event is dead"
 
 
-def test_a_replay_against_no_address_says_so(here: Kith, tmp_path: Path) -> None:
+def test_a_replay_to_a_bad_address_is_refused(here: Kith, tmp_path: Path) -> None:
     file = tmp_path / "activity.txt"
     file.write_text("1 2 100 MT\n")
     said = refused(here("replay", str(file), "--key", "x", "--url", "http://127.0.0.1:bad"))
     assert "no address" in said
 
 
-def test_a_replay_with_a_key_that_no_server_has_says_so(here: Kith, tmp_path: Path) -> None:
+def test_a_replay_with_an_unknown_key_is_refused(here: Kith, tmp_path: Path) -> None:
     (tmp_path / "activity.txt").write_text("1 2 100 MT\n")
     with serving(tmp_path / "data") as server:
         for key in ("nobody's", "né"):
@@ -280,6 +282,6 @@ def test_wrong_usage_is_status_2(here: Kith) -> None:
         assert "Traceback" not in run.stderr
 
 
-def test_a_mistyped_command_or_option_is_told_the_one_that_is_like_it(here: Kith) -> None:
+def test_the_error_for_a_mistyped_command_or_option_suggests_the_right_one(here: Kith) -> None:
     assert "audit" in here("audot").stderr
     assert "--port" in here("serve", "--prot", "7").stderr

@@ -1,4 +1,4 @@
-"""How the `kith` command begins."""
+"""The start of the `kith` command: signals, and what it imports."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def test_ctrl_c_before_a_command_is_loaded_ends_it_without_a_traceback(tmp_path:
     assert (run.returncode, run.stderr) == (130, b"")
 
 
-def test_the_first_process_of_a_container_ends_by_sigterm_also_while_it_starts(tmp_path: Path) -> None:
+def test_sigterm_ends_process_1_of_a_container_while_it_starts(tmp_path: Path) -> None:
     (tmp_path / "typer.py").write_text("import os, signal\nos.kill(os.getpid(), signal.SIGTERM)\n")
     path = os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])
     alone = ["unshare", "--map-root-user", "--pid", "--fork", "--kill-child"]
@@ -32,7 +32,7 @@ def test_the_first_process_of_a_container_ends_by_sigterm_also_while_it_starts(t
     assert (run.returncode, run.stderr) == (143, b"")
 
 
-def test_a_process_that_is_started_again_imports_nothing_of_the_current_folder(tmp_path: Path) -> None:
+def test_a_process_started_again_imports_nothing_from_the_current_folder(tmp_path: Path) -> None:
     (tmp_path / "typer.py").write_text("raise SystemExit('this is not ours')\n")
     path = os.pathsep.join(str(Path(one).absolute()) for one in sys.path if one)
     environment = os.environ | {"PYTHONPATH": path}

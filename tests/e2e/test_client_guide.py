@@ -1,4 +1,4 @@
-"""What docs/client.md shows works: its examples run, in their order, against the real server."""
+"""The examples of docs/client.md run, in their order, against a real server."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ SECTIONS = [
     "Boards",
     "Notifications",
 ]
-"""Those whose examples stand on the names that `given` makes; the others show how to connect, stream and test."""
+"""Sections of the guide whose examples use the names of `given`. The others show how to connect, stream and test."""
 
 
 def examples() -> list[tuple[str, str]]:
-    """(section, code) of every example in Python, as they come."""
+    """(section, code) of every Python example, in order."""
     found, section = [], ""
     for heading, code in re.findall(r"^## (.*?)$|```python\n(.*?)```", GUIDE, re.MULTILINE | re.DOTALL):
         section = heading or section
@@ -40,7 +40,7 @@ def examples() -> list[tuple[str, str]]:
 
 
 def given(kith: Kith) -> dict[str, Any]:
-    """The names that examples use without making them."""
+    """Names that the examples use without defining them."""
     alice, bob = kith.as_user(1), kith.as_user(2)
     bob.follow(1)
     picture = alice.upload_media("fox.jpg")

@@ -1,4 +1,4 @@
-"""The Python client against the real server: what docs/client.md shows works."""
+"""The Python client against a real server: the calls of docs/client.md."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def kith(server: Server) -> Kith:
     return Kith(server.url, server.key)
 
 
-def test_what_one_client_writes_it_reads_back(kith: Kith) -> None:
+def test_a_client_reads_its_own_writes(kith: Kith) -> None:
     alice = kith.as_user(ALICE)
     assert alice.follow(BOB).changed
     assert not alice.follow(BOB).changed
@@ -41,7 +41,7 @@ def test_what_one_client_writes_it_reads_back(kith: Kith) -> None:
     assert not kith.exists("follows", ALICE, BOB)
 
 
-def test_long_input_is_split_and_long_lists_are_walked(kith: Kith) -> None:
+def test_long_input_is_split_and_long_lists_are_paged(kith: Kith) -> None:
     fans = range(10_000, 12_500)
     written = kith.write_edges("follows", (EdgeWrite("add", fan, DANA) for fan in fans))
     assert written.applied == len(fans)
@@ -59,7 +59,7 @@ def test_a_set_program_is_written_as_an_expression(kith: Kith) -> None:
     assert kith.select_count(both) == 1
 
 
-def test_stories_are_told_seen_and_deleted(kith: Kith) -> None:
+def test_stories_are_created_seen_and_deleted(kith: Kith) -> None:
     alice, bob = kith.as_user(ALICE), kith.as_user(BOB)
     bob.follow(ALICE)
     told = alice.create_story("look", attributes={"a": 1})
@@ -75,7 +75,7 @@ def test_stories_are_told_seen_and_deleted(kith: Kith) -> None:
     bob.unfollow(ALICE)
 
 
-def test_a_post_is_made_once_read_edited_cleared_and_deleted(kith: Kith) -> None:
+def test_a_post_is_created_once_read_edited_cleared_and_deleted(kith: Kith) -> None:
     alice, bob = kith.as_user(ALICE), kith.as_user(BOB)
     place = Location(latitude=48.86, longitude=2.35, name="Paris")
     hello: dict[str, Any] = {"link": "https://example.com", "mentions": [BOB], "location": place, "key": "monday"}
@@ -97,7 +97,7 @@ def test_a_post_is_made_once_read_edited_cleared_and_deleted(kith: Kith) -> None
     assert list(bob.user_posts(ALICE)) == []
 
 
-def test_every_write_hands_over_a_token_that_the_next_read_carries(kith: Kith) -> None:
+def test_every_write_gives_a_token_that_the_next_read_carries(kith: Kith) -> None:
     alice = kith.as_user(ALICE)
     post = alice.create_post("tell me").id
     tokens = [alice.token]
@@ -117,7 +117,7 @@ def test_every_write_hands_over_a_token_that_the_next_read_carries(kith: Kith) -
     assert post not in [one.id for one in other.feed("latest")]
 
 
-def test_what_people_do_with_a_post_is_counted_and_taken_back(kith: Kith) -> None:
+def test_likes_saves_and_shares_are_counted_and_can_be_undone(kith: Kith) -> None:
     alice, bob = kith.as_user(ALICE), kith.as_user(BOB)
     post = alice.create_post("count me").id
     assert [bob.like_post(post).like_count for _ in range(2)] == [1, 1]
@@ -149,7 +149,7 @@ def test_comments_are_answered_liked_sorted_and_deleted(kith: Kith) -> None:
     assert [one.id for one in bob.post_comments(post)] == [second.id]
 
 
-def test_home_is_walked_explained_and_turned_down(kith: Kith) -> None:
+def test_home_is_paged_explained_and_adjusted(kith: Kith) -> None:
     carol, dana = kith.as_user(CAROL), kith.as_user(DANA)
     made = [dana.create_post(f"number {n} of {n * 7919}").id for n in range(5)]
     carol.follow(DANA)
@@ -169,7 +169,7 @@ def test_home_is_walked_explained_and_turned_down(kith: Kith) -> None:
     carol.unfollow(DANA)
 
 
-def test_a_picture_is_uploaded_from_a_file_shown_and_taken_away(kith: Kith, server: Server, tmp_path: Path) -> None:
+def test_a_picture_is_uploaded_from_a_file_shown_and_deleted(kith: Kith, server: Server, tmp_path: Path) -> None:
     alice, bob = kith.as_user(ALICE), kith.as_user(BOB)
     file = tmp_path / "fox.jpg"
     file.write_bytes(photo())
@@ -189,7 +189,7 @@ def test_a_picture_is_uploaded_from_a_file_shown_and_taken_away(kith: Kith, serv
     assert refused.value.code == "MEDIA_NOT_FOUND"
 
 
-def test_moderation_hides_a_post_until_it_takes_the_label_off(kith: Kith) -> None:
+def test_a_label_hides_a_post_until_it_is_removed(kith: Kith) -> None:
     bob, post = kith.as_user(BOB), kith.as_user(ALICE).create_post("buy now").id
     assert kith.put_labels("post", post, ["hide"], reason="spam").labels == ["hide"]
     assert kith.labels("post", post).reason == "spam"
@@ -198,7 +198,7 @@ def test_moderation_hides_a_post_until_it_takes_the_label_off(kith: Kith) -> Non
     assert bob.post(post).id == post
 
 
-def test_many_are_looked_up_and_lists_are_read_by_range_of_time(kith: Kith) -> None:
+def test_many_ids_are_looked_up_and_lists_are_read_by_time_range(kith: Kith) -> None:
     assert kith.lookup_posts(range(150)) == [None] * 150
     assert [user and user.id for user in kith.lookup_users([ALICE, BOB])] == [ALICE, BOB]
     kith.write_edges("mutes", [EdgeWrite("add", CAROL, 100 + at, position=at) for at in range(10)])

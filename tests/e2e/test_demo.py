@@ -1,4 +1,4 @@
-"""`kith demo`: the whole story once, what it leaves behind, how it ends, and what it says when it cannot go on."""
+"""`kith demo`: the whole story once, the data it leaves, how it ends, and its errors."""
 
 from __future__ import annotations
 
@@ -17,19 +17,21 @@ from commands import CLEAN, KITH, LIMIT_S, Kith, done, free_port, kith_in, refus
 from servers import API, PLAIN, serving
 
 
-class Told(NamedTuple):
-    """A demo that ended: where it ran, and what it said."""
+class FinishedDemo(NamedTuple):
+    """A finished demo: the folder it ran in, and its output."""
 
     folder: Path
     said: str
 
 
 @pytest.fixture(scope="module")
-def once(tmp_path_factory: pytest.TempPathFactory) -> Told:
+def once(tmp_path_factory: pytest.TempPathFactory) -> FinishedDemo:
     """A demo of thirty people, with its data in `data`."""
     folder = tmp_path_factory.mktemp("once")
     thirty_people(folder / "few.csv")
-    return Told(folder, done(kith_in(folder)("demo", "few.csv", "--once", "--data", "data", "--port", free_port())))
+    return FinishedDemo(
+        folder, done(kith_in(folder)("demo", "few.csv", "--once", "--data", "data", "--port", free_port()))
+    )
 
 
 @pytest.fixture
@@ -38,13 +40,13 @@ def few(tmp_path: Path) -> Path:
 
 
 def answers(said: str) -> list[str]:
-    """The answers of a demo, by question: the lines below it."""
+    """The answers of a demo: for each question the lines below it."""
     shown = re.findall(r"^ ?\d+\. .*ms\n((?:    .*\n)+)", said, re.MULTILINE)
     assert len(shown) == 12, said
     return shown
 
 
-def test_demo_once_tells_the_whole_story_and_ends(once: Told) -> None:
+def test_demo_once_tells_the_whole_story_and_ends(once: FinishedDemo) -> None:
     said = once.said
     assert re.search(r"290 follows in data\b", said)
     check, both, newcomer, visible, told, home, why, comments, stories, suggested, boards, gone = answers(said)
@@ -53,7 +55,7 @@ def test_demo_once_tells_the_whole_story_and_ends(once: Told) -> None:
     assert re.search(r"is first in the list.* 0 posts before, 6 after", newcomer)
     assert re.search(r"home after [\d.]+ ms:\n    “", visible)
     tiers = re.findall(r"(\d+) (?:online|here within a day|within a month)[,.]", told)
-    assert sum(map(int, tiers)) == 4, "each once, whichever tier comes first"
+    assert sum(map(int, tiers)) == 4, "each follower once, in whichever tier comes first"
     assert len(re.findall(r"0\.\d\d (?:recent|popular|friend_interaction|content_type) ", home)) == 2
     score, *parts = map(float, re.findall(r"(?<![\d.])\d\.\d\d", why))
     assert sum(parts) == pytest.approx(score, abs=0.03)
@@ -69,7 +71,7 @@ def test_demo_once_tells_the_whole_story_and_ends(once: Told) -> None:
     assert re.search(r"had 7 posts, and has 0 at once", gone)
 
 
-def test_what_a_demo_made_is_there_for_the_next_server_and_the_next_demo_adds_no_more(once: Told) -> None:
+def test_the_data_of_a_demo_stays_for_a_server_and_the_next_demo_reuses_it(once: FinishedDemo) -> None:
     people, posts = map(int, re.findall(r"(\d+) people .* (\d+) posts \(", once.said)[0])
     assert people == 26, "the star, a reader, the 9 whom they follow, and 15 fans"
     again = done(kith_in(once.folder)("demo", "--once", "--data", "data", "--port", free_port()))
@@ -81,7 +83,7 @@ def test_what_a_demo_made_is_there_for_the_next_server_and_the_next_demo_adds_no
             for user in range(1, 31)
             for post in http.get(f"{API}/users/{user}/posts", params={"limit": 50}).json()["items"]
         ]
-        assert len(shown) == posts + 4, "each demo publishes two before your eyes"
+        assert len(shown) == posts + 4, "each demo run publishes two more posts"
         assert all(post["author"]["displayName"] and post["author"]["username"] for post in shown)
         assert any(post["mentions"] and "@" in post["content"]["text"] for post in shown)
         pictures = [media["url"] for post in shown for media in post["content"]["media"]]
@@ -93,11 +95,11 @@ def test_what_a_demo_made_is_there_for_the_next_server_and_the_next_demo_adds_no
     ("number", "inherited"),
     [
         (signal.SIGINT, signal.default_int_handler),
-        (signal.SIGTERM, signal.SIG_IGN),  # a shell's background job ignores SIGINT, and so do its heirs
+        (signal.SIGTERM, signal.SIG_IGN),  # children of a shell's background job ignore SIGINT
         (signal.SIGKILL, signal.default_int_handler),
     ],
 )
-def test_a_demo_lives_on_until_it_is_told_to_stop(few: Path, number: signal.Signals, inherited: Any) -> None:
+def test_a_demo_runs_until_it_is_told_to_stop(few: Path, number: signal.Signals, inherited: Any) -> None:
     port = free_port()
     ours = signal.signal(signal.SIGINT, inherited)
     demo = subprocess.Popen(
@@ -106,7 +108,9 @@ def test_a_demo_lives_on_until_it_is_told_to_stop(few: Path, number: signal.Sign
         start_new_session=True,
     )  # fmt: skip
     signal.signal(signal.SIGINT, ours)
-    giving_up = threading.Timer(LIMIT_S, os.killpg, (demo.pid, signal.SIGKILL))  # its server holds the pipes too
+    giving_up = threading.Timer(
+        LIMIT_S, os.killpg, (demo.pid, signal.SIGKILL)
+    )  # the whole group: the server holds the pipes too
     giving_up.start()
     try:
         assert demo.stdout is not None
@@ -132,18 +136,18 @@ def test_a_demo_lives_on_until_it_is_told_to_stop(few: Path, number: signal.Sign
     if number != signal.SIGKILL:
         assert (demo.returncode, errors) == (0, "")
         assert rest.endswith("stopping\n")
-    with socket.socket() as probe:  # what was read to its end above says that all of its processes are gone
+    with socket.socket() as probe:  # the pipes ended above, so all of its processes are gone
         assert probe.connect_ex(("127.0.0.1", int(port))) != 0, "the server is gone"
 
 
 @pytest.mark.slow
-def test_demo_makes_up_a_community_when_none_is_given(kith: Kith) -> None:
+def test_demo_generates_a_community_if_none_is_given(kith: Kith) -> None:
     said = done(kith("demo", "--once", "--port", free_port()))
     assert "500,000 follows in kith-data/demo" in said
     assert "Dana Brook has 20,000 followers" in answers(said)[0]
 
 
-def test_a_demo_that_cannot_go_on_says_where_and_why(kith: Kith, few: Path) -> None:
+def test_a_demo_that_cannot_continue_says_where_and_why(kith: Kith, few: Path) -> None:
     once = ("demo", "few.csv", "--once", "--port")
     assert re.search(
         r"the demo stopped at \w+ /\S+: 429 RATE_LIMITED: ",

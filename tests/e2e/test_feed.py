@@ -1,4 +1,4 @@
-"""What people post reaches their followers' homes through real processes, whoever of them is killed."""
+"""Posts reach followers' homes through real processes, even if some are killed."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def server(tmp_path: Path) -> Iterator[Server]:
 
 
 def publish(server: Server, author: int, text: str) -> str:
-    """A post; its id."""
+    """Publish a post; return its id."""
     with server.client(acting=author) as http:
         answer = http.post(f"{API}/posts", json={"content": {"text": text}})
     assert answer.status_code == 201, answer.text
@@ -35,14 +35,14 @@ def publish(server: Server, author: int, text: str) -> str:
 
 
 def home(server: Server, viewer: int, **query: str) -> tuple[list[str], list[str]]:
-    """The ids of a home's first page, and what was degraded."""
+    """The ids on the first page of a home, and what was degraded."""
     with server.client(acting=viewer) as http:
         answer = ok(http.get(f"{API}/feed", params={"type": "latest"} | query))
     return [post["id"] for post in answer["posts"]], answer["meta"]["degraded"]
 
 
 def fanout_pids(server: Server) -> set[int]:
-    """Workers that have left counts."""
+    """Process ids of the fan-out workers that have written metrics."""
     return {int(file.stem.removeprefix("fanout-")) for file in (server.data / "metrics").glob("fanout-*.json")}
 
 
@@ -51,7 +51,7 @@ def follow(server: Server, follower: int, author: int) -> None:
         ok(http.post(f"{API}/users/{author}/follow"))
 
 
-def test_a_post_comes_home_through_the_timeline(server: Server, people: People) -> None:
+def test_a_post_reaches_home_through_the_timeline(server: Server, people: People) -> None:
     alice, bob = people.alice, people.bob
     follow(server, alice, bob)
     first = publish(server, bob, "the first")
@@ -74,7 +74,7 @@ def test_the_author_sees_the_post_at_once(server: Server, people: People) -> Non
         assert home(server, people.alice)[0][0] == made
 
 
-def test_a_killed_worker_is_replaced_and_nothing_is_missed(server: Server, people: People) -> None:
+def test_a_killed_worker_is_replaced_and_misses_nothing(server: Server, people: People) -> None:
     alice, bob = people.alice, people.bob
     follow(server, alice, bob)
     eventually(lambda: len(fanout_pids(server)) == 1)
@@ -89,7 +89,7 @@ def test_a_killed_worker_is_replaced_and_nothing_is_missed(server: Server, peopl
         eventually(lambda: home(server, alice) == (made[::-1], []))
 
 
-def test_the_ranked_home_says_why_and_goes_on_where_it_was(server: Server, people: People) -> None:
+def test_the_ranked_home_explains_itself_and_continues_by_cursor(server: Server, people: People) -> None:
     alice, bob, carol = people.alice, people.bob, people.carol
     made = {author: [publish(server, author, f"{author}'s {number}") for number in range(3)] for author in (bob, carol)}
     for author in (bob, carol):
@@ -112,7 +112,7 @@ def test_the_ranked_home_says_why_and_goes_on_where_it_was(server: Server, peopl
         assert http.get(f"{API}/feed", params={"cursor": cursor, "type": "latest"}).status_code == 400
 
 
-def test_while_the_worker_is_away_home_is_right_and_says_so(server: Server, people: People) -> None:
+def test_while_the_worker_is_stopped_home_is_right_and_marked_degraded(server: Server, people: People) -> None:
     follow(server, people.alice, people.bob)
     eventually(lambda: len(fanout_pids(server)) == 1)
     (pid,) = fanout_pids(server)
@@ -135,7 +135,7 @@ def test_stopping_the_server_stops_the_worker(tmp_path: Path, people: People) ->
             os.kill(pid, 0)
 
 
-def test_metrics_tell_how_far_fan_out_is_behind(server: Server, people: People) -> None:
+def test_metrics_show_the_lag_of_fan_out(server: Server, people: People) -> None:
     publish(server, people.alice, "hello")
 
     def lag() -> list[str]:
@@ -145,8 +145,8 @@ def test_metrics_tell_how_far_fan_out_is_behind(server: Server, people: People) 
     eventually(lambda: lag() == ["kith_fanout_lag_events 0.0", "kith_fanout_lag_oldest_seconds 0.0"])
 
 
-def test_by_rates_a_reader_who_seldom_comes_finds_what_was_not_pushed(tmp_path: Path, people: People) -> None:
-    """A pull that costs next to nothing: nobody is pushed to who has not read hundreds of times lately."""
+def test_under_the_rates_policy_a_rare_reader_finds_posts_that_were_not_pushed(tmp_path: Path, people: People) -> None:
+    """With a pull cost near zero, posts are pushed only to users who have recently read hundreds of times."""
     alice, bob = people.alice, people.bob
     with serving(tmp_path, KITH_FANOUT_POLICY="rates", KITH_FANOUT_PULL_COST="0.01") as server:
         follow(server, alice, bob)
@@ -159,15 +159,15 @@ def test_by_rates_a_reader_who_seldom_comes_finds_what_was_not_pushed(tmp_path: 
             eventually(lambda: home(server, alice) == (posts, []))
         kept = timelines.read(alice)
         assert kept is not None
-        assert kept.ids.tolist() == [int(posts[-1])], "these were not pushed"
+        assert kept.ids.tolist() == [int(posts[-1])], "the later posts were not pushed"
         with server.client(acting=alice) as http:
             shown = [post["id"] for post in ok(http.get(f"{API}/feed"))["posts"]]
         assert len(shown) == 6
 
 
 @pytest.mark.parametrize("back", ["setting", "restore"])
-def test_timelines_that_missed_what_the_store_has_are_not_used(tmp_path: Path, people: People, back: str) -> None:
-    """They were put aside and came back, or are of a later state than the backup."""
+def test_timelines_that_do_not_match_the_store_are_not_used(tmp_path: Path, people: People, back: str) -> None:
+    """They were unused for a while and came back, or are newer than the restored backup."""
     alice, bob = people.alice, people.bob
     aside, here = {"KITH_TIMELINES_FOLDER": str(tmp_path / "aside")}, {"KITH_TIMELINES_FOLDER": str(tmp_path / "here")}
     timelines = reading(tmp_path / "here")
@@ -177,7 +177,7 @@ def test_timelines_that_missed_what_the_store_has_are_not_used(tmp_path: Path, p
 
         def all_there() -> bool:
             timeline = timelines.read(alice)
-            home(server, alice)  # asks for a timeline, and reads the one that is there
+            home(server, alice)  # requests a timeline, and reads the one that is there
             return timeline is not None and len(timeline.ids) == 60
 
         eventually(all_there)
@@ -187,7 +187,9 @@ def test_timelines_that_missed_what_the_store_has_are_not_used(tmp_path: Path, p
                 ok(http.delete(f"{API}/users/{bob}/follow"))
             for at in range(60):
                 publish(server, alice, f"mine {at}")
-            eventually(lambda: home(server, alice)[0] and timelines.read(alice) is not None, 40)  # asked for again
+            eventually(
+                lambda: home(server, alice)[0] and timelines.read(alice) is not None, 40
+            )  # the timeline was requested again
             assert int(made[-1]) not in timelines.read(alice).ids
     if back == "setting":
         with serving(tmp_path, **aside) as server:
@@ -201,7 +203,7 @@ def test_timelines_that_missed_what_the_store_has_are_not_used(tmp_path: Path, p
         eventually(lambda: home(server, alice, limit="50") == (made[:-51:-1], []))
 
 
-def test_what_a_restore_lost_is_told_to_those_who_saw_it(tmp_path: Path, people: People) -> None:
+def test_clients_that_saw_events_lost_by_a_restore_are_told(tmp_path: Path, people: People) -> None:
     alice, bob = people.alice, people.bob
     with serving(tmp_path) as server, server.client(acting=alice) as reader, server.client(acting=bob) as author:
         follow(server, alice, bob)
@@ -213,7 +215,7 @@ def test_what_a_restore_lost_is_told_to_those_who_saw_it(tmp_path: Path, people:
     (tmp_path / "data").rename(tmp_path / "old")
     run_kith("restore", str(tmp_path / "kept"), "--data", str(tmp_path / "data"))
     with serving(tmp_path) as server, server.client(acting=alice) as reader:
-        for at in range(5):  # as many events as were lost, and more
+        for at in range(5):  # more events than were lost
             publish(server, bob, f"new {at}")
         refused = reader.get(f"{API}/feed", headers={"Kith-Token": token})
         assert code(refused, 409) == "CONFLICT"
@@ -226,7 +228,7 @@ def test_what_a_restore_lost_is_told_to_those_who_saw_it(tmp_path: Path, people:
             resumed.wait("new_post", publish(server, bob, "after that"))
 
 
-def test_a_worker_that_does_not_react_is_ended_with_the_server(tmp_path: Path) -> None:
+def test_a_worker_that_does_not_react_is_killed_with_the_server(tmp_path: Path) -> None:
     with serving(tmp_path, KITH_DRAIN_TIMEOUT_S="2") as server:
         eventually(lambda: fanout_pids(server))
         (pid,) = fanout_pids(server)
@@ -237,7 +239,7 @@ def test_a_worker_that_does_not_react_is_ended_with_the_server(tmp_path: Path) -
 
 
 def behind(server: Server) -> float:
-    """How many events fan-out has not handled."""
+    """The number of events that fan-out has not handled."""
     with server.client() as http:
         (line,) = [x for x in http.get("/metrics").text.splitlines() if x.startswith("kith_fanout_lag_events ")]
     return float(line.split()[1])

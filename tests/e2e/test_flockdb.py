@@ -1,4 +1,4 @@
-"""`kith flockdb` beside a server, as clients of FlockDB see it: one data folder, two doors, and a kill."""
+"""`kith flockdb` beside a server, as clients of FlockDB see it: one data folder, two APIs, and a kill."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def ids(flock: Any, source: int) -> list[int]:
     return selected(flock.select2([query])[0]).ids
 
 
-def test_both_doors_open_onto_one_graph(tmp_path: Path) -> None:
+def test_both_apis_serve_the_same_graph(tmp_path: Path) -> None:
     with (
         serving(tmp_path) as server,
         door(server.data, KITH_DURABILITY="relaxed") as (flock, _),
@@ -63,7 +63,7 @@ def test_both_doors_open_onto_one_graph(tmp_path: Path) -> None:
         assert {item["id"] for item in http.get("/api/v1/users/5/following").json()["items"]} == {"6", "7", "8"}
 
 
-def test_what_was_acknowledged_is_there_and_is_done_after_a_kill(tmp_path: Path) -> None:
+def test_acknowledged_operations_are_done_after_a_kill(tmp_path: Path) -> None:
     with door(tmp_path / "data") as (flock, process):
         execute(flock, ADD, term(1, others=range(10, 3_010)))
         execute(flock, ARCHIVE, term(1))
@@ -75,7 +75,7 @@ def test_what_was_acknowledged_is_there_and_is_done_after_a_kill(tmp_path: Path)
         assert flock.count([simple(1, states=[2])]) == 3_000
 
 
-def test_an_address_of_another_machine_is_refused_with_what_to_name(tmp_path: Path) -> None:
+def test_an_address_of_another_machine_is_refused_with_what_to_do(tmp_path: Path) -> None:
     kith = kith_in(tmp_path)
     asked = ("flockdb", "--data", "data", "--port", free_port(), "--host", "203.0.113.9")
     said = refused(kith(*asked, KITH_FLOCKDB_GRAPHS="1=follows", KITH_LOG_LEVEL="error"))

@@ -1,4 +1,4 @@
-"""Connections that ask nothing are closed, however they began, so nobody keeps others out by opening many."""
+"""Idle connections are closed, so nobody can keep others out by opening many."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 
 @pytest.fixture(scope="module")
 def hurried(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """A server that waits little."""
+    """A server with a short idle timeout."""
     with serving(tmp_path_factory.mktemp("hurried"), KITH_CONNECTION_IDLE_S=str(IDLE_S)) as running:
         yield running
 
@@ -37,15 +37,15 @@ def connected(server: Server, sent: bytes = b"") -> socket.socket:
     [b"", PREFACE, PREFACE[:3], b"G", plain("GET", f"{API}/users/1")[:-2], plain("GET", "/healthz", key=None)],
     ids=["nothing", "HTTP/2", "half of HTTP/2", "a letter", "half a head", "one request and no other"],
 )
-def test_a_connection_that_asks_nothing_is_closed(hurried: Server, sent: bytes) -> None:
+def test_an_idle_connection_is_closed(hurried: Server, sent: bytes) -> None:
     with connected(hurried, sent) as connection, contextlib.suppress(ConnectionResetError):
         while connection.recv(65_536):
             pass
 
 
-def test_a_stream_that_is_quiet_stays(hurried: Server, people: People) -> None:
+def test_a_quiet_stream_stays_open(hurried: Server, people: People) -> None:
     with hurried.client(acting=people.alice) as http, Listener(http) as listener:
-        with connected(hurried) as other:  # which comes later, and ends before
+        with connected(hurried) as other:  # opened later, and closed earlier
             assert not other.recv(1)
         with hurried.client(acting=people.bob) as bob:
             bob.post(f"{API}/users/{people.alice}/follow").raise_for_status()
@@ -55,7 +55,7 @@ def test_a_stream_that_is_quiet_stays(hurried: Server, people: People) -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="sets a limit of another process")
-def test_more_silent_connections_than_descriptors_keep_nobody_out(tmp_path: Path) -> None:
+def test_more_idle_connections_than_descriptors_keep_nobody_out(tmp_path: Path) -> None:
     with serving(tmp_path, KITH_CONNECTION_IDLE_S=str(IDLE_S)) as server, contextlib.ExitStack() as many:
         counts = eventually(lambda: list((server.data / "metrics").glob("api-*.json")))
         resource.prlimit(int(counts[0].stem.removeprefix("api-")), resource.RLIMIT_NOFILE, (256, 256))

@@ -13,7 +13,7 @@ CLIENT = Path(__file__).parents[2] / "clients" / "js"
 
 
 def surroundings(server: Server, folder: Path) -> dict[str, str]:
-    """What `live.test.js` is told of the server."""
+    """The environment variables that `live.test.js` reads."""
     picture = folder / "fox.jpg"
     picture.write_bytes(photo())
     tokens = f"{sign(1, ttl_s=-3600)},{sign(1)}"

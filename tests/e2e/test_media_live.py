@@ -1,4 +1,4 @@
-"""A picture through real processes: uploaded, shown in a follower's home, there after a kill, swept when orphaned."""
+"""A picture through real processes: uploaded, shown at home, still there after a kill, swept when orphaned."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ KEY = f"00/99-{'0' * 32}.jpg"
 
 
 def sweep(folder: Path, *options: str) -> str:
-    """What `kith sweep` says."""
+    """The output of `kith sweep`."""
     command = [COMMAND, "sweep", "--data", str(folder / "data"), *options]
     return subprocess.run(command, capture_output=True, text=True, check=True, cwd=folder).stdout
 
 
-def test_a_picture_comes_home_and_is_there_after_a_kill(tmp_path: Path, people: People) -> None:
+def test_a_picture_reaches_home_and_survives_a_kill(tmp_path: Path, people: People) -> None:
     with serving(tmp_path, "--workers", "2", KITH_DURABILITY="full") as server:
         with server.client(acting=people.bob) as bob:
             ok(bob.post(f"{API}/users/{people.alice}/follow"))
@@ -37,7 +37,7 @@ def test_a_picture_comes_home_and_is_there_after_a_kill(tmp_path: Path, people: 
             ok(alice.post(f"{API}/posts", json={"content": {"mediaIds": [image["id"], film["id"]]}}), 201)
         server.process.kill()
         server.process.wait()
-    with serving(tmp_path, KITH_DURABILITY="full") as server:  # processes of the killed one may still be there
+    with serving(tmp_path, KITH_DURABILITY="full") as server:  # processes of the killed server may still run
         with server.client(acting=people.bob) as bob:
             (post,) = ok(bob.get(f"{API}/feed"))["posts"]
         assert post["content"]["media"] == [image, film]
@@ -47,7 +47,7 @@ def test_a_picture_comes_home_and_is_there_after_a_kill(tmp_path: Path, people: 
         assert (part.status_code, part.content) == (206, b"ftyp")
 
 
-def test_a_sweep_beside_a_server_removes_only_what_no_record_names(tmp_path: Path, people: People) -> None:
+def test_a_sweep_beside_a_server_removes_only_files_that_no_record_names(tmp_path: Path, people: People) -> None:
     with serving(tmp_path) as server:
         with server.client(acting=people.alice) as alice:
             made = upload(alice, photo())
@@ -65,8 +65,8 @@ def test_a_sweep_beside_a_server_removes_only_what_no_record_names(tmp_path: Pat
 
 
 @pytest.mark.parametrize("why", ["moved", "fenced", "standby"])
-def test_a_store_that_takes_no_writes_sweeps_nothing_of_the_one_that_does(tmp_path: Path, why: Any) -> None:
-    """They may share a bucket, and a job that runs daily goes on when the store has moved."""
+def test_a_sweep_on_a_store_closed_to_writes_is_refused(tmp_path: Path, why: Any) -> None:
+    """It may share a bucket with its successor, and a daily job may still run after the store has moved."""
     settings = Settings(data=str(tmp_path / "data"))
     with folders.open_environment(settings) as store:
         store_role.close_to_writes(store, Closed(why, "elsewhere", 5))

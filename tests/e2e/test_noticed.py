@@ -1,4 +1,4 @@
-"""What a running server notices by itself: that its folder is gone, and a key that was made since it started."""
+"""A running server notices that its folder is gone, and learns keys made since it started."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from kith.engines.embedded.environment import Environment
 from kith.run.opening import keys
 
 
-def test_a_server_whose_folder_was_deleted_says_so_and_acknowledges_nothing_more(tmp_path: Path) -> None:
-    """What it wrote from then on would go with it."""
+def test_a_server_whose_store_was_deleted_reports_it_and_acknowledges_no_more_writes(tmp_path: Path) -> None:
+    """Further writes would be lost with the deleted store."""
     with serving(tmp_path) as server, server.client(acting=1) as one:
         ok(one.post(f"{API}/users/2/follow"))
         (server.data / "store.mdb").rename(tmp_path / "store.mdb")
@@ -28,15 +28,15 @@ def test_a_server_whose_folder_was_deleted_says_so_and_acknowledges_nothing_more
         for pid in named("api", server.process.pid):
             os.kill(pid, signal.SIGKILL)
         eventually(lambda: server.output().count("was deleted or replaced") >= 1)
-        assert not (server.data / "store.mdb").exists()  # a process that is replaced makes no empty store
+        assert not (server.data / "store.mdb").exists()  # a replacement process makes no empty store
         (tmp_path / "store.mdb").rename(server.data / "store.mdb")
         eventually(server.ready)
         ok(one.post(f"{API}/users/3/follow"))
         assert server.ready()
 
 
-def test_a_folder_that_was_moved_away_is_put_back_as_it_was(tmp_path: Path) -> None:
-    """Nothing makes it anew meanwhile, as then it would be put inside that."""
+def test_a_folder_that_was_moved_away_can_be_moved_back(tmp_path: Path) -> None:
+    """Meanwhile no process makes a new folder: moving back would put the old one inside it."""
     away = tmp_path / "away"
     with serving(tmp_path) as server, server.client(acting=1) as one:
         ok(one.post(f"{API}/users/2/follow"))
@@ -55,7 +55,7 @@ def test_a_folder_that_was_moved_away_is_put_back_as_it_was(tmp_path: Path) -> N
         assert ids(ok(one.get(f"{API}/users/1/following"))) == [3, 2]
 
 
-def test_a_server_lets_in_a_key_that_was_made_while_it_runs(tmp_path: Path) -> None:
+def test_a_server_accepts_a_key_made_while_it_runs(tmp_path: Path) -> None:
     with serving(tmp_path) as server:
         made = run_all(_key_made(server.data))
         with server.client(made) as client:

@@ -1,4 +1,4 @@
-"""Several processes over one folder, and one folder over several lives: nothing is lost, nothing half seen."""
+"""Several processes on one folder, and a folder over several restarts: nothing is lost or seen partially."""
 
 from __future__ import annotations
 
@@ -47,30 +47,30 @@ WITHOUT_KEYS = {name: value for name, value in AGREED.items() if name != "KITH_A
 
 
 def metric(text: str, start: str) -> float:
-    """The sum of all samples whose line starts so."""
+    """The sum of all samples whose line begins with `start`."""
     return sum(float(line.split()[-1]) for line in text.splitlines() if line.startswith(start))
 
 
 def worker_pids(server: Server) -> set[str]:
-    """The API processes that have left counts."""
+    """Ids of the API processes that have written metrics."""
     return {file.stem.removeprefix("api-") for file in (server.data / "metrics").glob("api-*.json")}
 
 
 @pytest.fixture(scope="module")
 def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """Two processes over one folder, for tests that do them no harm."""
+    """Two processes on one folder, shared by tests that do not kill them."""
     with serving(tmp_path_factory.mktemp("pair"), *PAIR) as running:
         yield running
 
 
 @pytest.fixture
 def own_pair(tmp_path: Path) -> Iterator[Server]:
-    """Two processes over one folder, for one test."""
+    """Two processes on one folder, for one test."""
     with serving(tmp_path, *PAIR) as running:
         yield running
 
 
-def test_a_write_is_seen_at_once_by_whichever_process_reads(pair: Server, people: People) -> None:
+def test_a_write_is_visible_at_once_in_every_process(pair: Server, people: People) -> None:
     for target in people.crowd(25):
         with pair.client(acting=people.alice) as writer:
             token = ok(writer.post(f"{API}/users/{target}/follow"))["token"]
@@ -79,11 +79,11 @@ def test_a_write_is_seen_at_once_by_whichever_process_reads(pair: Server, people
                 with pair.client(headers=headers) as reader:
                     assert check(reader, "follows", people.alice, target)
                     assert ids(ok(reader.get(f"{API}/users/{target}/followers"))) == [people.alice]
-    eventually(lambda: len(worker_pids(pair)) == 2)  # counts are written now and then
+    eventually(lambda: len(worker_pids(pair)) == 2)  # metrics are written now and then
 
 
-def test_metrics_are_the_sum_of_all_processes_whoever_is_asked(pair: Server, people: People) -> None:
-    name = 'kith_responses_total{operation="check_many",status="200"}'  # which no other test here asks for
+def test_metrics_of_any_process_are_the_sum_of_all(pair: Server, people: People) -> None:
+    name = 'kith_responses_total{operation="check_many",status="200"}'  # an operation that no other test here calls
     eventually(lambda: len(worker_pids(pair)) == 2)
     for _ in range(60):
         with pair.client() as http:
@@ -92,7 +92,7 @@ def test_metrics_are_the_sum_of_all_processes_whoever_is_asked(pair: Server, peo
         eventually(lambda: metric(pair.get("/metrics").text, name) == 60, seconds=3)
 
 
-def test_cursors_jobs_and_user_tokens_hold_in_every_process(pair: Server, people: People) -> None:
+def test_cursors_jobs_and_user_tokens_work_in_every_process(pair: Server, people: People) -> None:
     with pair.client() as http:
         add_edges(http, "follows", *((other, people.bob) for other in people.crowd(40)))
         cursor = None
@@ -110,7 +110,7 @@ def test_cursors_jobs_and_user_tokens_hold_in_every_process(pair: Server, people
 
 
 @pytest.mark.parametrize("processes", [1, 2])
-def test_sigterm_drains_what_was_answered_200_is_found_after_a_restart(
+def test_after_sigterm_and_a_restart_every_write_answered_200_is_there(
     tmp_path: Path, people: People, processes: int
 ) -> None:
     answered: list[int] = []
@@ -134,7 +134,7 @@ def test_sigterm_drains_what_was_answered_200_is_found_after_a_restart(
                         odd.append(answer.text)
 
         with ThreadPoolExecutor(12) as pool:
-            writers = [pool.submit(write, 10**12 + number * 1_000_000) for number in range(12)]  # nobody of the cast
+            writers = [pool.submit(write, 10**12 + number * 1_000_000) for number in range(12)]  # ids outside the cast
             for _ in range(200):
                 assert under_way.acquire(timeout=10)
             status = server.terminate()
@@ -159,12 +159,12 @@ def test_sigterm_drains_what_was_answered_200_is_found_after_a_restart(
 
 
 @pytest.mark.parametrize("forked_s", [0.0, 0.05, 0.2, 0.5, 0.9])
-def test_a_server_told_to_stop_while_it_starts_does(tmp_path: Path, forked_s: float) -> None:
-    """`forked_s`: how long after its API process was forked, which must not miss the signal that it is sent then."""
+def test_a_server_stopped_while_it_starts_ends(tmp_path: Path, forked_s: float) -> None:
+    """`forked_s`: seconds between the fork of the API process and the signal, which the process must not miss."""
     process = launch(tmp_path, port=free_port(), output=tmp_path / "log", **AGREED)
     try:
         children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
-        processes = len(processes_of_workers(Settings())) + 1  # the workers, and the fork
+        processes = len(processes_of_workers(Settings())) + 1  # the workers, and the forked API process
         eventually(lambda: len(children.read_text().split()) == processes, 20)
         time.sleep(forked_s)
         process.terminate()
@@ -173,7 +173,7 @@ def test_a_server_told_to_stop_while_it_starts_does(tmp_path: Path, forked_s: fl
         process.kill()
 
 
-def test_sigkill_loses_nothing_that_was_answered(tmp_path: Path, people: People) -> None:
+def test_sigkill_loses_no_answered_write(tmp_path: Path, people: People) -> None:
     with serving(tmp_path, *PAIR) as server:
         with server.client(acting=people.alice) as http:
             for target in people.crowd(20):
@@ -186,7 +186,7 @@ def test_sigkill_loses_nothing_that_was_answered(tmp_path: Path, people: People)
 
 
 def kill(pid: str) -> None:
-    """SIGKILL to an API process, if it still is there."""
+    """Send SIGKILL to an API process, if it still runs."""
     with contextlib.suppress(ProcessLookupError):
         os.kill(int(pid), signal.SIGKILL)
 
@@ -202,14 +202,14 @@ def test_a_worker_that_dies_is_replaced(own_pair: Server, people: People) -> Non
 
 
 ALIKE = {("mentions-day",), ("mentions-month",)}
-"""As another of the kinds below."""
+"""Kinds that behave like another kind below, so they are not tested."""
 
 
 @pytest.mark.parametrize("kind", [("api",), *(kind for kind in processes_of_workers(Settings()) if kind not in ALIKE)])
 def test_a_process_that_hangs_is_replaced(tmp_path: Path, people: People, kind: tuple[str, ...]) -> None:
     with serving(tmp_path, KITH_HANG_TIMEOUT_S="2") as server:
         eventually(lambda: follow_is_handled(server, people.bob, people.alice), 60)
-        eventually(lambda: kind == ("api",) or json.dumps(kind) in server.output(), 60)  # it was heard of
+        eventually(lambda: kind == ("api",) or json.dumps(kind) in server.output(), 60)  # the supervisor knows it
         (hung,) = named(kind[0], server.process.pid)
         os.kill(hung, signal.SIGSTOP)
         eventually(lambda: not alive(hung), 60)
@@ -219,13 +219,13 @@ def test_a_process_that_hangs_is_replaced(tmp_path: Path, people: People, kind: 
 
 
 def follow_is_handled(server: Server, follower: int, followed: int) -> bool:
-    """Whether a follow is answered, and the worker has handled it."""
+    """Send a follow. Whether the worker has handled all events."""
     with server.client(acting=follower) as http:
         ok(http.post(f"{API}/users/{followed}/follow"))
         return "kith_fanout_lag_events 0.0" in http.get("/metrics").text
 
 
-def test_no_process_goes_on_without_the_one_that_holds_the_folder(own_pair: Server) -> None:
+def test_all_processes_end_with_the_one_that_holds_the_folder(own_pair: Server) -> None:
     eventually(lambda: len(worker_pids(own_pair)) == 2)
     pids = worker_pids(own_pair)
     own_pair.process.kill()
@@ -267,7 +267,7 @@ def test_a_restart_keeps_everything(tmp_path: Path, people: People) -> None:
             assert ok(http.get(f"{API}/users/{alice}"))["state"] == "archived"
 
 
-def test_the_first_start_prints_a_server_key_once_and_it_works_ever_after(tmp_path: Path) -> None:
+def test_the_first_start_prints_a_server_key_once_and_the_key_works_after_a_restart(tmp_path: Path) -> None:
     with serving(tmp_path, settings=WITHOUT_KEYS) as server:
         key = server.key
         assert len(re.findall(re.escape(key), server.output())) == 1
@@ -279,10 +279,10 @@ def test_the_first_start_prints_a_server_key_once_and_it_works_ever_after(tmp_pa
         assert "kith_" not in server.output()
         with server.client(key) as http:
             ok(http.get(f"{API}/users/1"))
-    assert key.encode() not in (tmp_path / "data" / "store.mdb").read_bytes(), "only its hash is stored"
+    assert key.encode() not in (tmp_path / "data" / "store.mdb").read_bytes(), "only the hash of the key is stored"
 
 
-def test_a_second_server_with_other_settings_of_the_store_refuses_and_says_which(pair: Server) -> None:
+def test_a_second_server_with_other_store_settings_is_refused_and_names_them(pair: Server) -> None:
     for changed in ({"KITH_DURABILITY": "full"}, {"KITH_STORE_BYTES_MAX": "999999999"}, {"KITH_TIMELINES_FOLDER": "x"}):
         output = refused(pair.data.parent, **{**AGREED, **changed})
         (name,) = changed
@@ -291,8 +291,8 @@ def test_a_second_server_with_other_settings_of_the_store_refuses_and_says_which
     assert pair.ready()
 
 
-def test_a_start_that_is_refused_leaves_no_server_key(tmp_path: Path) -> None:
-    with serving(tmp_path) as server:  # its keys are in its settings
+def test_a_refused_start_leaves_no_server_key(tmp_path: Path) -> None:
+    with serving(tmp_path) as server:  # this server's keys are in its settings
         output = refused(tmp_path, **{**WITHOUT_KEYS, "KITH_DURABILITY": "full"})
         assert "kith_" not in output
         assert server.ready()
@@ -300,7 +300,9 @@ def test_a_start_that_is_refused_leaves_no_server_key(tmp_path: Path) -> None:
         assert run_all(keys.server_keys(EmbeddedCredentials(environment), Settings())) == []
 
 
-def test_two_servers_with_the_same_settings_work_side_by_side(own_pair: Server, tmp_path: Path, people: People) -> None:
+def test_two_servers_with_the_same_settings_can_share_a_folder(
+    own_pair: Server, tmp_path: Path, people: People
+) -> None:
     with serving(tmp_path) as second:
         assert second.port != own_pair.port
         for number, target in enumerate(people.crowd(20)):

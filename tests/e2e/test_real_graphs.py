@@ -1,7 +1,7 @@
-"""Real graphs go in and come out whole: every count of every node is what NumPy counts in the file itself.
+"""Real graphs are imported and exported whole: each count of each node equals what NumPy counts in the file.
 
-The data sets are not part of the project. They are looked for in the folder KITH_DATA_SETS, or else in
-`../shared/data` beside the project.
+The data sets are not part of the project. They are read from the folder KITH_DATA_SETS, by default `../shared/data`
+beside the project.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ Rows = NDArray[np.int64]
 
 
 class RealGraph(NamedTuple):
-    """A file, where it goes, and what its source says of it."""
+    """A data set: its file, the graph it goes into, and the figures that its source gives."""
 
     file: str
     graph: str
     edges: int
     refused: int = 0
     mutual: bool = False
-    top_followers: int = 0  # of the most followed node, where the source gives it
+    top_followers: int = 0  # followers of the most followed node, if the source gives it
 
 
 SLASHDOT = RealGraph("slashdot/follows.txt.gz", "follows", edges=870_161, refused=78_303, top_followers=2_552)
@@ -59,7 +59,7 @@ GRAPHS = {"slashdot": SLASHDOT, "higgs": HIGGS, "github": GITHUB, "nostr": NOSTR
 
 
 class Quiet:
-    """Progress that nobody looks at."""
+    """Progress that is not shown."""
 
     def reading(self, bytes_read: int, rows: int) -> None: ...
 
@@ -67,7 +67,7 @@ class Quiet:
 
 
 def path_of(real: RealGraph) -> Path:
-    """The file; skips the test where it is absent."""
+    """The path of the file. Skips the test if the file is absent."""
     path = FOLDER / real.file
     if not path.exists():
         pytest.skip(f"no data set {real.file} in {FOLDER}: name their folder in KITH_DATA_SETS")
@@ -75,12 +75,12 @@ def path_of(real: RealGraph) -> Path:
 
 
 def numbers_of(text: str) -> Rows:
-    """The whole numbers of a text, between commas and white space."""
+    """The integers in a text, separated by commas or white space."""
     return np.fromstring(text.replace(",", " "), np.int64, sep=" ")
 
 
 def straight_from(real: RealGraph) -> Rows:
-    """The edges of a file, each once, by NumPy alone."""
+    """The distinct edges of a file, read by NumPy alone."""
     lines = gzip.decompress(path_of(real).read_bytes()).decode().splitlines()
     plain = [line for line in lines if line[:1].isdigit()]
     rows = numbers_of(" ".join(plain)).reshape(len(plain), -1)[:, :2]
@@ -91,12 +91,12 @@ def straight_from(real: RealGraph) -> Rows:
 
 
 def with_service(set_to: Settings, job: Any) -> Any:
-    """What `job(graph)` answers."""
+    """The result of `job(graph)`."""
     return with_parts(set_to, lambda stores: job(stores.graph))
 
 
 def with_parts(set_to: Settings, job: Any) -> Any:
-    """What `job(stores)` answers."""
+    """The result of `job(stores)`."""
 
     async def run() -> Any:
         async with open_stores(set_to, "chore", create=False) as stores:
@@ -106,7 +106,7 @@ def with_parts(set_to: Settings, job: Any) -> Any:
 
 
 async def counts_of(service: Graph, graph: str, nodes: list[int]) -> dict[Direction, list[int]]:
-    """The stored count of each node, both ways."""
+    """The stored counts of the nodes, in both directions."""
     number = service.graphs.number(graph)
     return {
         direction: await service.store.count_many([Listing(number, node, direction) for node in nodes])
@@ -115,7 +115,7 @@ async def counts_of(service: Graph, graph: str, nodes: list[int]) -> dict[Direct
 
 
 async def positions_of(service: Graph, graph: str, pairs: list[tuple[int, int]]) -> list[int | None]:
-    """Where each live edge stands; None where there is none."""
+    """The position of each live edge; None where there is none."""
     number, found = service.graphs.number(graph), []
     for start in range(0, len(pairs), 10_000):
         found += await service.store.get_many(number, pairs[start : start + 10_000])
@@ -123,7 +123,7 @@ async def positions_of(service: Graph, graph: str, pairs: list[tuple[int, int]])
 
 
 def audited(set_to: Settings) -> tuple[bool, int]:
-    """Whether every graph is clean, and how many edges were looked at."""
+    """Whether every graph is clean, and the number of edges checked."""
     audits = audit_edges(set_to, repair=False, sample=1.0, progress=lambda _: None)
     return all(found.clean for found in audits), sum(found.edges for found in audits)
 
@@ -138,7 +138,7 @@ def exported(set_to: Settings, graph: str, path: Path) -> Rows:
 
 @pytest.fixture(params=GRAPHS)
 def real(request: pytest.FixtureRequest) -> RealGraph:
-    """Each real graph."""
+    """Each real graph in turn."""
     return GRAPHS[request.param]
 
 
@@ -171,8 +171,8 @@ def test_a_real_graph_is_imported_counted_audited_and_exported_whole(tmp_path: P
     assert np.array_equal(np.array(positions), out[:, 2])
 
 
-def test_nostr_lists_and_mutes_live_in_one_store_and_hold_what_the_files_hold(tmp_path: Path) -> None:
-    """The fast one: real mutes beside real follows, merged into a store that is in use."""
+def test_nostr_follows_and_mutes_are_merged_into_one_store_in_use(tmp_path: Path) -> None:
+    """The fast test of this file: real mutes, merged into a store that holds real follows."""
     set_to = Settings(data=str(tmp_path / "data"), durability="relaxed")
     for real in (NOSTR, NOSTR_MUTES):
         done = import_edges(set_to, real.graph, path_of(real), Quiet())

@@ -1,4 +1,4 @@
-"""`kith replay` plays a file against a real server, and what it played is there."""
+"""`kith replay` plays a file against a real server, and its posts and comments are there."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_a_file_of_activity_is_played_and_timed(tmp_path: Path, people: People) 
         assert (shared["engagement"]["shareCount"], shared["engagement"]["commentCount"]) == (1, 1)
 
 
-def test_nobody_there_is_said_with_what_to_do(tmp_path: Path) -> None:
+def test_the_error_for_an_unreachable_server_says_what_to_do(tmp_path: Path) -> None:
     file = tmp_path / "activity.txt"
     file.write_text("1 2 100 MT\n")
     command = [COMMAND, "replay", str(file), "--url", "http://127.0.0.1:9", "--key", "k"]

@@ -1,4 +1,4 @@
-"""API processes over one folder take even shares of a client's connections."""
+"""API processes on one folder accept even shares of a client's connections."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from servers import Server, eventually, named, serving
 
 
 def accepted(server: Server) -> list[int]:
-    """How many connections each API process has."""
+    """The number of connections of each API process."""
     rows = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
     established = {row[9] for row in rows if row[1].endswith(f":{server.port:04X}") and row[3] == "01"}
     found = []
@@ -25,8 +25,9 @@ def accepted(server: Server) -> list[int]:
 
 
 def test_two_processes_share_a_pool_of_connections(tmp_path: Path) -> None:
-    """One trial may go otherwise, where a process is not run for some milliseconds. Without holding back, whichever
-    woke first took all of most pools.
+    """The median of seven trials counts: a trial is uneven if a process is not scheduled for some milliseconds.
+
+    Before processes held back after an accept, the first to wake took most pools whole.
     """
     size, fewest = 16, list[int]()
     with serving(tmp_path, "--workers", "2") as server:

@@ -1,4 +1,4 @@
-"""Streams over real processes: a killed one loses nothing, a slow reader costs little, stopping waits for no stream."""
+"""Streams over real processes: kills lose nothing, a slow reader costs little, and a stop does not wait for streams."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PATIENT = Retry(tries=60, base_s=0.05, cap_s=0.5)
 
 
 def api_pids(server: Server) -> set[int]:
-    """API processes that run."""
+    """Ids of the running API processes."""
     found = {int(file.stem.removeprefix("api-")) for file in (server.data / "metrics").glob("api-*.json")}
     return {pid for pid in found if alive(pid)}
 
@@ -35,7 +35,7 @@ def metric(server: Server, name: str) -> float:
 
 
 class Reading(threading.Thread):
-    """An app's loop over a stream, in a thread. It ends with the post that says LAST."""
+    """An app's loop over a stream, in a thread. It ends with the post whose text is LAST."""
 
     def __init__(self, server: Server, user: int) -> None:
         super().__init__(daemon=True)
@@ -55,13 +55,13 @@ class Reading(threading.Thread):
 
 
 def raw_request(user: int) -> bytes:
-    """What opens a stream, byte for byte."""
+    """The raw bytes of a request that opens a stream."""
     lines = [f"GET {API}/feed/stream HTTP/1.1", "host: x", f"authorization: Bearer {KEY}", f"x-kith-user: {user}"]
     return "\r\n".join([*lines, "", ""]).encode()
 
 
 def post_surely(server: Server, author: int, key: str) -> int:
-    """A post, whoever is killed meanwhile."""
+    """Publish a post, retrying while processes are killed; return its id."""
 
     def made() -> int | None:
         try:
@@ -85,7 +85,7 @@ def test_readers_of_killed_processes_get_every_post_once_and_in_order(tmp_path: 
         numbers = itertools.count()
         made: list[int] = []
 
-        def all_listen() -> bool:  # who comes late begins late: what is posted from here on is for all
+        def all_listen() -> bool:  # a late reader starts late: once all have a post, all get the next ones
             made.append(post_surely(server, author, f"early {next(numbers)}"))
             return all(thread.posts for thread in threads)
 
@@ -104,7 +104,7 @@ def test_readers_of_killed_processes_get_every_post_once_and_in_order(tmp_path: 
             assert thread.resets == 0
 
 
-def test_a_reader_that_takes_nothing_is_cut_and_finds_everything_when_it_comes_back(
+def test_a_reader_that_reads_nothing_is_cut_off_and_misses_nothing_when_it_resumes(
     tmp_path: Path, people: People
 ) -> None:
     alice, bob, carol, _ = people
@@ -126,7 +126,7 @@ def test_a_reader_that_takes_nothing_is_cut_and_finds_everything_when_it_comes_b
                 return metric(server, 'kith_stream_ends_total{cause="slow"}') == 1
 
             eventually(cut, 60)
-            assert len(made) < 200, "it was cut while little waited"
+            assert len(made) < 200, "the reader was cut off while little was buffered"
             quick.wait("new_post", made[-1])
             assert quick.posts() == made
         with server.client(acting=bob) as http, Listener(http, begin) as again:
@@ -135,14 +135,12 @@ def test_a_reader_that_takes_nothing_is_cut_and_finds_everything_when_it_comes_b
         slow.close()
 
 
-def test_stopping_does_not_wait_for_streams_and_their_clients_find_the_next_server(
-    tmp_path: Path, people: People
-) -> None:
+def test_a_stop_does_not_wait_for_streams_and_clients_resume_at_the_next_server(tmp_path: Path, people: People) -> None:
     alice, bob, *_ = people
     with serving(tmp_path, "--workers", "2", KITH_DRAIN_TIMEOUT_S="3600") as server:
         with server.client() as http:
             add_edges(http, "follows", (bob, alice))
-        eventually(lambda: len(api_pids(server)) == 2, 30)  # one that still starts does not hear a signal
+        eventually(lambda: len(api_pids(server)) == 2, 30)  # a process that still starts misses the signal
         with server.client(acting=bob) as http:
             streams = [Listener(http) for _ in range(8)]
             assert server.terminate() == 0
@@ -155,8 +153,8 @@ def test_stopping_does_not_wait_for_streams_and_their_clients_find_the_next_serv
             assert again.names() == ["new_post"]
 
 
-def test_a_browser_gets_what_the_standard_asks_for(tmp_path: Path, people: People) -> None:
-    """Byte for byte, with a heartbeat in time: what EventSource is given."""
+def test_a_stream_is_sent_as_the_standard_of_eventsource_requires(tmp_path: Path, people: People) -> None:
+    """Checks the raw bytes, including heartbeats in time."""
     with (
         serving(tmp_path, KITH_STREAM_HEARTBEAT_S="1") as server,
         socket.create_connection(("127.0.0.1", server.port)) as line,

@@ -21,7 +21,7 @@ def suggest(data: Path) -> subprocess.CompletedProcess[str]:
     )  # fmt: skip
 
 
-def test_what_the_job_computed_is_served_until_the_user_follows_somebody(tmp_path: Path) -> None:
+def test_the_results_of_the_job_are_served_until_the_user_follows_somebody(tmp_path: Path) -> None:
     with serving(tmp_path, "--workers", "2") as server, Kith(server.url, server.key) as kith:
         follows = [(ALICE, BOB), (ALICE, CAROL), (BOB, DANA), (CAROL, DANA), (CAROL, 5), (BOB, ALICE)]
         kith.write_edges("follows", [EdgeWrite("add", one, other) for one, other in follows])
@@ -34,7 +34,7 @@ def test_what_the_job_computed_is_served_until_the_user_follows_somebody(tmp_pat
 
         with server.client(acting="system") as http:
             meta = [http.get(f"/api/v1/users/{ALICE}/suggestions").json()["meta"] for _ in range(10)]
-        assert all(one == meta[0] for one in meta), "a reader's own ranking would be of another millisecond"
+        assert all(one == meta[0] for one in meta), "rankings computed per reader would have different times"
         assert [(one.id, one.mutual_count) for one in kith.as_system().suggestions(ALICE)] == [(DANA, 2), (5, 1)]
         assert [(one.id, one.mutual_count) for one in kith.as_system().suggestions(LONER, page_size=1)][:1] == [
             (DANA, 0)

@@ -1,4 +1,4 @@
-"""What docs/user-tokens.md shows works: a server lets in who comes with a token that was signed so."""
+"""The examples of docs/user-tokens.md work: a server accepts tokens that they sign."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ ALICE = 7
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """A server with the names that tokens have unless an app chooses others."""
+    """A server with the default issuer and audience of tokens."""
     settings = {name: value for name, value in AGREED.items() if name not in NAMED_BY_THE_APP}
     with serving(tmp_path_factory.mktemp("tokens"), settings=settings) as running:
         yield running
 
 
 def example(heading: str, language: str) -> str:
-    """The first code under a heading of the page."""
+    """The first code block in this language under a heading of the page."""
     found = re.search(rf"^## {heading}$.*?```{language}\n(.*?)```", PAGE, re.MULTILINE | re.DOTALL)
     assert found, heading
     return found[1]
 
 
 def user_of(server: Server, token: str) -> int:
-    """Whom a token lets in: the one who may read their own list of blocks; 0: nobody."""
+    """ALICE if the token is valid for her, as only she may read her list of blocks; else 0."""
     with server.client(token) as http:
         answer = http.get(f"/api/v1/users/{ALICE}/blocked")
     return ALICE if answer.status_code == 200 else 0
@@ -57,7 +57,7 @@ def test_node_signs_a_token(server: Server, tmp_path: Path) -> None:
     assert user_of(server, forged.stdout.strip()) == 0
 
 
-def test_the_command_signs_one_as_the_app_would(server: Server, kith: Kith) -> None:
+def test_the_command_signs_a_token_as_an_app_would(server: Server, kith: Kith) -> None:
     shown = example("Without a backend yet", "").strip()
     command = shown.replace("--user 1", f"--user {ALICE}").split()[1:]
     token = done(kith(*command, "--data", str(server.data), KITH_JWT_SECRET=JWT_SECRET)).strip()

@@ -1,4 +1,4 @@
-"""What docs/webhooks.md shows works: its checks of signatures, in Python and in Node, take ours and nothing else."""
+"""The signature checks of docs/webhooks.md, in Python and Node, accept Kith's signatures and nothing else."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SECRET, BODY = "whsec_of-this-test", '{"changes": ["ü"]}'.encode()
 
 
 def cases() -> list[tuple[str, str, bytes, bool]]:
-    """Secrets, signatures and bodies of this moment, and whether they are to be taken."""
+    """(secret, signature, body, whether it must be accepted), made now."""
     now = int(time.time())
     ours = sign(SECRET, BODY, now)
     return [
@@ -37,12 +37,12 @@ def cases() -> list[tuple[str, str, bytes, bool]]:
 
 
 def block(language: str, says: str) -> str:
-    """The example in this language that has these words."""
+    """The example in this language that contains these words."""
     (found,) = (code for code in re.findall(rf"```{language}\n(.*?)```", GUIDE, re.DOTALL) if says in code)
     return str(found)
 
 
-def test_the_check_in_python_takes_ours_and_nothing_else() -> None:
+def test_the_check_in_python_accepts_only_valid_signatures() -> None:
     names: dict[str, Any] = {}
     exec(compile(block("python", "def is_ours"), "docs/webhooks.md", "exec"), names)
     asked = cases()
@@ -50,7 +50,7 @@ def test_the_check_in_python_takes_ours_and_nothing_else() -> None:
 
 
 @needs_node
-def test_the_check_in_node_takes_ours_and_nothing_else(tmp_path: Path) -> None:
+def test_the_check_in_node_accepts_only_valid_signatures(tmp_path: Path) -> None:
     script, given = tmp_path / "check.mjs", cases()
     asked = json.dumps([[secret, signature, body.decode()] for secret, signature, body, _ in given])
     script.write_text(

@@ -1,4 +1,4 @@
-"""A server and a browser for the scenes. Without TEST_IN_BROWSER, as in `make test`, nothing is collected."""
+"""A server and a browser for tests in a browser. Nothing is collected without TEST_IN_BROWSER, as in `make test`."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ _numbers = itertools.count()
 
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Browser]:
-    """Debian's Chromium, or what KITH_BROWSER names."""
+    """Debian's Chromium, or the browser that KITH_BROWSER names."""
     with chromium() as running:
         yield running
 
 
 @pytest.fixture(scope="session")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """A server that all scenes share."""
+    """A server that all tests share."""
     with serving(tmp_path_factory.mktemp("web")) as running:
         yield running
 
 
 @pytest.fixture
 def stage(browser: Any, server: Server) -> Iterator[Stage]:
-    """People whom no other scene has met, and windows for them."""
+    """A stage with users that no other test uses."""
     one = Stage(browser, server, 1 + 100 * next(_numbers))
     yield one
     one.close()

@@ -1,4 +1,4 @@
-"""A stage: people with names who may post over the API, and windows of a browser in which they are signed in."""
+"""A stage for tests in a browser: users who act over the API, and windows in which they are signed in."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NAMES = ("Alice", "Bob", "Carol", "Dana")
 THREADS = 8
 STREAM = "/feed/stream"
 PATIENCE_S = 60
-"""How long a scene waits for what must come: machines that run tests are busy."""
+"""Seconds that a test waits for something that must come. Long, because test machines are busy."""
 TO_THE_END = """
 (scrollTo(0, document.documentElement.scrollHeight),
   document.querySelector("kith-list").textContent.endsWith("That is all."))
@@ -25,7 +25,7 @@ expect.set_options(timeout=1_000 * PATIENCE_S)
 
 
 class Stage:
-    """One scene's people and windows. `first`: the id of the first of them; the next hundred are theirs too."""
+    """The users and windows of one test. `first`: the first of a hundred ids that belong to the test."""
 
     def __init__(self, browser: Browser, server: Server, first: int) -> None:
         self.browser, self.server, self.first = browser, server, first
@@ -38,28 +38,28 @@ class Stage:
             self.ask("PUT", f"/users/{first + number}", {"displayName": name, "username": f"{name.lower()}_{first}"})
 
     def ask(self, method: str, path: str, body: Any = None, user: int | None = None, **options: Any) -> Any:
-        """What the API answers to a user of the scene; it must not refuse."""
+        """The API's answer to a request of a user. Fails if the API refuses."""
         headers = {} if user is None else {"X-Kith-User": str(user)}
         answer = self._http.request(method, API + path, json=body, headers=headers, **options)
         assert answer.is_success, answer.text
         return answer.json() if answer.content else None
 
     def follow(self, user: int, *others: int) -> None:
-        """`user` follows the others."""
+        """Let `user` follow the others."""
         for other in others:
             self.ask("POST", f"/users/{other}/follow", user=user)
 
     def post(self, user: int, text: str, **more: Any) -> str:
-        """A post; its id."""
+        """Publish a post; return its id."""
         return str(self.ask("POST", "/posts", {"content": {"text": text}, **more}, user)["id"])
 
     def posts(self, user: int, texts: list[str]) -> None:
-        """Many posts, at once."""
+        """Publish many posts concurrently."""
         with ThreadPoolExecutor(THREADS) as pool:
             list(pool.map(lambda text: self.post(user, text), texts))
 
     def context(self, **options: Any) -> BrowserContext:
-        """A browser of its own. Pages in it may not throw, break their policy, or ask another server."""
+        """A separate browser profile. Its pages may not throw, break their content policy, or call another server."""
         context = self.browser.new_context(**{"viewport": {"width": 1000, "height": 900}, **options})
         context.set_default_timeout(1_000 * PATIENCE_S)
         context.on("page", self._watch)
@@ -67,35 +67,36 @@ class Stage:
         return context
 
     def link(self, user: int, *, ttl_s: int = 3600) -> str:
-        """The address that signs somebody in."""
+        """The URL that signs a user in."""
         return f"{self.server.url}/app#token={sign(user, ttl_s=ttl_s)}"
 
     def open(self, user: int, context: BrowserContext | None = None, **options: Any) -> Page:
-        """A window in which somebody is signed in, at home."""
+        """A window with a signed-in user, at home."""
         page = (context or self.context(**options)).new_page()
         page.goto(self.link(user))
         expect(page.get_by_role("navigation", name="Main")).to_be_visible()
         return page
 
     def open_live(self, user: int, context: BrowserContext | None = None) -> Page:
-        """The same, once the window hears what happens."""
+        """Like `open`, and wait until the window's live stream is open."""
         page = (context or self.context()).new_page()
         with page.expect_response(lambda answer: STREAM in answer.url):
             page.goto(self.link(user))
         return page
 
     def at(self, page: Page, hash_: str) -> None:
-        """Go to a view."""
+        """Open a view."""
         page.evaluate("hash => { location.hash = hash; }", hash_)
 
     def settled(self, page: Page) -> None:
-        """Wait until the server has answered all that the page asked; what is shown before that may be taken back, and
-        is lost where the page is loaded again.
+        """Wait until the server has answered all requests of the page.
+
+        Changes shown before that may be undone, and are lost if the page is reloaded.
         """
         eventually(lambda: page.evaluate("true") and not self._under_way[page], PATIENCE_S)
 
     def close(self) -> None:
-        """The end of the scene; it fails where a page did what it must not."""
+        """End the test. Fails if a page did something forbidden."""
         for context in self._contexts:
             context.close()
         self._http.close()
@@ -124,24 +125,25 @@ class Stage:
 
 
 def until(page: Page, condition: str) -> None:
-    """Wait until a JavaScript expression is true. Playwright's own `wait_for_function` evaluates text inside the page,
-    which the policy of the page forbids.
+    """Wait until a JavaScript expression is true.
+
+    Playwright's `wait_for_function` evaluates text inside the page, which the content policy forbids.
     """
     eventually(lambda: page.evaluate(condition), PATIENCE_S)
 
 
 def loaded(page: Page) -> None:
-    """Wait until the lists of a view have asked for what they show first."""
+    """Wait until the lists of a view have loaded their first items."""
     expect(page.locator(".placeholder")).to_have_count(0)
     until(page, "![...document.querySelectorAll('kith-list')].some(one => one.ariaBusy === 'true')")
 
 
 def card(page: Page, text: str) -> Any:
-    """The post that says this."""
+    """The post that contains this text."""
     return page.locator("kith-post", has_text=text).first
 
 
 def keep(page: Page, name: str) -> None:
-    """A picture of the view, where SCREENSHOTS names a folder."""
+    """Save a picture of the view, if SCREENSHOTS names a folder."""
     if folder := os.environ.get("SCREENSHOTS"):
         page.screenshot(path=Path(folder) / f"{re.sub('[^a-z-]', '', name.lower())}.png")

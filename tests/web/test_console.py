@@ -1,4 +1,4 @@
-"""The console in a browser: opened during a load, while a worker is killed and an event is dead."""
+"""The console in a browser: under load, with a killed worker, and with dead events."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ from kith.run.opening import wiring
 
 VIEWS = ("overview", "operations", "log", "lookup", "tasks", "settings")
 REFUSED = "Failed to load resource"
-"""What the browser logs of every answer of 400 and above."""
+"""The beginning of the browser's log message for every answer with status 400 or above."""
 HOSTILE = "<img src=x onerror=alert(1)>"
 
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """Two API processes, so that looks are answered by either."""
+    """Two API processes, so that either may answer a poll of the console."""
     quotas = {"KITH_RATE_POSTS_PER_HOUR": "10"}
     with serving(tmp_path_factory.mktemp("console"), KITH_WORKERS="2", **quotas) as running:
         yield running
@@ -41,7 +41,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 @pytest.fixture
 def page(browser: Browser, server: Server) -> Iterator[Page]:
-    """The console, signed in. A test fails where the page logged an error."""
+    """The console, signed in. A test fails if the page logged an error."""
     context = browser.new_context(base_url=server.url, viewport={"width": 1280, "height": 900})
     window, wrong = context.new_page(), list[str]()
     window.on("pageerror", lambda error: wrong.append(str(error)))
@@ -67,7 +67,7 @@ def view(page: Page, name: str) -> None:
 
 @contextmanager
 def load(server: Server) -> Iterator[None]:
-    """Somebody is always asking."""
+    """Keep a user sending requests."""
     stopping = threading.Event()
 
     def ask() -> None:
@@ -90,13 +90,13 @@ def settings_of(server: Server) -> Settings:
 
 
 def beside(work: Coroutine[Any, Any, Any]) -> Any:
-    """What a coroutine answers, in a thread: the browser's loop runs in this one."""
+    """The result of a coroutine, run in another thread, because the browser's loop runs in this one."""
     with ThreadPoolExecutor(1) as pool:
         return pool.submit(run_all, work).result()
 
 
 def give_up(server: Server, *destinations: int) -> None:
-    """Fan-out gave up the events of edges to these, with an error that means no good."""
+    """Make the events of edges to these destinations dead for fan-out, with a hostile error text."""
 
     async def keep() -> None:
         async with wiring.open_stores(settings_of(server), "chore", create=False) as stores:
@@ -115,7 +115,7 @@ def give_up(server: Server, *destinations: int) -> None:
 
 
 def failures(server: Server) -> list[int]:
-    """The destinations of all events on which fan-out failed."""
+    """The destinations of all events that fan-out failed on."""
 
     async def kept() -> list[int]:
         async with wiring.open_stores(settings_of(server), "chore", create=False) as stores:
@@ -124,7 +124,7 @@ def failures(server: Server) -> list[int]:
     return list(beside(kept()))
 
 
-def test_a_killed_worker_shows_during_a_load_and_the_curves_go_on(server: Server, page: Page) -> None:
+def test_a_killed_worker_is_shown_during_a_load_and_the_curves_continue(server: Server, page: Page) -> None:
     with load(server):
         requests = page.get_by_role("img", name=re.compile("^Requests: now [0-9.,]+.s"))
         expect(requests).to_be_visible()
@@ -139,7 +139,7 @@ def test_a_killed_worker_shows_during_a_load_and_the_curves_go_on(server: Server
         expect(page.get_by_role("img", name=re.compile("^Time to answer: now p50 [0-9.,]+ ms"))).to_be_visible()
 
 
-def test_a_dead_event_is_replayed_and_another_dropped_after_a_second_look(server: Server, page: Page) -> None:
+def test_a_dead_event_is_replayed_and_another_is_dropped_after_confirmation(server: Server, page: Page) -> None:
     with server.client() as http:
         add_edges(http, "follows", (7, 70), (7, 71))
     give_up(server, 70, 71)
@@ -184,7 +184,7 @@ def test_a_post_is_looked_up_as_stored_and_as_others_see_it_and_labelled(server:
         expect(page.locator("main > div")).to_contain_text(re.compile(re.escape(words), re.IGNORECASE))
 
 
-def test_a_post_is_followed_on_its_way(server: Server, page: Page) -> None:
+def test_the_delivery_of_a_post_is_shown(server: Server, page: Page) -> None:
     with server.client(acting=5) as http:
         post = ok(http.post(f"{API}/posts", json={"content": {"text": "hello"}, "mentions": ["6"]}), 201)["id"]
     view(page, "Look up")
@@ -195,7 +195,7 @@ def test_a_post_is_followed_on_its_way(server: Server, page: Page) -> None:
     expect(page.get_by_role("region", name="Mentions").get_by_role("row", name=re.compile("^6 "))).to_be_visible()
 
 
-def test_who_is_at_the_limit_of_a_quota_is_told(server: Server, page: Page) -> None:
+def test_users_at_the_limit_of_a_quota_are_shown(server: Server, page: Page) -> None:
     with server.client(sign(901)) as http:
         for number in range(10):
             ok(http.post(f"{API}/posts", json={"content": {"text": str(number)}}), 201)
@@ -212,7 +212,7 @@ def test_an_audit_is_run_and_its_report_shown(server: Server, page: Page) -> Non
     expect(page.get_by_role("row", name=re.compile("^follows "))).to_contain_text("agrees")
 
 
-def test_the_key_is_asked_for_kept_in_the_tab_and_forgotten(server: Server, browser: Browser) -> None:
+def test_the_key_is_requested_kept_in_the_tab_and_forgotten(server: Server, browser: Browser) -> None:
     context = browser.new_context(base_url=server.url)
     page = context.new_page()
     page.goto("/console#settings")
@@ -240,7 +240,7 @@ def test_every_view_passes_axe(page: Page, scheme: Literal["light", "dark"]) -> 
         view(page, name)
         expect(page.get_by_role("heading", level=1)).to_have_count(1)
         found = Axe().run(page)
-        if found.violations_count:  # a view that was drawn anew meanwhile is looked at again
+        if found.violations_count:  # retry, as the view may have been redrawn meanwhile
             found = Axe().run(page)
         assert found.violations_count == 0, f"{name}: {found.generate_report()}"
         keep(page, f"console-{name}-{scheme}")
@@ -256,7 +256,7 @@ def test_no_view_is_wider_than_the_window_and_each_has_one_heading(page: Page, w
         assert page.evaluate("document.documentElement.scrollWidth") <= width, name
 
 
-def test_a_server_that_is_away_is_told_in_words_and_found_again(tmp_path: Path, browser: Browser) -> None:
+def test_an_unreachable_server_is_reported_and_found_again(tmp_path: Path, browser: Browser) -> None:
     context = browser.new_context()
     page = context.new_page()
     with serving(tmp_path) as server:

@@ -1,4 +1,4 @@
-"""What `kith demo` invites to, followed in a browser: the reader as Bob, the console with the key that was printed."""
+"""The links that `kith demo` prints, opened in a browser: the reader as Bob, and the console with the printed key."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LINKS = (r"(http\S+/app#token=\S+)", r"(http\S+/console)\n", r"Server key for th
 
 
 class Invitation(NamedTuple):
-    """What a demo printed."""
+    """The links and the key that a demo printed."""
 
     reader: str
     console: str
@@ -26,7 +26,7 @@ class Invitation(NamedTuple):
 
 @pytest.fixture
 def invited(tmp_path: Path) -> Iterator[Invitation]:
-    """A demo of thirty people, which lives on meanwhile."""
+    """A running demo of thirty people."""
     thirty_people(tmp_path / "few.csv")
     command = [*KITH, "demo", "few.csv", "--port", free_port()]
     with subprocess.Popen(
@@ -56,7 +56,9 @@ def test_the_links_of_the_demo_lead_into_its_community(invited: Invitation, brow
     pressed = like.get_attribute("aria-pressed")
     like.click()
     expect(like).to_have_attribute("aria-pressed", "false" if pressed == "true" else "true")
-    expect(page.get_by_role("button", name=re.compile(r"^\d+ new posts?$"))).to_be_visible()  # somebody always posts
+    expect(
+        page.get_by_role("button", name=re.compile(r"^\d+ new posts?$"))
+    ).to_be_visible()  # the demo posts all the time
     page.evaluate("location.hash = '#/latest'")
     expect(page.locator("kith-post").first).to_be_visible()
     until(page, TO_THE_END)

@@ -1,4 +1,4 @@
-"""Home in a browser: a list without end, what comes live, and a network that goes away."""
+"""Home in a browser: the endless list, live updates, and a network that goes away."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ async () => {
   return { seen: [...seen], twice };
 }
 """
-"""Posts are numbered; the newest is first, so one that is there twice is not smaller than the one above it."""
+"""Posts are numbered, newest first. So a number that is not below the one above it is a duplicate."""
 NOTE_SHIFTS = """
 shifted = 0;
 new PerformanceObserver((all) => {
@@ -57,7 +57,7 @@ new PerformanceObserver((all) => {
   }
 }).observe({ type: "layout-shift", buffered: true });
 """
-"""The end of the list, which says that more comes, makes room for it: that is no jump."""
+"""The end of the list moves to make room for loaded posts. That does not count as a layout shift."""
 NOTE_PLACES = """
 (name) => {
   places = 0;
@@ -66,10 +66,10 @@ NOTE_PLACES = """
 }
 """
 SHIFTED_MAX = 0.1
-"""What Web Vitals call good."""
+"""The cumulative layout shift that Web Vitals still call good."""
 
 
-def test_two_thousand_posts_are_scrolled_through_with_two_hundred_in_the_page(stage: Stage) -> None:
+def test_scrolling_through_2000_posts_keeps_at_most_200_in_the_page(stage: Stage) -> None:
     stage.posts(stage.alice, [f"post number {number}" for number in range(POSTS)])
     page = stage.open(stage.alice)
     stage.at(page, "#/latest")
@@ -83,7 +83,7 @@ def test_two_thousand_posts_are_scrolled_through_with_two_hundred_in_the_page(st
     expect(page.get_by_text("That is all.")).to_be_visible()
 
 
-def test_the_next_page_and_its_pictures_are_fetched_before_one_gets_there(stage: Stage) -> None:
+def test_the_next_page_and_its_pictures_are_fetched_before_they_are_reached(stage: Stage) -> None:
     files = {"file": ("sea.jpg", photo(900, 600))}
     media = stage.ask("POST", "/media", user=stage.alice, files=files, data={"altText": "the sea"})
     stage.posts(stage.alice, [f"before number {number}" for number in range(20)])
@@ -91,7 +91,7 @@ def test_the_next_page_and_its_pictures_are_fetched_before_one_gets_there(stage:
     stage.posts(stage.alice, [f"after number {number}" for number in range(25)])
     held, asked, ranked = list[Route](), list[str](), list[Route]()
     context = stage.context(viewport={"width": 1000, "height": 400})
-    # Home, which has the picture on its first page, is never answered.
+    # Never answer home, whose first page has the picture.
     context.route(re.compile(r"/feed\?.*type=ranked"), lambda route: ranked.append(route))  # noqa: PLW0108 - not a builtin
     page = stage.open(stage.alice, context)
     page.on("request", lambda request: asked.append(request.url))
@@ -111,7 +111,7 @@ def test_the_next_page_and_its_pictures_are_fetched_before_one_gets_there(stage:
     expect(page.get_by_role("img", name="the sea")).to_have_count(0)
 
 
-def test_back_leads_to_where_one_was(stage: Stage) -> None:
+def test_back_restores_the_scroll_position(stage: Stage) -> None:
     stage.posts(stage.alice, [f"post number {number}" for number in range(120)])
     page = stage.open(stage.alice)
     stage.at(page, "#/latest")
@@ -120,7 +120,9 @@ def test_back_leads_to_where_one_was(stage: Stage) -> None:
     until(page, "[...document.querySelectorAll('kith-post')].some(one => one.getBoundingClientRect().top > 100)")
     text, top = page.evaluate(SHOWN)
     one = page.locator("kith-post", has=page.get_by_text(text, exact=True))
-    one.locator(".time").evaluate("time => time.click()")  # where it is: a click by hand would scroll to it
+    one.locator(".time").evaluate(
+        "time => time.click()"
+    )  # clicked by script, because Playwright's click would scroll to it
     expect(page.get_by_role("heading", name="Comments")).to_be_visible()
     page.go_back()
     expect(one).to_be_in_viewport()
@@ -128,7 +130,7 @@ def test_back_leads_to_where_one_was(stage: Stage) -> None:
     assert abs(now - top) < 50
 
 
-def test_who_scrolls_faster_than_the_quota_is_told_so_and_goes_on_by_itself(stage: Stage) -> None:
+def test_scrolling_faster_than_the_quota_shows_a_note_and_resumes_without_help(stage: Stage) -> None:
     stage.posts(stage.alice, [f"post number {number}" for number in range(60)])
     page, refused, told = stage.open(stage.alice), list[str](), list[bool]()
 
@@ -151,7 +153,7 @@ def test_who_scrolls_faster_than_the_quota_is_told_so_and_goes_on_by_itself(stag
     assert refused
 
 
-def test_a_like_is_there_at_once_and_taken_back_where_the_network_is_cut(stage: Stage) -> None:
+def test_a_like_shows_at_once_and_is_undone_if_the_network_is_cut(stage: Stage) -> None:
     post = stage.post(stage.alice, "like me")
     stage.follow(stage.bob, stage.alice)
     page = stage.open(stage.bob)
@@ -172,7 +174,7 @@ def test_a_like_is_there_at_once_and_taken_back_where_the_network_is_cut(stage: 
     expect(card(page, "like me").get_by_role("button", name="Like, 1")).to_have_attribute("aria-pressed", "true")
 
 
-def test_a_like_and_its_undoing_arrive_in_their_order(stage: Stage) -> None:
+def test_a_like_and_its_undo_arrive_in_order(stage: Stage) -> None:
     post = stage.post(stage.alice, "like me, like me not")
     page, sent, held = stage.open(stage.alice), list[str](), list[Route]()
     like = card(page, "like me, like me not").get_by_role("button", name=re.compile("^Like"))
@@ -189,7 +191,7 @@ def test_a_like_and_its_undoing_arrive_in_their_order(stage: Stage) -> None:
         like.click()
     expect(like).to_have_attribute("aria-pressed", "true")
     eventually(lambda: page.evaluate("true") and held, PATIENCE_S)
-    assert sent == ["POST"], "the others wait for the first"
+    assert sent == ["POST"], "the later requests wait for the first"
     held[0].continue_()
     eventually(lambda: page.evaluate("true") and len(sent) == 5, PATIENCE_S)
     assert sent == ["POST", "DELETE", "POST", "DELETE", "POST"]
@@ -199,7 +201,7 @@ def test_a_like_and_its_undoing_arrive_in_their_order(stage: Stage) -> None:
     assert stage.ask("GET", f"/posts/{post}", user=stage.alice)["engagement"]["likeCount"] == 1
 
 
-def test_new_posts_and_numbers_come_by_themselves(stage: Stage) -> None:
+def test_new_posts_and_counts_appear_live(stage: Stage) -> None:
     first = stage.post(stage.alice, "the first one")
     stage.follow(stage.bob, stage.alice)
     page = stage.open_live(stage.bob)
@@ -237,7 +239,7 @@ def test_ten_tabs_share_one_stream_and_the_next_takes_over(stage: Stage) -> None
 
 
 @pytest.mark.parametrize("early", [True, False], ids=["opened before it began", "opened while it was silent"])
-def test_a_tab_that_heard_nothing_takes_over_where_the_stream_was(stage: Stage, early: bool) -> None:
+def test_a_tab_that_got_no_event_resumes_the_stream_where_it_was(stage: Stage, early: bool) -> None:
     stage.follow(stage.alice, stage.bob)
     context, held = stage.context(), list[Route]()
     context.route(f"**{STREAM}*", lambda route: held.append(route))  # noqa: PLW0108 - not a builtin
@@ -258,7 +260,7 @@ def test_a_tab_that_heard_nothing_takes_over_where_the_stream_was(stage: Stage, 
     expect(second.get_by_role("button", name="1 new post")).to_be_visible()
 
 
-def test_a_list_that_changes_and_a_token_that_ends_while_one_scrolls(stage: Stage) -> None:
+def test_scrolling_survives_a_changing_list_and_an_expired_token(stage: Stage) -> None:
     posts = [stage.post(stage.alice, f"post number {number}") for number in range(60)]
     page, refused = stage.open(stage.alice), list[str]()
 

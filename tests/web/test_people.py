@@ -9,7 +9,7 @@ from scenes import PATIENCE_S, Stage, card
 from servers import eventually
 
 
-def test_who_blocks_sees_them_no_more_and_is_not_seen(stage: Stage) -> None:
+def test_after_a_block_neither_user_sees_the_other(stage: Stage) -> None:
     stage.follow(stage.bob, stage.alice)
     stage.follow(stage.alice, stage.bob)
     stage.post(stage.alice, "by Alice")
@@ -31,7 +31,7 @@ def test_who_blocks_sees_them_no_more_and_is_not_seen(stage: Stage) -> None:
     expect(alice.get_by_role("button", name="Follow: Bob")).to_be_visible()
 
 
-def test_a_private_account_is_asked_and_accepts(stage: Stage) -> None:
+def test_a_private_account_gets_a_follow_request_and_accepts(stage: Stage) -> None:
     stage.ask("PATCH", f"/users/{stage.alice}", {"private": True})
     stage.post(stage.alice, "for my followers")
     bob, alice = stage.open(stage.bob), stage.open(stage.alice)
@@ -50,7 +50,7 @@ def test_a_private_account_is_asked_and_accepts(stage: Stage) -> None:
     expect(bob.get_by_role("article", name="Bob")).to_be_visible()
 
 
-def test_people_one_may_know_are_followed_or_put_away(stage: Stage) -> None:
+def test_suggested_users_are_followed_or_dismissed(stage: Stage) -> None:
     stage.follow(stage.alice, stage.bob)
     stage.follow(stage.bob, stage.carol, stage.dana)
     page = stage.open(stage.alice)
@@ -63,7 +63,7 @@ def test_people_one_may_know_are_followed_or_put_away(stage: Stage) -> None:
     expect(page.get_by_text("Nobody just now")).to_be_visible()
 
 
-def test_why_a_post_is_there_and_hiding_it(stage: Stage) -> None:
+def test_a_post_can_be_explained_and_hidden(stage: Stage) -> None:
     stage.follow(stage.bob, stage.alice)
     stage.post(stage.alice, "once more")
     page = stage.open(stage.bob)
@@ -82,7 +82,7 @@ def test_why_a_post_is_there_and_hiding_it(stage: Stage) -> None:
     expect(card(page, "once more")).to_be_visible()
 
 
-def test_a_post_is_saved_and_shared_and_its_author_seen_less_and_muted(stage: Stage) -> None:
+def test_a_post_is_saved_and_shared_and_its_author_shown_less_and_muted(stage: Stage) -> None:
     stage.follow(stage.bob, stage.alice)
     stage.post(stage.alice, "to be kept")
     page = stage.open(stage.bob)
@@ -105,7 +105,7 @@ def test_a_post_is_saved_and_shared_and_its_author_seen_less_and_muted(stage: St
     assert how["muting"]
 
 
-def test_the_inbox_counts_as_it_comes(stage: Stage) -> None:
+def test_the_inbox_counts_live(stage: Stage) -> None:
     post = stage.post(stage.alice, "a post to like")
     page = stage.open_live(stage.alice)
     expect(card(page, "a post to like")).to_be_visible()
@@ -137,7 +137,7 @@ def test_a_post_is_pinned_to_a_board_that_others_follow(stage: Stage) -> None:
     expect(reader.get_by_role("button", name="Following", exact=True)).to_be_visible()
 
 
-def test_a_post_is_pinned_to_a_board_of_somebody_else_by_whom_they_invited(stage: Stage) -> None:
+def test_a_collaborator_pins_a_post_to_the_board_of_another_user(stage: Stage) -> None:
     board = stage.ask("POST", "/boards", {"name": "Ours", "secret": True}, stage.bob)["id"]
     stage.ask("POST", f"/boards/{board}/collaborators/{stage.alice}", user=stage.bob)
     stage.ask("POST", "/boards", {"name": "Mine"}, stage.alice)
@@ -175,7 +175,7 @@ def test_an_invitation_leads_to_a_secret_board_from_which_a_collaborator_unpins(
     assert stage.ask("GET", f"/boards/{board}/pins", user=stage.bob)["items"] == []
 
 
-def test_who_may_not_pin_on_a_board_is_not_offered_to_unpin(stage: Stage) -> None:
+def test_a_user_who_may_not_pin_is_not_offered_to_unpin(stage: Stage) -> None:
     board = stage.ask("POST", "/boards", {"name": "Fine things"}, stage.bob)["id"]
     stage.ask("POST", f"/boards/{board}/collaborators/{stage.alice}", user=stage.bob)
     stage.ask("POST", f"/boards/{board}/pins", {"post": stage.post(stage.bob, "worth keeping")}, stage.bob)

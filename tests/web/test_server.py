@@ -1,4 +1,4 @@
-"""A server that is stopped, started again, and restored from a backup, while somebody reads and writes."""
+"""A server is stopped, started again, and restored from a backup, while a user reads and writes in a browser."""
 
 from __future__ import annotations
 
@@ -22,9 +22,7 @@ def like_of(page: Page, text: str) -> Locator:
     return card(page, text).get_by_role("button", name=re.compile("^Like"))
 
 
-def test_a_server_that_is_gone_and_back_and_restored_loses_nothing_that_was_typed(
-    tmp_path: Path, browser: Browser
-) -> None:
+def test_an_outage_and_a_restore_lose_nothing_that_was_typed(tmp_path: Path, browser: Browser) -> None:
     with serving(tmp_path) as server:
         port, stage = server.port, Stage(browser, server, 1)
         stage.posts(1, [f"post number {number}" for number in range(60)])

@@ -1,4 +1,4 @@
-"""Who comes in, who stays in, and that nothing is left for the next person."""
+"""Signing in and out: by link, by token, across tabs, and with nothing left for the next user."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ BroadcastChannel.prototype.postMessage = function (said) {
   else tell.call(this, said);
 };
 """
-"""A tab answers others when `answer()` is called."""
+"""Makes a tab answer other tabs only when `answer()` is called."""
 
 
 def kept(page: Page) -> Any:
-    """All that a tab has kept."""
+    """Everything that a tab has stored."""
     return page.evaluate(
         "[location.href, JSON.stringify({...sessionStorage}), JSON.stringify({...localStorage}), document.cookie]"
     )
@@ -38,7 +38,7 @@ def test_a_link_signs_in_and_the_token_leaves_the_address_and_the_history(stage:
     assert "token" not in page.url
 
 
-def test_a_link_of_another_user_replaces_nobody_who_does_not_want_it(stage: Stage) -> None:
+def test_a_link_of_another_user_replaces_the_session_only_after_confirmation(stage: Stage) -> None:
     context = stage.context()
     own = stage.open(stage.alice, context)
 
@@ -99,7 +99,7 @@ def test_another_tab_is_signed_in_too_and_signing_out_ends_both_and_leaves_nothi
     expect(third.get_by_role("heading", name="Sign in")).to_be_visible()
 
 
-def test_a_tab_that_is_too_busy_to_answer_at_once_still_signs_another_one_in(stage: Stage) -> None:
+def test_a_busy_tab_that_answers_late_still_signs_in_another_tab(stage: Stage) -> None:
     context = stage.context()
     context.add_init_script(BUSY)
     stage.post(stage.alice, "better late")
@@ -111,7 +111,7 @@ def test_a_tab_that_is_too_busy_to_answer_at_once_still_signs_another_one_in(sta
     expect(card(second, "better late")).to_be_visible()
 
 
-def test_nothing_that_the_api_answers_stays_in_the_browsers_cache(stage: Stage) -> None:
+def test_no_api_answer_stays_in_the_browsers_cache(stage: Stage) -> None:
     stage.post(stage.alice, "do not keep this")
     page = stage.open(stage.alice)
     expect(card(page, "do not keep this")).to_be_visible()
@@ -123,7 +123,7 @@ def test_nothing_that_the_api_answers_stays_in_the_browsers_cache(stage: Stage) 
     assert page.evaluate("caches.keys()") == []
 
 
-def test_words_that_are_no_token_are_refused_in_words(stage: Stage) -> None:
+def test_text_that_is_no_token_is_refused_with_a_message(stage: Stage) -> None:
     page = stage.context().new_page()
     page.goto(f"{stage.server.url}/app")
     page.get_by_label("Token").fill("hello")
@@ -134,7 +134,7 @@ def test_words_that_are_no_token_are_refused_in_words(stage: Stage) -> None:
     expect(page.get_by_role("navigation", name="Main")).to_be_visible()
 
 
-def test_a_token_that_ends_while_one_reads_is_asked_for_again_and_what_was_typed_stays(stage: Stage) -> None:
+def test_an_expired_token_is_requested_again_and_typed_text_stays(stage: Stage) -> None:
     stage.posts(stage.alice, [f"post number {number}" for number in range(60)])
     page = stage.open(stage.alice)
     expect(page.locator("kith-post").first).to_be_visible()
@@ -157,7 +157,7 @@ def test_a_token_that_ends_while_one_reads_is_asked_for_again_and_what_was_typed
     expect(card(page, "a long thought")).to_be_visible()
 
 
-def test_a_clock_that_is_a_day_wrong_shows_what_was_just_posted_as_new(stage: Stage) -> None:
+def test_on_a_device_whose_clock_is_a_day_off_a_new_post_shows_as_new(stage: Stage) -> None:
     context = stage.context()
     context.add_init_script("const real = Date.now; Date.now = () => real() - 86_400_000;")
     stage.post(stage.alice, "what time is it?")

@@ -1,4 +1,4 @@
-"""Hostile words show as words, and everybody can use the page: checked by axe, and by keyboard alone."""
+"""Hostile text shows as plain text, and the page is accessible: checked by axe, and by keyboard alone."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ VIEWS = {
 
 
 @pytest.mark.parametrize("kind", HOSTILE)
-def test_hostile_words_show_as_words(stage: Stage, kind: str) -> None:
+def test_hostile_text_shows_as_plain_text(stage: Stage, kind: str) -> None:
     words = HOSTILE[kind]
     stage.ask("PATCH", f"/users/{stage.alice}", {"displayName": words[:50], "bio": words[:200]})
     post = stage.post(stage.alice, words)
@@ -39,8 +39,8 @@ def test_hostile_words_show_as_words(stage: Stage, kind: str) -> None:
     assert page.evaluate("window.broken") is None
 
 
-def test_hostile_words_show_as_words_in_every_field_and_view(stage: Stage) -> None:
-    """Markup, right to left, marks upon marks and no space, as long as each field may be."""
+def test_hostile_text_shows_as_plain_text_in_every_field_and_view(stage: Stage) -> None:
+    """Markup, right-to-left text, stacked marks and words without spaces, as long as each field allows."""
     hostile = HOSTILE["markup"] + HOSTILE["right to left"] + HOSTILE["zalgo"][:40] + "x" * 10_000
     words = {size: hostile[:size] for size in (40, 100, 200, 400, 2_000, 10_000)}
     stage.ask("PATCH", f"/users/{stage.alice}", {"displayName": words[40], "bio": words[200]})
@@ -81,13 +81,13 @@ def test_hostile_words_show_as_words_in_every_field_and_view(stage: Stage) -> No
     assert page.evaluate("window.broken") is None
 
 
-def test_a_link_leads_outside_only_over_http_and_tells_nothing(stage: Stage) -> None:
+def test_an_external_link_sends_no_referrer_and_gives_no_opener(stage: Stage) -> None:
     stage.ask("POST", "/posts", {"content": {"text": "read this", "link": "https://example.org/x"}}, stage.alice)
     link = card(stage.open(stage.alice), "read this").get_by_role("link", name="example.org/x")
     assert link.get_attribute("rel") == "noopener noreferrer nofollow"
 
 
-def test_home_is_read_by_keyboard_alone(stage: Stage) -> None:
+def test_home_can_be_read_by_keyboard_alone(stage: Stage) -> None:
     stage.post(stage.alice, "press a key")
     page = stage.open(stage.alice)
     expect(card(page, "press a key")).to_be_visible()
@@ -113,7 +113,7 @@ def test_home_is_read_by_keyboard_alone(stage: Stage) -> None:
 
 
 @pytest.mark.parametrize(("scheme", "width"), [("light", 1100), ("dark", 390)])
-def test_every_view_passes_axe_and_fits_in_light_and_dark_on_a_desk_and_a_phone(
+def test_every_view_passes_axe_and_fits_in_light_and_dark_on_desktop_and_phone(
     stage: Stage, scheme: str, width: int
 ) -> None:
     known = populate(stage)
@@ -137,7 +137,7 @@ def test_every_view_passes_axe_and_fits_in_light_and_dark_on_a_desk_and_a_phone(
 
 
 def populate(stage: Stage) -> dict[str, str]:
-    """Something for every view."""
+    """Create something for every view to show. Return the ids for the view URLs."""
     stage.follow(stage.bob, stage.alice, stage.carol)
     stage.follow(stage.alice, stage.bob, stage.dana)
     media = stage.ask(
@@ -160,7 +160,7 @@ def populate(stage: Stage) -> dict[str, str]:
 
 def check(page: Page, name: str) -> None:
     found = Axe().run(page)
-    if found.violations_count:  # a view that was drawn anew meanwhile is looked at again
+    if found.violations_count:  # retry, as the view may have been redrawn meanwhile
         found = Axe().run(page)
     assert found.violations_count == 0, f"{name}: {found.generate_report()}"
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), f"{name} is wider than the window"

@@ -1,4 +1,4 @@
-"""Posts with pictures, edits, comments, stories; and what is refused."""
+"""Writing in a browser: posts with pictures, edits, comments, stories, and refusals."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def picture(tmp_path: Path) -> Path:
 
 
 def write(page: Page, text: str) -> None:
-    """Open the form, and fill it."""
+    """Open the form for a post, and fill it in."""
     page.get_by_role("button", name="Write").click()
     page.get_by_label("What you say").fill(text)
 
@@ -28,7 +28,7 @@ def send(page: Page) -> None:
     page.get_by_role("button", name="Post", exact=True).click()
 
 
-def test_a_picture_posted_in_one_window_comes_to_another(stage: Stage, picture: Path) -> None:
+def test_a_picture_posted_in_one_window_appears_in_another(stage: Stage, picture: Path) -> None:
     stage.follow(stage.bob, stage.alice)
     reader, author = stage.open_live(stage.bob), stage.open(stage.alice)
     expect(reader.get_by_text("Nothing at home yet")).to_be_visible()
@@ -46,7 +46,7 @@ def test_a_picture_posted_in_one_window_comes_to_another(stage: Stage, picture: 
     assert shown.evaluate("one => one.decode().then(() => one.naturalWidth)") > 0
 
 
-def test_a_picture_that_is_refused_loses_nothing_that_was_typed(stage: Stage, tmp_path: Path) -> None:
+def test_a_refused_picture_does_not_lose_typed_text(stage: Stage, tmp_path: Path) -> None:
     wrong = tmp_path / "wrong.jpg"
     wrong.write_bytes(b"this is no picture" * 100)
     page = stage.open(stage.alice)
@@ -63,9 +63,7 @@ def test_a_picture_that_is_refused_loses_nothing_that_was_typed(stage: Stage, tm
     expect(card(page, "look at this")).to_be_visible()
 
 
-def test_a_picture_that_is_gone_before_its_post_is_sent_is_told_and_can_be_taken_out(
-    stage: Stage, picture: Path
-) -> None:
+def test_a_picture_deleted_before_its_post_is_sent_is_reported_and_can_be_removed(stage: Stage, picture: Path) -> None:
     page = stage.open(stage.alice)
     write(page, "a fox, or not")
     with page.expect_response("**/api/v1/media") as stored:
@@ -80,7 +78,7 @@ def test_a_picture_that_is_gone_before_its_post_is_sent_is_told_and_can_be_taken
     expect(card(page, "a fox, or not")).to_be_visible()
 
 
-def test_a_post_is_for_whom_its_author_names(stage: Stage) -> None:
+def test_a_post_is_visible_to_the_audience_that_its_author_names(stage: Stage) -> None:
     for user in (stage.bob, stage.carol):
         stage.follow(user, stage.alice)
     page = stage.open(stage.alice)
@@ -103,7 +101,7 @@ def test_a_post_is_for_whom_its_author_names(stage: Stage) -> None:
     expect(card(carol, "between us")).to_be_visible()
 
 
-def test_an_author_edits_and_deletes(stage: Stage) -> None:
+def test_an_author_edits_and_deletes_a_post(stage: Stage) -> None:
     stage.post(stage.alice, "teh sea")
     page = stage.open(stage.alice)
     card(page, "teh sea").get_by_role("button", name="More about").click()
@@ -119,7 +117,7 @@ def test_an_author_edits_and_deletes(stage: Stage) -> None:
     expect(page.get_by_text("Nothing at home yet")).to_be_visible()
 
 
-def test_comments_and_replies_and_one_that_is_refused(stage: Stage) -> None:
+def test_comments_and_replies_are_shown_and_a_refused_one_is_reported(stage: Stage) -> None:
     post = stage.post(stage.alice, "what do you think?")
     stage.follow(stage.bob, stage.alice)
     page = stage.open(stage.bob)
@@ -141,7 +139,7 @@ def test_comments_and_replies_and_one_that_is_refused(stage: Stage) -> None:
     expect(page.get_by_label("Write a comment")).to_have_value("and another")
 
 
-def test_a_comment_and_a_reply_are_there_at_once_and_taken_back_where_they_are_refused(stage: Stage) -> None:
+def test_a_comment_and_a_reply_show_at_once_and_are_removed_if_refused(stage: Stage) -> None:
     post = stage.post(stage.alice, "say something")
     stage.ask("POST", f"/posts/{post}/comments", {"text": "I was first"}, stage.carol)
     page, held = stage.open(stage.alice), list[Route]()
@@ -176,7 +174,7 @@ def test_a_comment_and_a_reply_are_there_at_once_and_taken_back_where_they_are_r
     assert sorted(one["text"] for one in said) == ["I was first", "a comment"]
 
 
-def test_a_reply_of_ones_own_is_there_once_when_the_others_are_fetched(stage: Stage) -> None:
+def test_ones_own_reply_is_shown_once_after_the_others_are_fetched(stage: Stage) -> None:
     post = stage.post(stage.alice, "ask me")
     comment = stage.ask("POST", f"/posts/{post}/comments", {"text": "what is new?"}, stage.bob)["id"]
     for number in range(6):
@@ -193,7 +191,7 @@ def test_a_reply_of_ones_own_is_there_once_when_the_others_are_fetched(stage: St
     expect(thread.get_by_text("my own words", exact=True)).to_have_count(1)
 
 
-def test_a_story_is_told_and_seen_and_deleted_by_its_author_who_knows_who_saw_it(stage: Stage) -> None:
+def test_a_story_is_posted_and_seen_and_its_author_sees_viewers_and_deletes_it(stage: Stage) -> None:
     stage.follow(stage.bob, stage.alice)
     author = stage.open(stage.alice)
     author.get_by_role("button", name="Your story").click()
