@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# What the tests in a browser need, in the environment named: Playwright, axe, a Chromium that starts. Says what it cannot get.
+# prepare.sh ENVIRONMENT: installs what the tests in a browser need into a virtual environment: Playwright, axe, and a
+# Chromium that starts. Says what it cannot get.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 python=$1/bin/python

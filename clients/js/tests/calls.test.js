@@ -7,7 +7,7 @@ import { OPERATIONS } from "../src/operations.js";
 
 const requested = (name, given, options) => requestOf(name, OPERATIONS[name], given, options);
 
-test("a call is its verb, its path, its query and its body", () => {
+test("a call becomes a verb, a path, a query and a body", () => {
   const listed = requested("edgesOut", ["follows", 1], { state: "removed", limit: 5, since: 2n ** 60n });
   assert.equal(listed.verb, "GET");
   assert.equal(listed.path, "/api/v1/graph/follows/1/out?state=removed&limit=5&since=1152921504606846976");
@@ -18,11 +18,11 @@ test("a call is its verb, its path, its query and its body", () => {
   assert.equal(made.headers["Content-Type"], "application/json");
 });
 
-test("null clears a field, what is left out is not sent", () => {
+test("null clears a field, and an omitted field is not sent", () => {
   assert.deepEqual(JSON.parse(requested("patchUser", [1], { bio: null, username: undefined }).body), { bio: null });
 });
 
-test("creations have a key of their own unless one is given, others have none", () => {
+test("only creations have an idempotency key: a new one, unless one is given", () => {
   const keyOf = (...call) => requested(...call).headers["Idempotency-Key"];
   const made = ["createPost", "createStory", "createComment"].map((name) => keyOf(name, [1, "x"]));
   assert.equal(new Set(made).size, 3);
@@ -31,7 +31,7 @@ test("creations have a key of their own unless one is given, others have none", 
   assert.equal(keyOf("follow", [1]), undefined);
 });
 
-test("ids are strings, bigints, or numbers that have all their digits", () => {
+test("ids are strings, bigints or safe integers", () => {
   for (const id of [7, 7n, "7"]) assert.equal(requested("post", [id]).path, "/api/v1/posts/7");
   for (const id of [2 ** 53, -1, 1.5, NaN, "", "x", "1/2", "../1", undefined, null, {}, "1".repeat(20)]) {
     assert.throws(() => requested("post", [id]), { name: "KithError", code: "INVALID_ID", details: { field: "post" } });
@@ -40,31 +40,31 @@ test("ids are strings, bigints, or numbers that have all their digits", () => {
   assert.throws(() => requested("edgesOut", ["follows", "1"], { since: 2 ** 60 }), { code: "INVALID_ID" });
 });
 
-test("words of a path cannot leave it", () => {
+test("words in a path are escaped or refused", () => {
   assert.equal(requested("userByUsername", ["a/b?c"]).path, "/api/v1/users/by-username/a%2Fb%3Fc");
   for (const word of ["", ".", "..", 5, undefined]) assert.throws(() => requested("userByUsername", [word]), TypeError);
 });
 
-test("a misspelt option is refused, before a post is public that was meant for friends", () => {
+test("a misspelt option is refused, so a post for friends does not become public", () => {
   assert.throws(
     () => requested("createPost", [{ text: "x" }], { visiblity: "friends" }),
     /takes no option `visiblity`; it takes .*visibility.*, key, signal, timeoutMs, deadlineMs/,
   );
 });
 
-test("headers carry no line ends", () => {
+test("header values with line ends are refused", () => {
   assert.throws(() => requested("createPost", [{}], { key: "a\r\nb: c" }), TypeError);
   assert.throws(() => requested("feed", [], { requestId: "é" }), TypeError);
 });
 
-test("a method has as many arguments as its path and its body require", () => {
+test("the arity of a method is the number of its path and body arguments", () => {
   assert.deepEqual(
     ["follow", "exists", "createComment", "feed", "putLabels"].map((name) => arityOf(OPERATIONS[name])),
     [1, 3, 2, 0, 3],
   );
 });
 
-test("set programs are what the service computes", () => {
+test("set programs have the form that the service takes", () => {
   const follows = { graph: "follows", node: "1", direction: "out" };
   const fans = { graph: "follows", node: "2", direction: "in", states: ["removed"] };
   const both = [out("follows", 1), in_("follows", 2n, "removed")];

@@ -7,7 +7,7 @@ import { clientOf, hangs } from "./fake-server.js";
 
 const late = () => new Error("late");
 
-test("a limit ends so long after it was last touched, and not before", (t) => {
+test("a limit aborts when its time has passed since the last touch, and not before", (t) => {
   t.mock.timers.enable({ apis: ["setTimeout"] });
   const limit = limited(undefined, 100, late);
   for (let touches = 0; touches < 3; touches++) {
@@ -19,7 +19,7 @@ test("a limit ends so long after it was last touched, and not before", (t) => {
   assert.equal(limit.signal.reason.message, "late");
 });
 
-test("a limit that was ended never strikes, nor does one without end", (t) => {
+test("an ended limit never aborts, nor does one without a time", (t) => {
   t.mock.timers.enable({ apis: ["setTimeout"] });
   const limits = [limited(undefined, 100, late), limited(undefined, Infinity, late), limited()];
   limits[0].end();
@@ -30,14 +30,14 @@ test("a limit that was ended never strikes, nor does one without end", (t) => {
   );
 });
 
-test("a limit ends with the signal around it, with its reason, at once where that was aborted before", () => {
+test("a limit aborts with its outer signal and reason, at once if the signal is already aborted", () => {
   const outer = new AbortController();
   const inner = limited(outer.signal);
   outer.abort("left");
   assert.deepEqual([inner.signal.reason, limited(outer.signal).signal.reason], ["left", "left"]);
 });
 
-test("a call, however it ends, lets go of the signal it was given", async () => {
+test("a call removes its listener from the given signal, however it ends", async () => {
   const { signal } = new AbortController();
   await (await clientOf([{}])).kith.user(1, { signal });
   await assert.rejects((await clientOf([hangs])).kith.user(1, { signal, deadlineMs: 10 }), { code: "TIMEOUT" });

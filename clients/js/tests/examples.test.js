@@ -1,4 +1,4 @@
-/** The examples of README.md run, in their order, against a real server; see live.test.js for how it is named. */
+/** The examples of README.md run, in order, against a real server. live.test.js lists the variables that name it. */
 
 import assert from "node:assert/strict";
 import { openAsBlob, readFileSync } from "node:fs";
@@ -11,13 +11,13 @@ const README = readFileSync(new URL("../README.md", import.meta.url), "utf8");
 const EXAMPLES = 10;
 const AsyncFunction = (async () => {}).constructor;
 
-/** The code of the examples, by their headings. */
+/** [heading, code] of each example. */
 function examples() {
   const sections = README.split(/^### /m).slice(1);
   return sections.map((section) => [section.split("\n")[0], section.match(/```js\n(.*?)```/s)[1]]);
 }
 
-/** A block as the body of a function: its imports are there, and its names outlive it. */
+/** A code block as a function body: without its imports, and with its constants stored in `names` for later blocks. */
 function runnable(code) {
   return code
     .replace(/^import \{(.*?)\} from "kith-social";$/gm, "")
@@ -26,7 +26,7 @@ function runnable(code) {
     .replace(/^const (\w+) =/gm, "names.$1 =");
 }
 
-/** What the examples use without making it: the rest of an app. */
+/** Names that the examples use without defining them: the rest of an app. */
 async function appOf(names) {
   const shown = [];
   return {
@@ -67,9 +67,9 @@ test(
         throw new Error(`example ${heading}`, { cause: error });
       });
     }
-    assert.ok(app.cookies["kith-token"], "example 8 hands a token over");
-    assert.ok(app.shown.includes("pill just now"), "example 6 tells a post");
-    assert.ok(app.shown.includes("bar 1"), "example 7 tells progress");
+    assert.ok(app.cookies["kith-token"], "example 8 stores a token in a cookie");
+    assert.ok(app.shown.includes("pill just now"), "example 6 shows a new post");
+    assert.ok(app.shown.includes("bar 1"), "example 7 shows progress");
     assert.ok(
       app.shown.some((line) => line.startsWith("SELF_EDGE 400")),
       "example 10 shows an error",

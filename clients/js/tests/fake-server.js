@@ -1,4 +1,4 @@
-/** A server that answers as a test says, and remembers what it was asked. */
+/** A server that gives the answers of a test, and records the requests. */
 
 import { once } from "node:events";
 import { createServer } from "node:http";
@@ -6,13 +6,13 @@ import { after } from "node:test";
 
 import { Kith } from "../index.js";
 
-/** No pauses between tries, and no chance. */
+/** Options without pauses between tries, and without randomness. */
 export const AT_ONCE = { retry: { tries: 4, baseMs: 0, capMs: 5_000 }, random: () => 0 };
 
 /**
- * A server that gives its requests the `answers` one after the other, and the last of them from then on.
+ * A server that gives the `answers` in order, and repeats the last one.
  *
- * An answer is {status, headers, body}, or a function of the request and response that writes one itself.
+ * An answer is {status, headers, body}, or a function of request and response that writes it.
  */
 export async function serverOf(...answers) {
   const asked = [];
@@ -23,7 +23,7 @@ export async function serverOf(...answers) {
     try {
       for await (const chunk of request) seen.body += chunk.toString("latin1");
     } catch {
-      return; // the client went away while it sent
+      return; // the client disconnected while sending
     }
     if (typeof answer === "function") return answer(request, response);
     const { status = 200, headers = {}, body = "{}" } = answer;
@@ -38,13 +38,13 @@ export async function serverOf(...answers) {
   return { url: `http://127.0.0.1:${server.address().port}`, asked, server };
 }
 
-/** A client of such a server, and what it was asked. */
+/** A client of such a server, and the requests that the server received. */
 export async function clientOf(answers, options = {}) {
   const { url, asked, server } = await serverOf(...answers);
   return { kith: new Kith(url, { key: "a-key", ...AT_ONCE, ...options }), asked, server, url };
 }
 
-/** An error as the service says it. */
+/** An error answer as the service sends it. */
 export function refusal(status, code, headers = {}) {
   return { status, headers, body: { error: { code, message: `says ${code}`, details: { of: code } } } };
 }

@@ -14,7 +14,7 @@ async function all(iterable) {
   return items;
 }
 
-test("a list is walked over its pages, empty ones too, item by item or page by page", async () => {
+test("a list is paged, over empty pages too, by item or by page", async () => {
   const { kith, asked } = await clientOf([...THREE, ...THREE]);
   assert.deepEqual(
     (await all(kith.followers(1))).map((item) => item.id),
@@ -30,7 +30,7 @@ test("a list is walked over its pages, empty ones too, item by item or page by p
   );
 });
 
-test("a loop that is left asks for no more, and a list is walked anew by each loop", async () => {
+test("a loop that is left fetches no more, and each loop starts again", async () => {
   const { kith, asked } = await clientOf([THREE[0]]);
   const list = kith.followers(1, { limit: 2, cursor: "from-here" });
   for (let loop = 0; loop < 2; loop++) for await (const _ of list) break;
@@ -40,7 +40,7 @@ test("a loop that is left asks for no more, and a list is walked anew by each lo
   );
 });
 
-test("one id in place of a list is refused, and not taken for ids of one digit each", async () => {
+test("a single id in place of a list is refused, and not split into its digits", async () => {
   const { kith, asked } = await clientOf([]);
   const refused = { name: "TypeError", message: "`ids` must be a list, even of one" };
   for (const method of ["lookupPosts", "lookupUsers", "viewPosts"]) await assert.rejects(kith[method]("517"), refused);
@@ -50,13 +50,13 @@ test("one id in place of a list is refused, and not taken for ids of one digit e
   assert.deepEqual(asked, []);
 });
 
-test("one page is the answer of the service", async () => {
+test("a single page is the service's answer", async () => {
   const { kith, asked } = await clientOf([THREE[0]]);
   assert.deepEqual(await kith.followersPage(1, { cursor: "c" }), THREE[0].body);
   assert.equal(asked[0].path, "/api/v1/users/1/followers?cursor=c");
 });
 
-test("home has posts for items, and programs their cursor in the body", async () => {
+test("the items of home are posts, and programs send their cursor in the body", async () => {
   const { kith } = await clientOf([
     { body: { posts: [{ id: "9" }], pagination: { nextCursor: null, hasMore: false } } },
   ]);
@@ -69,7 +69,7 @@ test("home has posts for items, and programs their cursor in the body", async ()
   );
 });
 
-test("a list that stands still is an error, not a loop without end", async () => {
+test("a repeated cursor is an error, not an endless loop", async () => {
   const { kith, asked } = await clientOf([page([{ id: "5" }], "a")]);
   await assert.rejects(all(kith.followers(1)), { code: "INVALID_ANSWER" });
   assert.equal(asked.length, 2);
@@ -87,7 +87,7 @@ test("an error on a later page comes after the items before it", async () => {
   assert.equal(seen.length, 2);
 });
 
-test("any number of items is asked about, so many a request, in order", async () => {
+test("lookups of any length are split into requests, and keep their order", async () => {
   const bodies = [];
   const { kith } = await clientOf([{}], {
     fetch: async (_, { body }) => {
@@ -108,7 +108,7 @@ test("any number of items is asked about, so many a request, in order", async ()
   assert.equal(bodies.length, 3);
 });
 
-test("edges are written from any iterable, and what changed is added up", async () => {
+test("edges are written from any iterable, and the changes are summed", async () => {
   let at = 0;
   const { kith } = await clientOf([{}], {
     fetch: async (_, { body }) => Response.json({ applied: JSON.parse(body).edges.length, token: ["a", null][at++] }),

@@ -13,7 +13,7 @@ import { OPERATIONS } from "../src/operations.js";
 
 const { KITH_URL: url, KITH_KEY: key, KITH_TOKENS: tokens, KITH_PICTURE: picture } = process.env;
 const skip = url ? false : "no server: KITH_URL is not set; pytest sets it";
-/** Users whom the examples of README.md, which run beside this, do not know. */
+/** Users that the examples of README.md, which run concurrently, do not use. */
 const [ALICE, BOB, CAROL, DANA] = ["101", "102", "103", "104"];
 
 const asked = new Set();
@@ -38,7 +38,7 @@ async function all(iterable) {
 const idsOf = (items) => items.map((item) => item.id);
 const live = (name, run) => test(name, { skip }, run);
 
-live("the service is well", async () => {
+live("health", async () => {
   assert.deepEqual([await kith.isAlive(), await kith.isReady()], [true, true]);
 });
 
@@ -55,7 +55,7 @@ live("profiles", async () => {
   await assert.rejects(kith.putUser(BOB, { username: "Ann" }), { code: "USERNAME_TAKEN", status: 409 });
 });
 
-live("follows, and the lists and counts of them", async () => {
+live("follows, and their lists and counts", async () => {
   for (const user of [bob, carol]) assert.equal((await user.follow(ALICE)).following, true);
   await alice.follow(BOB);
   assert.equal((await bob.follow(ALICE)).changed, false);
@@ -76,7 +76,7 @@ live("follows, and the lists and counts of them", async () => {
   assert.equal((await carol.unfollow(ALICE)).changed, false);
 });
 
-live("a private account is asked", async () => {
+live("follow requests to a private account", async () => {
   await kith.putUser(DANA, { private: true });
   const dana = kith.asUser(DANA);
   for (const user of [bob, carol]) assert.equal((await user.follow(DANA)).requested, true);
@@ -128,7 +128,7 @@ live("graphs of any name, and set programs", async () => {
   assert.equal(await kith.selectCount(program), 3);
 });
 
-live("posts, and what people do with them", async () => {
+live("posts, likes, saves and shares", async () => {
   const made = await alice.createPost(
     { text: "the sea" },
     { mentions: [BOB], location: { latitude: 48.86, longitude: 2.35 } },
@@ -158,7 +158,7 @@ live("posts, and what people do with them", async () => {
   await assert.rejects(bob.post(id), { code: "POST_NOT_FOUND", status: 404 });
 });
 
-live("the same key makes one post", async () => {
+live("one idempotency key makes one post", async () => {
   const posts = [
     await alice.createPost({ text: "once" }, { key: "k1" }),
     await alice.createPost({ text: "once" }, { key: "k1" }),
@@ -178,7 +178,7 @@ live("comments", async () => {
   assert.equal(await bob.deleteComment(comment.id), undefined);
 });
 
-live("home, and why", async () => {
+live("home, and the explanation of a rank", async () => {
   const { id } = await alice.createPost({ text: "a quiet river" });
   const home = await all(bob.feed({ type: "latest", limit: 1 }));
   assert.equal(home[0].id, id);
@@ -268,7 +268,7 @@ live("webhooks", async () => {
   await assert.rejects(kith.webhook(made.id), { code: "WEBHOOK_NOT_FOUND" });
 });
 
-live("accounts go, come back, and go for good", async () => {
+live("accounts are deactivated, reactivated and removed", async () => {
   await kith.asUser(109).follow(ALICE);
   for (const change of ["deactivateUser", "reactivateUser", "deleteUser"]) {
     let job = await kith[change](109);
@@ -277,7 +277,7 @@ live("accounts go, come back, and go for good", async () => {
   }
 });
 
-live("a stream tells what happens, and goes on after the last event", async () => {
+live("a stream sends events, and resumes after the last one", async () => {
   let opened;
   const open = new Promise((resolve) => (opened = resolve));
   const stream = bob.feedStream({ onConnection: opened });
@@ -316,7 +316,7 @@ live("devices", async () => {
   await assert.rejects(alice.deleteDevice("7"), { code: "DEVICE_NOT_FOUND" });
 });
 
-live("every change is told, and goes on after the last one", async () => {
+live("watch sends every change, and resumes after the last one", async () => {
   const asked = { kinds: ["post"], nodes: [ALICE] };
   let opened;
   const open = new Promise((resolve) => (opened = resolve));
@@ -334,7 +334,7 @@ live("every change is told, and goes on after the last one", async () => {
   }
 });
 
-live("a user's token that has expired is renewed in the middle of things", async () => {
+live("an expired user token is renewed during a call", async () => {
   const [expired, good] = tokens.split(",");
   const keys = [expired, good];
   const own = new Kith(url, { key: () => keys.shift(), fetch: noting });

@@ -7,7 +7,7 @@ import { RETRY, checkedRetry, mayPass, waitMs, wasNotStarted } from "../src/retr
 const error = (status, code, retryAfter = null) => new KithError(code, "", { status, retryAfter });
 const busy = error(503, "OVERLOADED");
 
-test("pauses double, and chance takes them from 0 to all", () => {
+test("pauses double, and jitter spreads them from 0 to the full pause", () => {
   assert.deepEqual(
     [1, 2, 3].map((failures) => waitMs(failures, busy, RETRY, () => 1)),
     [200, 400, 800],
@@ -22,7 +22,7 @@ test("pauses double, and chance takes them from 0 to all", () => {
   );
 });
 
-test("the last try is the last", () => {
+test("no try follows the last one", () => {
   assert.equal(
     waitMs(4, busy, RETRY, () => 1),
     null,
@@ -33,7 +33,7 @@ test("the last try is the last", () => {
   );
 });
 
-test("no pause is longer than the cap, however often it failed", () => {
+test("no pause is longer than the cap, after any number of failures", () => {
   assert.equal(
     waitMs(5_000, busy, { ...RETRY, tries: Infinity }, () => 1),
     RETRY.capMs,
@@ -44,7 +44,7 @@ test("no pause is longer than the cap, however often it failed", () => {
   );
 });
 
-test("Retry-After is the least that is waited; beyond the cap the caller decides", () => {
+test("Retry-After is the minimum wait; beyond the cap the caller decides", () => {
   assert.equal(
     waitMs(1, error(429, "RATE_LIMITED", 2), RETRY, () => 0),
     2_000,
@@ -59,7 +59,7 @@ test("Retry-After is the least that is waited; beyond the cap the caller decides
   );
 });
 
-test("what may pass, and what certainly did nothing", () => {
+test("which errors may be temporary, and which requests certainly did nothing", () => {
   const refused = new KithError("UNREACHABLE", "", { cause: new TypeError("", { cause: { code: "ECONNREFUSED" } }) });
   const table = [
     [error(429, "RATE_LIMITED"), true, true],
@@ -76,7 +76,7 @@ test("what may pass, and what certainly did nothing", () => {
   }
 });
 
-test("settings that make no sense are refused", () => {
+test("invalid settings are refused", () => {
   for (const wrong of [{ tries: 0 }, { baseMs: -1 }, { capMs: NaN }])
     assert.throws(() => checkedRetry(wrong), TypeError);
 });

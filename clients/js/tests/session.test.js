@@ -11,7 +11,7 @@ const LIMITED = refusal(429, "RATE_LIMITED", { "Retry-After": "0" });
 const FILE = new Blob(["a picture"]);
 
 for (const [name, failure] of Object.entries({ 503: BUSY, 429: LIMITED, "a broken connection": breaks })) {
-  test(`after ${name} a call is tried again, to a limit`, async () => {
+  test(`after ${name} a call is retried, up to a limit`, async () => {
     const passing = await clientOf([failure, failure, failure, OK]);
     assert.equal(await passing.kith.exists("follows", 1, 2), true);
     assert.equal(passing.asked.length, 4);
@@ -21,7 +21,7 @@ for (const [name, failure] of Object.entries({ 503: BUSY, 429: LIMITED, "a broke
   });
 }
 
-test("every other refusal is told at once, with its code, status, details and message", async () => {
+test("every other refusal is thrown at once, with its code, status, details and message", async () => {
   for (const status of [400, 401, 403, 404, 409, 413, 416, 500, 502, 504]) {
     const { kith, asked } = await clientOf([refusal(status, "SOME_CODE", { "Retry-After": "7" })]);
     await assert.rejects(kith.follow(2), {
@@ -36,19 +36,19 @@ test("every other refusal is told at once, with its code, status, details and me
   }
 });
 
-test("a wait that is longer than the cap is the caller's decision", async () => {
+test("a wait longer than the cap is left to the caller", async () => {
   const { kith, asked } = await clientOf([refusal(429, "RATE_LIMITED", { "Retry-After": "3600" })]);
   await assert.rejects(kith.follow(2), { code: "RATE_LIMITED", retryAfter: 3600 });
   assert.equal(asked.length, 1);
 });
 
-test("a wait that ends after the deadline is not begun", async () => {
+test("a wait that would end after the deadline is not started", async () => {
   const { kith, asked } = await clientOf([refusal(429, "RATE_LIMITED", { "Retry-After": "4" })]);
   await assert.rejects(kith.follow(2, { deadlineMs: 1_000 }), { code: "RATE_LIMITED" });
   assert.equal(asked.length, 1);
 });
 
-test("a creation is sent again with the same key", async () => {
+test("a creation is retried with the same key", async () => {
   const { kith, asked } = await clientOf([breaks, SLOW, { status: 201, body: { id: "5" } }]);
   assert.equal((await kith.createPost({ text: "once" })).id, "5");
   assert.equal(asked.length, 3);
@@ -56,7 +56,7 @@ test("a creation is sent again with the same key", async () => {
   assert.equal(new Set(asked.map((one) => one.body)).size, 1);
 });
 
-test("an upload is sent again only where it was certainly not taken", async () => {
+test("an upload is retried only if it was certainly not accepted", async () => {
   for (const failure of [LIMITED, BUSY]) {
     const { kith, asked } = await clientOf([failure, { status: 201, body: { id: "5" } }]);
     assert.equal((await kith.uploadMedia(FILE)).id, "5");
@@ -72,7 +72,7 @@ test("an upload is sent again only where it was certainly not taken", async () =
   }
 });
 
-test("an upload is tried again where nobody listened", async () => {
+test("an upload is retried if the connection was refused", async () => {
   const { url, server } = await clientOf([OK]);
   await new Promise((resolve) => server.close(resolve));
   let tries = 0;
@@ -81,7 +81,7 @@ test("an upload is tried again where nobody listened", async () => {
   assert.equal(tries, 4);
 });
 
-test("what is not found was deleted, after a try whose answer was lost", async () => {
+test("a 404 after a lost answer means that the delete worked", async () => {
   const gone = refusal(404, "POST_NOT_FOUND");
   const lost = await clientOf([breaks, gone]);
   assert.equal(await lost.kith.deletePost(5), undefined);
@@ -91,27 +91,27 @@ test("what is not found was deleted, after a try whose answer was lost", async (
   }
 });
 
-test("a server that hangs is given up after the time of a try, and the tries", async () => {
-  let tries = 0; // counted here, as one that is given up early may never reach the server
+test("a call to a hanging server fails after its tries, each with its timeout", async () => {
+  let tries = 0; // counted here, because an aborted try may never reach the server
   const counting = (...request) => (tries++, fetch(...request));
   const { kith } = await clientOf([hangs], { timeoutMs: 20, fetch: counting });
   await assert.rejects(kith.user(1), { code: "TIMEOUT", status: 0 });
   assert.equal(tries, 4);
 });
 
-test("a server that stops in the middle of an answer is given up, too", async () => {
+test("a server that stops in the middle of an answer times out too", async () => {
   const half = (_, response) => response.writeHead(200, { "Content-Length": "100" }).write('{"exists"');
   const { kith, asked } = await clientOf([half, OK], { timeoutMs: 1_000 });
   assert.equal(await kith.exists("follows", 1, 2), true);
   assert.equal(asked.length, 2);
 });
 
-test("the deadline bounds a call with all its tries", async () => {
+test("the deadline limits a call with all its tries", async () => {
   const { kith } = await clientOf([hangs], { timeoutMs: 60_000, deadlineMs: 20 });
   await assert.rejects(kith.user(1), { code: "TIMEOUT" });
 });
 
-test("an aborted call throws the reason of its signal, and is not tried again", async () => {
+test("an aborted call throws the reason of its signal, and is not retried", async () => {
   const { kith, asked } = await clientOf([hangs]);
   const controller = new AbortController();
   const call = kith.user(1, { signal: controller.signal });
@@ -122,7 +122,7 @@ test("an aborted call throws the reason of its signal, and is not tried again", 
   assert.ok(asked.length <= 1);
 });
 
-test("a call is aborted in the pause between its tries", async () => {
+test("a call can be aborted in the pause between its tries", async () => {
   const controller = new AbortController();
   const answer = (_, response) => {
     response.writeHead(429, { "Retry-After": "5" }).end();
@@ -132,7 +132,7 @@ test("a call is aborted in the pause between its tries", async () => {
   await assert.rejects(kith.user(1, { signal: controller.signal }), { name: "AbortError" });
 });
 
-test("the newest token goes with every call, and a view begins with its client's", async () => {
+test("every call carries the newest token, and a view starts with its client's", async () => {
   const { kith, asked } = await clientOf([
     { headers: { "Kith-Token": "first" } },
     { headers: { "Kith-Token": "second" } },
@@ -155,7 +155,7 @@ test("the newest token goes with every call, and a view begins with its client's
   assert.throws(() => (kith.token = "a b"), TypeError);
 });
 
-test("of writes at the same time no token is lost", async () => {
+test("concurrent writes lose no token", async () => {
   const { kith, asked } = await clientOf(["a", "b", "c"].map((token) => ({ headers: { "Kith-Token": token } })));
   await Promise.all([kith.follow(2), kith.follow(3)]);
   assert.deepEqual(kith.token.split(".").sort(), ["a", "b"]);
@@ -180,7 +180,7 @@ test("views act for a user, for the back office, or for nobody", async () => {
   assert.throws(() => kith.asUser("system"), { code: "INVALID_ID" });
 });
 
-test("a token that is refused is renewed once for all calls, and they are made again", async () => {
+test("a refused token is renewed once for all calls, and they are repeated", async () => {
   let renewals = 0;
   const key = async () => `token-${++renewals}`;
   const answer = (request, response) => {
@@ -204,7 +204,7 @@ test("a creation whose token was refused keeps its key", async () => {
   assert.equal(asked[0].headers["idempotency-key"], asked[1].headers["idempotency-key"]);
 });
 
-test("a token that is refused again is not renewed for ever", async () => {
+test("a token that is refused again is not renewed forever", async () => {
   let renewals = 0;
   const { kith, asked } = await clientOf([refusal(401, "UNAUTHORIZED")], { key: () => `token-${++renewals}` });
   await assert.rejects(kith.user(1), { code: "UNAUTHORIZED", status: 401 });
@@ -214,7 +214,7 @@ test("a token that is refused again is not renewed for ever", async () => {
   assert.equal(fixed.asked.length, 1);
 });
 
-test("what the function of the key throws is the cause of NO_KEY; where it hangs, the deadline ends the call", async () => {
+test("an error of the key function is the cause of NO_KEY; if it hangs, the deadline ends the call", async () => {
   const why = new Error("signed out");
   for (const key of [() => Promise.reject(why), () => { throw why; }]) {
     const { kith, asked } = await clientOf([{}], { key });
@@ -226,7 +226,7 @@ test("what the function of the key throws is the cause of NO_KEY; where it hangs
   await assert.rejects(hanging.kith.user(1), { code: "TIMEOUT" });
 });
 
-test("an answer that is not Kith's says so", async () => {
+test("an answer of another program is reported as such", async () => {
   const page = { status: 502, body: "<html>Bad gateway</html>" };
   await assert.rejects((await clientOf([page])).kith.user(1), { code: "HTTP_502", status: 502 });
   await assert.rejects((await clientOf([{ body: "<html>" }])).kith.user(1), { code: "INVALID_ANSWER", status: 200 });
@@ -239,7 +239,7 @@ test("health is an answer, not an error", async () => {
   assert.equal(await (await clientOf([{}])).kith.isReady(), true);
 });
 
-test("no error and no print of a client shows its key", async () => {
+test("neither errors nor a printed client show the key", async () => {
   const { kith } = await clientOf([breaks], { key: "very-secret" });
   const error = await kith.user(1).catch((caught) => caught);
   const { inspect } = await import("node:util");
@@ -256,7 +256,7 @@ test("no error and no print of a client shows its key", async () => {
   );
 });
 
-test("a URL that is none is refused, and not quoted", () => {
+test("a bad URL is refused, and not quoted", () => {
   for (const url of ["", "kith.example", "ftp://x", "http://user:secret@x", "http://x?key=secret"]) {
     assert.throws(
       () => new Kith(url),
@@ -265,7 +265,7 @@ test("a URL that is none is refused, and not quoted", () => {
   }
 });
 
-test("a prefix before the API stays", async () => {
+test("a prefix before the API is kept", async () => {
   const { url, asked } = await clientOf([{}]);
   await new Kith(`${url}/social/`).user(1);
   assert.equal(asked[0].path, "/social/api/v1/users/1");

@@ -5,14 +5,14 @@ import { EventParser } from "../src/sse.js";
 
 const bytes = (text) => new TextEncoder().encode(text);
 
-/** All events of these chunks, and the parser after them. */
+/** The events of these chunks, and the parser. */
 function read(...chunks) {
   const parser = new EventParser("start", 2_000);
   const events = chunks.flatMap((chunk) => [...parser.read(typeof chunk === "string" ? bytes(chunk) : chunk)]);
   return { events, parser };
 }
 
-/** The events of a text, whichever two places it is cut at. */
+/** The events of a text, checked to be the same for every way to cut it in three. */
 function readCut(text) {
   const whole = bytes(text);
   const all = new Set();
@@ -27,7 +27,7 @@ function readCut(text) {
 }
 
 for (const [name, end] of Object.entries({ LF: "\n", CR: "\r", CRLF: "\r\n" })) {
-  test(`lines end with ${name}, wherever the chunks are cut`, () => {
+  test(`lines may end with ${name}, wherever the chunks are cut`, () => {
     const text = ["id: 1", "event: a", "data: ä€😀", "data", "data:  x", ": no matter", "", "data: y", "", ""].join(
       end,
     );
@@ -40,7 +40,7 @@ for (const [name, end] of Object.entries({ LF: "\n", CR: "\r", CRLF: "\r\n" })) 
   });
 }
 
-test("a byte order mark is passed over, once", () => {
+test("one leading byte order mark is skipped", () => {
   const [events] = readCut("\ufeffdata: a\n\ndata: \ufeffb\n\n");
   assert.deepEqual(
     events.map((event) => event.data),
@@ -48,7 +48,7 @@ test("a byte order mark is passed over, once", () => {
   );
 });
 
-test("an event is told as soon as its empty line is there, by any line end", () => {
+test("an event is emitted as soon as its empty line arrives, for any line end", () => {
   assert.equal(read("data: a\r\r").events.length, 1);
   assert.equal(read("data: a\r\n\r").events.length, 1);
   assert.deepEqual(
@@ -57,7 +57,7 @@ test("an event is told as soon as its empty line is there, by any line end", () 
   );
 });
 
-test("an event that was cut off is not told, and moves no id", () => {
+test("a truncated event is not emitted, and does not change the id", () => {
   const { events, parser } = read("id: 7\ndata: a\n\nid: 8\ndata: b\n");
   assert.deepEqual(
     events.map((event) => event.data),
@@ -66,18 +66,18 @@ test("an event that was cut off is not told, and moves no id", () => {
   assert.equal(parser.lastEventId, "7");
 });
 
-test("a heartbeat tells nothing, and moves the id", () => {
+test("a heartbeat emits nothing, and advances the id", () => {
   const { events, parser } = read(":\nid: 9-1\n\n");
   assert.deepEqual(events, []);
   assert.equal(parser.lastEventId, "9-1");
 });
 
-test("ids with NUL and times that are none are passed over", () => {
+test("ids with NUL and malformed retry times are ignored", () => {
   const { parser } = read("id: a\0b\nretry: soon\n\nretry: -1\n\nretry\n\n");
   assert.deepEqual([parser.lastEventId, parser.retryMs], ["start", 2_000]);
   assert.equal(read("retry: 150\n\n").parser.retryMs, 150);
 });
 
-test("fields that nobody knows are passed over, and one space after the colon", () => {
+test("unknown fields are ignored, and one space after the colon is removed", () => {
   assert.deepEqual(read("colour: red\ndata:a\ndata:  b\n\n").events, [{ type: "message", data: "a\n b" }]);
 });

@@ -8,14 +8,14 @@ import { AT_ONCE, breaks, clientOf, refusal } from "./fake-server.js";
 const removed = (id) => `id: ${id}\nevent: post_removed\ndata: {"postId": "${id}", "reason": "hidden"}\n\n`;
 const idsOf = (events) => events.map((event) => event.eventId);
 
-/** An answer with these chunks, one at a time, that then ends as `end` says. */
+/** An answer that sends these chunks one at a time, and then ends as `end` says. */
 function streaming(chunks, end = (response) => response.end()) {
   return async (request, response) => {
     response.writeHead(200, { "Content-Type": "text/event-stream" });
     response.flushHeaders();
     for (const chunk of ["retry: 0\n\n", ...chunks]) {
       response.write(chunk);
-      await new Promise(setImmediate); // so that chunks travel alone
+      await new Promise(setImmediate); // so that each chunk is sent alone
     }
     end(response);
   };
@@ -32,7 +32,7 @@ async function first(stream, count) {
   return events;
 }
 
-test("events are what the service tells, with their type and where to resume", async () => {
+test("events have the service's fields, their type, and the id to resume from", async () => {
   const told = 'id: 5-2\nevent: new_post\ndata: {"postId": "9", "authorId": "1", "preview": "hé", "labels": []}\n\n';
   const { kith, asked } = await clientOf([streaming([told], stays)]);
   const events = await first(kith.asUser(3).feedStream({ posts: ["7", 8n] }), 1);
@@ -44,7 +44,7 @@ test("events are what the service tells, with their type and where to resume", a
   assert.equal(asked[0].headers.authorization, "Bearer a-key");
 });
 
-test("a stream that is cut in the middle of a character goes on where it was, each event once", async () => {
+test("a stream that is cut inside a character resumes where it was, with each event once", async () => {
   const whole = Buffer.from('id: 2\nevent: new_post\ndata: {"postId": "2", "preview": "😀"}\n\n');
   const half = whole.subarray(0, whole.indexOf("😀") + 2);
   const { kith, asked } = await clientOf([
@@ -60,7 +60,7 @@ test("a stream that is cut in the middle of a character goes on where it was, ea
   );
 });
 
-test("a notification that comes again on the next connection is told once", async () => {
+test("a notification repeated after a reconnect is yielded once", async () => {
   const noticed = (id, notice) =>
     `id: ${id}\nevent: notification\ndata: {"notificationId": "${notice}", "kind": "mention", "actorId": "2"}\n\n`;
   const { kith } = await clientOf([
@@ -70,7 +70,7 @@ test("a notification that comes again on the next connection is told once", asyn
   assert.deepEqual(idsOf(await first(kith.feedStream(), 3)), ["1", "3", "4"]);
 });
 
-test("a stream that the service ends is taken up, also after a heartbeat's id", async () => {
+test("a stream that the service ends is resumed, also from a heartbeat's id", async () => {
   const { kith, asked } = await clientOf([streaming([removed(1), ":\nid: 4\n\n"]), streaming([removed(5)], stays)]);
   const stream = kith.feedStream({ after: "0" });
   assert.deepEqual(idsOf(await first(stream, 2)), ["1", "5"]);
@@ -81,7 +81,7 @@ test("a stream that the service ends is taken up, also after a heartbeat's id", 
   assert.equal(stream.lastEventId, "5");
 });
 
-test("a stream that was open outlives any number of failures, and tells of them", async () => {
+test("a stream that was open survives any number of failures, and reports them", async () => {
   const down = [
     breaks,
     refusal(503, "OVERLOADED"),
@@ -97,13 +97,13 @@ test("a stream that was open outlives any number of failures, and tells of them"
   assert.deepEqual(states, ["open", "ended", ...codes, ...codes, "open"]);
 });
 
-test("a stream that never opened is given up as any other call", async () => {
+test("a stream that never opened fails like any other call", async () => {
   const { kith, asked } = await clientOf([refusal(503, "OVERLOADED")]);
   await assert.rejects(first(kith.feedStream(), 1), { code: "OVERLOADED" });
   assert.equal(asked.length, 4);
 });
 
-test("a refusal that will not pass ends a stream, open or not", async () => {
+test("a permanent refusal ends a stream, open or not", async () => {
   for (const before of [[], [streaming([removed(1)])]]) {
     const { kith, asked } = await clientOf([...before, refusal(403, "FORBIDDEN")]);
     await assert.rejects(first(kith.feedStream(), 2), { code: "FORBIDDEN" });
@@ -111,7 +111,7 @@ test("a refusal that will not pass ends a stream, open or not", async () => {
   }
 });
 
-test("a stream that ends with its token goes on with a new one", async () => {
+test("a stream that ends because its token expired resumes with a new token", async () => {
   let renewals = 0;
   const { kith, asked } = await clientOf(
     [streaming([removed(1)]), refusal(401, "UNAUTHORIZED"), streaming([removed(2)], stays)],
@@ -122,7 +122,7 @@ test("a stream that ends with its token goes on with a new one", async () => {
   assert.equal(asked[2].headers["last-event-id"], "1");
 });
 
-test("events of a newer service are passed over, data that is none is an error", async () => {
+test("unknown events of a newer service are skipped, and malformed data is an error", async () => {
   const { kith } = await clientOf([streaming(["id: 1\nevent: of_tomorrow\ndata: ?\n\n", removed(2)], stays)]);
   assert.deepEqual(idsOf(await first(kith.feedStream(), 1)), ["2"]);
   const broken = await clientOf([streaming(["event: reset\ndata: ?\n\n"], stays)]);
@@ -145,7 +145,7 @@ test("leaving the loop, closing and aborting each end the connection", async () 
     events.push(event);
     closed.close();
   }
-  assert.equal(events.length, 1); // and the loop ended by itself
+  assert.equal(events.length, 1); // and the loop ended on its own
 
   const controller = new AbortController();
   const why = new Error("the page was left");
@@ -157,7 +157,7 @@ test("leaving the loop, closing and aborting each end the connection", async () 
   await Promise.all(ended);
 });
 
-test("a stream that is closed in a pause, or before it began, ends", async () => {
+test("a stream closed during a pause, or before its start, ends", async () => {
   const { kith, asked } = await clientOf([streaming([removed(1)]), refusal(503, "OVERLOADED", { "Retry-After": "5" })]);
   const stream = kith.feedStream({ onConnection: (_, error) => error && setImmediate(() => stream.close()) });
   const events = [];
@@ -169,7 +169,7 @@ test("a stream that is closed in a pause, or before it began, ends", async () =>
   assert.equal(asked.length, 2);
 });
 
-test("pauses grow with failures, begin anew after a word, and are the service's own where it ended the stream", async (t) => {
+test("pauses grow with failures, restart after an event, and are the service's own if it ended the stream", async (t) => {
   const down = () => Promise.reject(new TypeError("fetch failed"));
   const up = (text) => async () => new Response(text);
   const answers = [down, down, up(`retry: 77\n\n${removed(1)}`), down, down, up(removed(2))];
@@ -187,7 +187,7 @@ test("pauses grow with failures, begin anew after a word, and are the service's 
   assert.deepEqual(pauses, [100, 200, 77, 100, 200]);
 });
 
-test("a connection that says nothing for a minute is lost", async (t) => {
+test("a connection that is silent for a minute counts as lost", async (t) => {
   t.mock.timers.enable({ apis: ["setTimeout"] });
   let connections = 0;
   const silent = async (_, { signal }) => {
@@ -210,13 +210,13 @@ test("a connection that says nothing for a minute is lost", async (t) => {
   assert.deepEqual(errors, ["TIMEOUT"]);
 });
 
-test("an id that is none is refused before anything is sent", async () => {
+test("a bad id is refused before anything is sent", async () => {
   const { kith, asked } = await clientOf([{}]);
   assert.throws(() => kith.feedStream({ posts: ["x"] }), KithError);
   assert.equal(asked.length, 0);
 });
 
-test("a stream that was open asks for its key until it is had; one that was not throws", async () => {
+test("a stream that was open retries its key function; one that never opened throws", async () => {
   const away = new TypeError("fetch failed"); // the app's own backend
   const keys = ["old", away, away, "new"];
   const key = async () => {

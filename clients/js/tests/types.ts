@@ -1,4 +1,4 @@
-// Read by the TypeScript compiler, never run: what the types must take, and what they must refuse.
+// Checked by the TypeScript compiler, never run: calls that the types must accept, and calls that they must refuse.
 
 import { type FeedEvent, Kith, KithError, type PostAnswer, intersect, out } from "../index.js";
 

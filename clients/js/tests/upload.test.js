@@ -7,7 +7,7 @@ import { clientOf, hangs, refusal } from "./fake-server.js";
 const MADE = { status: 201, body: { id: "5", altText: "a fox" } };
 const BYTES = new Uint8Array(300_000).map((_, at) => at % 251);
 
-/** XMLHttpRequest as far as the client uses it, over `fetch`. */
+/** The parts of XMLHttpRequest that the client uses, built on `fetch`. */
 class BrowserRequest {
   static made = [];
   upload = {};
@@ -53,7 +53,7 @@ function inBrowser(t) {
 }
 
 for (const [where, prepare] of Object.entries({ "a browser": inBrowser, Node: () => {} })) {
-  test(`an upload is one form with the file and its text, and tells its progress, in ${where}`, async (t) => {
+  test(`an upload is one form with the file and its text, and reports its progress, in ${where}`, async (t) => {
     prepare(t);
     const { kith, asked } = await clientOf([MADE]);
     const told = [];
@@ -85,7 +85,7 @@ for (const [where, prepare] of Object.entries({ "a browser": inBrowser, Node: ()
     await assert.rejects(kith.uploadMedia(BYTES), { code: "INVALID_CONTENT", status: 400, retryAfter: 3 });
   });
 
-  test(`an upload is aborted, or given up where nothing goes on, in ${where}`, async (t) => {
+  test(`an upload can be aborted, and times out without progress, in ${where}`, async (t) => {
     prepare(t);
     const { kith } = await clientOf([hangs]);
     const controller = new AbortController();
@@ -94,7 +94,7 @@ for (const [where, prepare] of Object.entries({ "a browser": inBrowser, Node: ()
     await assert.rejects(kith.uploadMedia(BYTES, { timeoutMs: 30 }), { code: "TIMEOUT" });
   });
 
-  test(`an upload that meets no server says so, in ${where}`, async (t) => {
+  test(`an upload without a server fails as unreachable, in ${where}`, async (t) => {
     prepare(t);
     const { kith, server } = await clientOf([MADE]);
     await new Promise((resolve) => server.close(resolve));
@@ -102,7 +102,7 @@ for (const [where, prepare] of Object.entries({ "a browser": inBrowser, Node: ()
   });
 }
 
-test("an upload may take as long as it goes on", async (t) => {
+test("an upload may take any time while it makes progress", async (t) => {
   const SILENCE_MS = 54_321;
   const { kith } = await clientOf([MADE]);
   const timers = t.mock.method(globalThis, "setTimeout");
@@ -111,7 +111,7 @@ test("an upload may take as long as it goes on", async (t) => {
   assert.equal(timers.mock.calls.filter((call) => call.arguments[1] === SILENCE_MS).length, told + 1);
 });
 
-test("a service worker sends the form whole, as browsers stream none over HTTP/1.1", async (t) => {
+test("a service worker sends the form whole, because browsers do not stream bodies over HTTP/1.1", async (t) => {
   globalThis.ServiceWorkerGlobalScope = class {};
   t.after(() => delete globalThis.ServiceWorkerGlobalScope);
   const { kith, asked } = await clientOf([MADE]);
@@ -119,13 +119,13 @@ test("a service worker sends the form whole, as browsers stream none over HTTP/1
   assert.equal(Number(asked[0].headers["content-length"]), asked[0].body.length);
 });
 
-test("a file of the disk is read as it is sent", async () => {
+test("a file on disk is read while it is sent", async () => {
   const { kith, asked } = await clientOf([MADE]);
   await kith.uploadMedia(await openAsBlob(new URL(import.meta.url)));
-  assert.ok(asked[0].body.includes("a file of the disk is read as it is sent"));
+  assert.ok(asked[0].body.includes("a file on disk is read while it is sent"));
 });
 
-test("what is no file is refused before anything is sent", async () => {
+test("a value that is no file is refused before anything is sent", async () => {
   const { kith, asked } = await clientOf([MADE]);
   for (const file of ["fox.jpg", undefined, {}]) await assert.rejects(kith.uploadMedia(file), TypeError);
   assert.equal(asked.length, 0);

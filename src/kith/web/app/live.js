@@ -12,13 +12,13 @@ import { noteRefusal, session, sessionEvents } from "./session.js";
 const PAUSE_MS = 10_000;
 /** Ms between two messages to the other tabs with the position of the stream, if it advanced. */
 const SHARED_MS = 1_000;
-/** Events of the stream, by their type; `connection` with true or false. */
+/** Dispatches the events of the stream by their type, and `connection` with { is: true or false }. */
 export const live = new EventTarget();
-let channel = null; // where tabs share a stream
-let stream = null; // where this tab reads it
+let channel = null; // between tabs that share a stream
+let stream = null; // set in the tab that reads the stream
 let lastEventId = null;
 
-/** Begin for the user of the session. */
+/** Start live events for the user of the session. */
 export function goLive() {
   const name = `kith-live-${session.user}`;
   if (!navigator.locks) return void lead();
@@ -28,7 +28,7 @@ export function goLive() {
   navigator.locks.request(name, lead);
 }
 
-/** Read the stream for all tabs, as long as this one lives. */
+/** Read the stream for all tabs, until this tab closes. */
 async function lead() {
   setInterval(() => stream.lastEventId !== lastEventId && sharePlace(), SHARED_MS);
   for (;;) {
@@ -42,7 +42,7 @@ async function lead() {
   }
 }
 
-/** Tell how far the stream is, if this tab reads it. */
+/** Send the position of the stream to all tabs, if this tab reads it. */
 function sharePlace() {
   if (stream) tell({ type: "place", eventId: stream.lastEventId });
 }
@@ -57,10 +57,10 @@ function hear(event) {
   live.dispatchEvent(new CustomEvent(event.type, { detail: event }));
 }
 
-/** Until the stream may be asked for again. */
+/** Wait until the stream may be requested again after an error. */
 async function untilItHelps(error) {
   const token = session.kith.token;
   noteRefusal(error);
   if (error.code === "UNAUTHORIZED") await new Promise((done) => sessionEvents.addEventListener("renewed", done, { once: true }));
-  else if (session.kith.token === token) await new Promise((done) => setTimeout(done, PAUSE_MS)); // else it was restored: at once
+  else if (session.kith.token === token) await new Promise((done) => setTimeout(done, PAUSE_MS)); // else the server was restored: retry at once
 }
