@@ -176,7 +176,7 @@ class Opened:
         """The offset for the first command of another process."""
         return offset_of_now()
 
-    def begin_again(self) -> None:
+    def take_over(self) -> None:
         """Take the partitions over from other owners, whose commands are all done."""
         self.commands.begin(offset_of_now())
 

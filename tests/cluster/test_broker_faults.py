@@ -60,7 +60,7 @@ def test_a_killed_broker_loses_nothing_and_doubles_nothing(three: str, run: Run,
             KAFKA.send(signal.SIGKILL, broker)
             took_s = await seconds_to_recover(played, replies)
             print(f"broker {broker} killed: every partition answers after {took_s:.1f} s")
-            await asyncio.to_thread(KAFKA.again, broker)
+            await asyncio.to_thread(KAFKA.restart, broker)
             await seconds_to_recover(played, replies)
 
     run(scene())

@@ -214,7 +214,7 @@ def test_lists_noted_by_owners_of_an_older_version_are_divided_too(opened: Opene
         await session.define(f"TRUNCATE {KEYSPACE}.long_parts")
         keys = {(partition, *listing) for partition, *listing in noted}
         await shared().rows.write([RowChange("long_lists", key, (), offset_of_now()) for key in keys])
-        opened.begin_again()
+        opened.take_over()
         assert await opened.divider.divide_long() > 1
         assert await session.rows("SELECT node FROM long_lists") == []
         await check(opened, positions)
@@ -235,7 +235,7 @@ def test_a_part_of_one_position_is_counted_a_page_at_a_time(opened: Opened) -> N
         await opened.edges.apply(writes_of(*(edge_of(id_, DANA, 5) for id_ in FOLLOWERS)))
         wrong = RowChange("counts", (DANA, *counted, opened.partitions.of_node(100)), (7, 0), offset_of_now())
         await shared().rows.write([wrong])
-        opened.begin_again()
+        opened.take_over()
         with (
             patch.object(shared().rows.session, "rows", reading),
             patch.object(edge_scans, "_PAGE_ROWS", 7),
@@ -285,7 +285,7 @@ def test_a_divided_list_is_recounted_while_followers_arrive(opened: Opened) -> N
         await opened.divider.divide(FOLLOWERS_OF_DANA)
         wrong = [RowChange("counts", (*of_node(FOLLOWERS_OF_DANA), at), (at, 0), offset_of_now()) for at in (0, 2)]
         await shared().rows.write(wrong)
-        opened.begin_again()  # new owners, with empty caches
+        opened.take_over()  # new owners, with empty caches
         opened.edges._recounter._stretch = 5
         following = asyncio.ensure_future(follow(range(1000, 1100)))
         assert not (await audit(opened.edges, "follows", G, repair=True, looks_s=(0,))).clean

@@ -130,7 +130,7 @@ def test_an_owner_killed_before_any_row_is_taken_over_without_a_trace(
                 died = True
             await decide_all(CassandraOwner(shared().rows, opened.partitions), partition, commands[place:])
             assert await state_of(opened.edges, [ALICE, BOB, CAROL]) == expected, dies_at
-            opened.begin_again()
+            opened.take_over()
         assert dies_at > 20
 
     call(scene())
@@ -158,7 +158,7 @@ def test_an_owner_that_wakes_up_late_changes_nothing(opened: Opened, held_up: st
             with pytest.raises(Fenced):
                 await late.decide(partition, [second])
         assert await state_of(opened.edges, [ALICE, BOB, CAROL]) == before
-        opened.begin_again()
+        opened.take_over()
 
     call(scene())
 

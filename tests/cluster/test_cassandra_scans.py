@@ -73,7 +73,7 @@ def test_audits_find_wrong_rows_and_owners_repair_them(opened: Opened) -> None:
             RowChange("counts", (DANA, G, IN, NORMAL, of_node(CAROL)), None, 0),
         ]
         await shared().rows.write([one._replace(timestamp=offset_of_now()) for one in wrong])
-        opened.begin_again()  # new owners, with empty caches
+        opened.take_over()  # new owners, with empty caches
         found = await audit(edges, "follows", G, looks_s=(0,))
         assert (found.edges, found.disagreeing, found.strays) == (3, 1, 2)
         assert found.wrong_counts >= 2

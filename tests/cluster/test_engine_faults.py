@@ -97,7 +97,7 @@ def test_servers_that_are_killed(machines: tuple[Server, Server], engines: list[
         engine.send(signal.SIGKILL, node)
     took_s = play.recovered()
     for engine, node in nodes:
-        engine.again(node)
+        engine.restart(node)
     play.recovered()
     report(f"killed: {' and '.join(engines)}", took_s, play)
     play.check()
@@ -142,7 +142,7 @@ def test_a_broker_whose_disk_is_full(machines: tuple[Server, Server]) -> None:
     resource.prlimit(KAFKA.pid(2), resource.RLIMIT_FSIZE, (1, resource.RLIM_INFINITY))
     took_s = play.recovered()
     KAFKA.send(signal.SIGKILL, 2)
-    KAFKA.again(2)
+    KAFKA.restart(2)
     play.recovered()
     report("a broker's disk full", took_s, play)
     play.check()

@@ -26,7 +26,7 @@ def prefix(tmp_path: Path) -> Iterator[str]:
         deleted.exception()
 
 
-def made(name: str, config: dict[str, str]) -> None:
+def make_topic(name: str, config: dict[str, str]) -> None:
     """Make a topic as an operator does."""
     admin = AdminClient({"bootstrap.servers": KAFKA_SERVERS})
     admin.create_topics([NewTopic(name, num_partitions=2, replication_factor=1, config=config)])[name].result(30)
@@ -52,7 +52,7 @@ def test_a_topic_that_would_lose_or_refuse_records_is_refused_with_what_to_set(
             await kafka.append("events", 0, b"first")
         await kafka.close()
 
-    made(f"{prefix}-events", OWN | {setting: value})
+    make_topic(f"{prefix}-events", OWN | {setting: value})
     run(scene())
 
 
@@ -62,6 +62,6 @@ def test_topics_that_an_operator_made_right_are_used(run: Run, prefix: str) -> N
         assert [await kafka.append(topic, 0, b"first") for topic in ("writes", "events")] == [0, 0]
         await kafka.close()
 
-    made(f"{prefix}-events", OWN | {"max.message.bytes": str(16 << 20)})
-    made(f"{prefix}-writes", OWN | {"retention.ms": "86400000", "retention.bytes": "1000000000"})
+    make_topic(f"{prefix}-events", OWN | {"max.message.bytes": str(16 << 20)})
+    make_topic(f"{prefix}-writes", OWN | {"retention.ms": "86400000", "retention.bytes": "1000000000"})
     run(scene())

@@ -34,7 +34,7 @@ class Servers:
         with contextlib.suppress(ProcessLookupError):
             os.kill(self.pid(node), number)
 
-    def again(self, node: int) -> None:
+    def restart(self, node: int) -> None:
         """Restart a killed server, and wait until it is ready."""
         self.script("start", str(node))
         self.script("until_ready", str(node))

@@ -20,7 +20,7 @@ PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 
 
 @pytest.fixture(scope="module")
-def hurried(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+def impatient(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """A server with a short idle timeout."""
     with serving(tmp_path_factory.mktemp("hurried"), KITH_CONNECTION_IDLE_S=str(IDLE_S)) as running:
         yield running
@@ -37,19 +37,19 @@ def connected(server: Server, sent: bytes = b"") -> socket.socket:
     [b"", PREFACE, PREFACE[:3], b"G", plain("GET", f"{API}/users/1")[:-2], plain("GET", "/healthz", key=None)],
     ids=["nothing", "HTTP/2", "half of HTTP/2", "a letter", "half a head", "one request and no other"],
 )
-def test_an_idle_connection_is_closed(hurried: Server, sent: bytes) -> None:
-    with connected(hurried, sent) as connection, contextlib.suppress(ConnectionResetError):
+def test_an_idle_connection_is_closed(impatient: Server, sent: bytes) -> None:
+    with connected(impatient, sent) as connection, contextlib.suppress(ConnectionResetError):
         while connection.recv(65_536):
             pass
 
 
-def test_a_quiet_stream_stays_open(hurried: Server, people: People) -> None:
-    with hurried.client(acting=people.alice) as http, Listener(http) as listener:
-        with connected(hurried) as other:  # opened later, and closed earlier
+def test_a_quiet_stream_stays_open(impatient: Server, people: People) -> None:
+    with impatient.client(acting=people.alice) as http, Listener(http) as listener:
+        with connected(impatient) as other:  # opened later, and closed earlier
             assert not other.recv(1)
-        with hurried.client(acting=people.bob) as bob:
+        with impatient.client(acting=people.bob) as bob:
             bob.post(f"{API}/users/{people.alice}/follow").raise_for_status()
-        with hurried.client(acting=people.alice) as own:
+        with impatient.client(acting=people.alice) as own:
             own.post(f"{API}/posts", json={"content": {"text": "still here"}}).raise_for_status()
         assert listener.wait("new_post")
 

@@ -12,7 +12,7 @@ from servers import Server, serving, sign
 CLIENT = Path(__file__).parents[2] / "clients" / "js"
 
 
-def surroundings(server: Server, folder: Path) -> dict[str, str]:
+def variables_of(server: Server, folder: Path) -> dict[str, str]:
     """The environment variables that `live.test.js` reads."""
     picture = folder / "fox.jpg"
     picture.write_bytes(photo())
@@ -23,7 +23,7 @@ def surroundings(server: Server, folder: Path) -> dict[str, str]:
 @needs_node
 def test_the_javascript_client_passes_its_tests_and_calls_every_operation_of_a_server(tmp_path: Path) -> None:
     with serving(tmp_path, KITH_GRAPHS="badges") as server:
-        run = node("--test", "--test-reporter=tap", cwd=CLIENT, **surroundings(server, tmp_path))
+        run = node("--test", "--test-reporter=tap", cwd=CLIENT, **variables_of(server, tmp_path))
     assert run.returncode == 0, run.stdout[-20_000:] + run.stderr
     assert re.search(r"^# skipped 0$", run.stdout, re.MULTILINE), run.stdout[-2_000:]
 
@@ -31,7 +31,7 @@ def test_the_javascript_client_passes_its_tests_and_calls_every_operation_of_a_s
 @needs_deno
 def test_the_javascript_client_calls_every_operation_from_deno(tmp_path: Path) -> None:
     with serving(tmp_path, KITH_GRAPHS="badges") as server:
-        told = surroundings(server, tmp_path)
+        told = variables_of(server, tmp_path)
         run = deno(
             "test", "--no-check", "-A", "tests/live.test.js", cwd=CLIENT, DENO_DIR=str(tmp_path / "deno"), **told
         )

@@ -63,7 +63,7 @@ def raw_request(user: int) -> bytes:
 def post_surely(server: Server, author: int, key: str) -> int:
     """Publish a post, retrying while processes are killed; return its id."""
 
-    def made() -> int | None:
+    def publish_once() -> int | None:
         try:
             with httpx.Client(base_url=server.url, timeout=5, trust_env=False) as http:
                 headers = {"Authorization": f"Bearer {KEY}", "X-Kith-User": str(author), "Idempotency-Key": key}
@@ -72,7 +72,7 @@ def post_surely(server: Server, author: int, key: str) -> int:
         except httpx.TransportError:
             return None
 
-    return int(eventually(made, 30))
+    return int(eventually(publish_once, 30))
 
 
 def test_readers_of_killed_processes_get_every_post_once_and_in_order(tmp_path: Path, people: People) -> None:

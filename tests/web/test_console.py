@@ -89,7 +89,7 @@ def settings_of(server: Server) -> Settings:
     return Settings(data=str(server.data), durability="relaxed")
 
 
-def beside(work: Coroutine[Any, Any, Any]) -> Any:
+def in_another_thread(work: Coroutine[Any, Any, Any]) -> Any:
     """The result of a coroutine, run in another thread, because the browser's loop runs in this one."""
     with ThreadPoolExecutor(1) as pool:
         return pool.submit(run_all, work).result()
@@ -111,7 +111,7 @@ def give_up(server: Server, *destinations: int) -> None:
             assert len(gone) == len(destinations)
             await stores.log.save("fanout", None, gone)
 
-    beside(keep())
+    in_another_thread(keep())
 
 
 def failures(server: Server) -> list[int]:
@@ -121,7 +121,7 @@ def failures(server: Server) -> list[int]:
         async with wiring.open_stores(settings_of(server), "chore", create=False) as stores:
             return [failure.event.destination for failure in await stores.log.failures("fanout")]
 
-    return list(beside(kept()))
+    return list(in_another_thread(kept()))
 
 
 def test_a_killed_worker_is_shown_during_a_load_and_the_curves_continue(server: Server, page: Page) -> None:

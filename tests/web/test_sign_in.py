@@ -21,7 +21,7 @@ BroadcastChannel.prototype.postMessage = function (said) {
 """Makes a tab answer other tabs only when `answer()` is called."""
 
 
-def kept(page: Page) -> Any:
+def stored_by(page: Page) -> Any:
     """Everything that a tab has stored."""
     return page.evaluate(
         "[location.href, JSON.stringify({...sessionStorage}), JSON.stringify({...localStorage}), document.cookie]"
@@ -42,7 +42,7 @@ def test_a_link_of_another_user_replaces_the_session_only_after_confirmation(sta
     context = stage.context()
     own = stage.open(stage.alice, context)
 
-    def asked(page: Page, answer: str) -> None:
+    def answer_the_dialog(page: Page, answer: str) -> None:
         ask = page.get_by_role("dialog", name="signs you in as another user")
         expect(ask).to_be_visible()
         assert str(stage.bob) in str(ask.text_content())
@@ -54,24 +54,24 @@ def test_a_link_of_another_user_replaces_the_session_only_after_confirmation(sta
         return str(json.loads(page.evaluate("atob(sessionStorage['kith.token'].split('.')[1])"))["sub"])
 
     own.goto(stage.link(stage.bob))
-    asked(own, "Cancel")
+    answer_the_dialog(own, "Cancel")
     assert (user(own), own.url) == (str(stage.alice), f"{stage.server.url}/app")
     own.evaluate("sessionStorage.setItem('draft', 'typed by Alice')")
     own.goto("about:blank")
     own.goto(stage.link(stage.bob))
-    asked(own, "Cancel")
+    answer_the_dialog(own, "Cancel")
     assert user(own) == str(stage.alice)
     assert own.evaluate("sessionStorage.draft") == "typed by Alice"
     further = context.new_page()
     further.goto(stage.link(stage.bob))
-    asked(further, "Cancel")
+    answer_the_dialog(further, "Cancel")
     assert user(further) == str(stage.alice)
     further.goto("about:blank")
     further.goto(stage.link(stage.bob))
-    asked(further, f"Sign in as {stage.bob}")
+    answer_the_dialog(further, f"Sign in as {stage.bob}")
     assert user(further) == str(stage.bob)
     own.goto(stage.link(stage.bob))
-    asked(own, f"Sign in as {stage.bob}")
+    answer_the_dialog(own, f"Sign in as {stage.bob}")
     eventually(lambda: user(own) == str(stage.bob))
     assert own.evaluate("sessionStorage.draft") is None, "nothing of hers is left for Bob"
 
@@ -89,7 +89,7 @@ def test_another_tab_is_signed_in_too_and_signing_out_ends_both_and_leaves_nothi
     for page in (first, second):
         expect(page.get_by_role("heading", name="Sign in")).to_be_visible()
         assert page.get_by_text("only for who").count() == 0
-        _, session, local, cookie = kept(page)
+        _, session, local, cookie = stored_by(page)
         assert (session, local, cookie) == ("{}", "{}", "")
     first.go_back()
     expect(first.get_by_role("heading", name="Sign in")).to_be_visible()

@@ -55,7 +55,9 @@ def call_of(user: Any) -> Any:
     return SimpleNamespace(caller=caller, acting=user, exchange=exchange, started=0.0, header=lambda _: None)
 
 
-async def asked(users: list[Any], *, token: str | None = None, stops: bool = False) -> tuple[Waiting, list[Any]]:
+async def request_watches(
+    users: list[Any], *, token: str | None = None, stops: bool = False
+) -> tuple[Waiting, list[Any]]:
     """The outcome of each concurrent watch request: "open", or the error that refused it."""
     watch = Waiting()
     resource = WatchResource(
@@ -82,7 +84,7 @@ async def asked(users: list[Any], *, token: str | None = None, stops: bool = Fal
 )
 def test_concurrent_watch_requests_stay_within_the_limits(users: list[Any], expected: list[Any]) -> None:
     async def scenario() -> None:
-        watch, became = await asked(users)
+        watch, became = await request_watches(users)
         assert became == expected
         assert len(watch.following) == watch.watching_most == expected.count("open")
 
@@ -91,7 +93,7 @@ def test_concurrent_watch_requests_stay_within_the_limits(users: list[Any], expe
 
 def test_a_watcher_with_a_refused_token_takes_no_place() -> None:
     async def scenario() -> None:
-        watch, became = await asked([ALICE] * 2, token="of another store")
+        watch, became = await request_watches([ALICE] * 2, token="of another store")
         assert (became, watch.following) == ([BadToken] * 2, [])
 
     run_all(scenario())
@@ -99,7 +101,7 @@ def test_a_watcher_with_a_refused_token_takes_no_place() -> None:
 
 def test_a_process_that_stops_meanwhile_opens_no_watcher() -> None:
     async def scenario() -> None:
-        watch, became = await asked([ALICE, None], stops=True)
+        watch, became = await request_watches([ALICE, None], stops=True)
         assert (became, watch.following) == ([Overloaded] * 2, [])
 
     run_all(scenario())

@@ -48,12 +48,12 @@ def test_a_name_does_not_change() -> None:
 
 
 def test_a_seed_decides_the_texts() -> None:
-    def said(seed: int) -> list[str]:
+    def texts_of(seed: int) -> list[str]:
         words = Words(seed)
         return [words.post(["bob_2"]), words.comment(), words.story(), words.bio(), words.post()]
 
-    assert said(1) == said(1)
-    assert said(1) != said(2)
+    assert texts_of(1) == texts_of(1)
+    assert texts_of(1) != texts_of(2)
 
 
 def test_a_text_is_accepted_by_the_service_and_names_each_mentioned_user_once() -> None:

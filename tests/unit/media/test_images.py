@@ -31,13 +31,13 @@ def read(data: bytes, form: Format = "jpg", pixels_max: int = 1_000_000, side_ma
     return read_image(data, form, pixels_max=pixels_max, side_max=side_max)
 
 
-def far(one: Image.Image, other: Image.Image) -> float:
+def difference(one: Image.Image, other: Image.Image) -> float:
     """The mean difference of two images, from 0 to 255."""
     pairs = zip(one.convert("RGB").tobytes(), other.convert("RGB").resize(one.size).tobytes(), strict=True)
     return sum(abs(a - b) for a, b in pairs) / (one.width * one.height * 3)
 
 
-def bits(one: int, other: int) -> int:
+def differing_bits(one: int, other: int) -> int:
     """The number of bits in which two fingerprints differ."""
     return (one ^ other).bit_count()
 
@@ -47,7 +47,7 @@ def test_an_image_looks_as_it_was_sent_and_keeps_its_format(form: Format) -> Non
     picture = read(STILL[form], form)
     shown = decoded(picture.data)
     assert (shown.format, shown.size, (picture.width, picture.height)) == (NAMES[form], (120, 80), (120, 80))
-    assert far(shown, drawing()) < 8
+    assert difference(shown, drawing()) < 8
     thumbnail = decoded(picture.thumbnail)
     assert (thumbnail.format, thumbnail.size) == ("WEBP", (120, 80))
 
@@ -73,7 +73,7 @@ def test_every_pixel_format_is_shown(image: Image.Image) -> None:
 def test_print_colours_become_screen_colours() -> None:
     shown = decoded(read(encoded(drawing().convert("CMYK"))).data)
     assert shown.mode == "RGB"
-    assert far(shown, drawing()) < 12
+    assert difference(shown, drawing()) < 12
 
 
 def test_16_bit_greys_keep_their_range() -> None:
@@ -108,14 +108,14 @@ def test_a_turned_photo_is_shown_upright(orientation: int) -> None:
     meant = drawing() if turn is None else drawing().transpose(turn)
     picture = read(photo(orientation=orientation))
     assert (picture.width, picture.height) == meant.size
-    assert far(decoded(picture.data), meant) < 8
+    assert difference(decoded(picture.data), meant) < 8
 
 
 def test_colours_of_another_profile_are_converted_to_srgb() -> None:
     profile = ImageCms.ImageCmsProfile(ImageCms.createProfile("LAB")).tobytes()
     assert decoded(read(encoded(icc_profile=profile)).data).info.get("icc_profile") is None
     for useless in (b"junk" * 100, b""):
-        assert far(decoded(read(encoded(icc_profile=useless)).data), drawing()) < 8
+        assert difference(decoded(read(encoded(icc_profile=useless)).data), drawing()) < 8
 
 
 def test_hidden_bytes_of_the_file_are_removed() -> None:
@@ -149,7 +149,7 @@ def test_an_animation_keeps_its_frames_and_durations(form: Any) -> None:
     shown = decoded(read(animation(3, form=form), form.lower()).data)
     assert (shown.n_frames, shown.info["duration"]) == (3, 70)  # type: ignore[attr-defined]
     shown.seek(2)
-    assert far(shown, drawing(60, 40, 2)) < 12
+    assert difference(shown, drawing(60, 40, 2)) < 12
 
 
 def test_a_frame_does_not_show_through_the_next() -> None:
@@ -238,7 +238,7 @@ def test_data_that_cameras_append_to_a_photo_is_accepted_and_dropped(behind: byt
 
 def test_a_photo_of_several_views_shows_the_first() -> None:
     data = encoded(form="MPO", save_all=True, append_images=[drawing(seed=2)])
-    assert far(decoded(read(data).data), drawing()) < 8
+    assert difference(decoded(read(data).data), drawing()) < 8
 
 
 def test_a_file_of_another_format_than_declared_is_refused() -> None:
@@ -270,10 +270,10 @@ def test_similar_images_have_similar_fingerprints() -> None:
         encoded(drawing(400, 300).point(lambda value: min(255, value + 15))),
     ]
     for data in (alike[0], *alike[2:]):
-        assert bits(read(data).fingerprint, original) <= 6
+        assert differing_bits(read(data).fingerprint, original) <= 6
     assert read(encoded(drawing(400, 300), "PNG"), "png").fingerprint.bit_length() <= 64
     others = [read(encoded(drawing(400, 300, seed))).fingerprint for seed in range(2, 30)]
-    assert min(bits(other, original) for other in others) > 12
+    assert min(differing_bits(other, original) for other in others) > 12
 
 
 def test_a_fingerprint_reads_rows_from_left_to_right() -> None:

@@ -150,7 +150,7 @@ def same_place(at: int, chunks: int, size: int) -> bytes:
 
 
 def test_the_cost_of_a_check_is_linear_in_boxes_chunks_and_samples() -> None:
-    def made(count: int) -> bytes:
+    def video_of_parts(count: int) -> bytes:
         """A video with `count` empty boxes, tracks of text, and chunks in one of these; each chunk covers all data."""
         empty, boxes = track(b"text", 0, 0, table=same_place(0, 0, 0)), box(b"free") * count
         text = PLACE * count
@@ -161,9 +161,9 @@ def test_the_cost_of_a_check_is_linear_in_boxes_chunks_and_samples() -> None:
 
         return data(data(0).index(text))
 
-    few, many = steps_of(made(50)), steps_of(made(500))
+    few, many = steps_of(video_of_parts(50)), steps_of(video_of_parts(500))
     assert many < 12 * few
-    assert PLACE not in read(made(50))[1]
+    assert PLACE not in read(video_of_parts(50))[1]
 
 
 def test_a_rotated_video_reports_the_size_as_shown() -> None:

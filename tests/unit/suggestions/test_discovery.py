@@ -33,7 +33,7 @@ def ranked(
     return list(zip(found.ids.tolist(), found.scores.tolist(), rows, strict=True))
 
 
-def naive(
+def ranked_naively(
     lists: list[list[int]], never: list[int], held_back: list[int], most: int
 ) -> list[tuple[int, int, list[int]]]:
     """The same as `ranked`, computed with dictionaries."""
@@ -95,7 +95,7 @@ def test_any_walk_is_ranked_as_the_naive_count_does(seed: int) -> None:
     lists = [chosen.sample(pool, chosen.randrange(min(len(pool), 60))) for _ in range(chosen.randrange(1, 50))]
     never, held = chosen.sample(pool, 3), chosen.sample(pool, 4)
     most = chosen.choice((1, 3, 20, 1_000))
-    assert ranked(lists, never=never, held_back=held, most=most) == naive(lists, never, held, most)
+    assert ranked(lists, never=never, held_back=held, most=most) == ranked_naively(lists, never, held, most)
 
 
 def test_500_followees_with_500_each_are_ranked_as_the_naive_count_does() -> None:
@@ -103,7 +103,7 @@ def test_500_followees_with_500_each_are_ranked_as_the_naive_count_does() -> Non
     pool = [chosen.randrange(2**63) for _ in range(100_000)]
     lists = [chosen.sample(pool, 500) for _ in range(500)]
     found = ranked(lists, never=pool[:501], held_back=pool[501:600])
-    assert found == naive(lists, pool[:501], pool[501:600], 1_000)
+    assert found == ranked_naively(lists, pool[:501], pool[501:600], 1_000)
     assert len(found) >= 1_000
 
 

@@ -26,7 +26,7 @@ WORKER = {"kind": "fanout+notifications", "pid": 7, "running": True, "seen": 0}
 WELL = {"fanout_dead_events": 0, "notifications_dead_events": 0, "backup_age_seconds": HOUR_S}
 
 
-def found(values: dict[str, Any], processes: list[dict[str, Any]]) -> list[tuple[str, str]]:
+def findings_for(values: dict[str, Any], processes: list[dict[str, Any]]) -> list[tuple[str, str]]:
     """The (severity, text) pairs that the console shows for these values."""
     script = ASK % json.dumps((CONSOLE / "overview.js").as_uri())
     asked = json.dumps([values, processes])
@@ -37,7 +37,7 @@ def found(values: dict[str, Any], processes: list[dict[str, Any]]) -> list[tuple
 
 @needs_node
 def test_a_healthy_server_has_no_findings() -> None:
-    assert found(WELL | {"backup_drill_age_seconds": DAY_S}, [WORKER]) == []
+    assert findings_for(WELL | {"backup_drill_age_seconds": DAY_S}, [WORKER]) == []
 
 
 @needs_node
@@ -59,5 +59,5 @@ def test_a_healthy_server_has_no_findings() -> None:
     ],
 )
 def test_each_problem_is_reported(values: dict[str, Any], how: str, says: str) -> None:
-    ((said_how, words),) = found(WELL | values, [WORKER])
+    ((said_how, words),) = findings_for(WELL | values, [WORKER])
     assert (said_how, says in words) == (how, True), words
