@@ -124,7 +124,7 @@ def test_servers_that_stand_still_for_ten_seconds(machines: tuple[Server, Server
 @pytest.mark.parametrize("engine", ONE)
 def test_a_machine_that_is_cut_off_from_an_engine(machines: tuple[Server, Server], ways: Ways, engine: str) -> None:
     if not ways:
-        pytest.skip("networks are made by root, with `ip`")
+        pytest.skip("making networks needs root and `ip`")
     play = Play(machines)
     for way in ways[engine]:
         way.cut()

@@ -26,7 +26,7 @@ def test_sigterm_ends_process_1_of_a_container_while_it_starts(tmp_path: Path) -
     path = os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])
     alone = ["unshare", "--map-root-user", "--pid", "--fork", "--kill-child"]
     if shutil.which("unshare") is None or subprocess.run([*alone, "true"], capture_output=True, check=False).returncode:
-        pytest.skip("no process may have a number space of its own here")
+        pytest.skip("this machine allows no PID namespaces")
     command = [*alone, sys.executable, "-m", "kith", "serve"]
     run = subprocess.run(command, env=os.environ | {"PYTHONPATH": path}, capture_output=True, check=False)
     assert (run.returncode, run.stderr) == (143, b"")

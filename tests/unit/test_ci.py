@@ -30,7 +30,7 @@ def stand_in(file: Path, script: str) -> None:
         ("false", "none", [name for name in ALL if name != "test-cluster"], 0),
         ("true", "test-cluster", ALL[:-1], 2),
     ],
-    ids=["engines-are-had", "engines-cannot-be-had", "engines-do-not-start"],
+    ids=["engines-available", "engines-unavailable", "engines-do-not-start"],
 )
 def test_the_engine_suites_run_only_where_engines_are_available(
     tmp_path: Path, engines: str, failing: str, made: list[str], status: int

@@ -55,12 +55,12 @@ CHANGES = {
     "a new post": (event("authored", ALICE, POST, None, NORMAL), PostMade(STEP, ALICE, POST)),
     "an edit": (event("authored", ALICE, POST, NORMAL, NORMAL), PostEdited(STEP, ALICE, POST, 0)),
     "a deletion": (event("authored", ALICE, POST, NORMAL, REMOVED), PostDeleted(STEP, ALICE, POST)),
-    "an author is put away": (
+    "an author is deactivated": (
         event("authored", ALICE, POST, NORMAL, ARCHIVED),
         PostEdited(STEP, ALICE, POST, 0),
     ),
     "a like": (event("likes", BOB, POST, None, NORMAL), NumbersChanged(STEP, POST)),
-    "a like is taken back": (event("likes", BOB, POST, NORMAL, REMOVED), NumbersChanged(STEP, POST)),
+    "a like is undone": (event("likes", BOB, POST, NORMAL, REMOVED), NumbersChanged(STEP, POST)),
     "a second share": (event("shares", BOB, POST, REMOVED, NORMAL), NumbersChanged(STEP, POST)),
     "a comment": (event("comments", POST, COMMENT, None, NORMAL), NumbersChanged(STEP, POST)),
     "a reply": (event("post_replies", POST, COMMENT, None, NORMAL), NumbersChanged(STEP, POST)),
@@ -68,7 +68,7 @@ CHANGES = {
     "a mute": (event("mutes", ALICE, BOB, None, NORMAL), AuthorMuted(STEP, ALICE, BOB)),
     "a hidden post": (event("hides", ALICE, POST, None, NORMAL), PostHidden(STEP, ALICE, POST)),
     "an unfollow": (event("follows", ALICE, BOB, NORMAL, REMOVED), AuthorUnfollowed(STEP, ALICE, BOB)),
-    "a follow comes back with an account": (
+    "a follow returns with a reactivated account": (
         event("follows", ALICE, BOB, ARCHIVED, NORMAL),
         FollowReturned(STEP, ALICE, BOB),
     ),
