@@ -239,6 +239,7 @@ class ReadPolicy:
 
 def _others_own(user: NodeId) -> Forbidden:
     return Forbidden(
-        "this is another user's own; act for them (X-Kith-User, or their token), or for the app (X-Kith-User: system)",
+        "this belongs to another user; act for that user (X-Kith-User, or their token), or for the app "
+        "(X-Kith-User: system)",
         id=str(user),
     )
