@@ -39,7 +39,7 @@ def stores(engine: Engine, tmp_path: Path, run: Run) -> Iterator[Stores]:
 
 @pytest.fixture
 def logged(engine: Engine, tmp_path: Path, run: Run) -> Iterator[Logged]:
-    """A log and the edges whose changes it tells, with one graph declared: number 1."""
+    """A log, and the edges whose changes it holds, with one graph declared: number 1."""
     assert engine.logs
     with engine.logs(tmp_path / "data", events_max=100_000) as opened:
         run(opened.edges.declare(["follows"]))

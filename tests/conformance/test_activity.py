@@ -1,4 +1,4 @@
-"""What every engine that keeps activity must do, in the words of `notifications.activity.Activity`."""
+"""What every Activity must do, as `notifications.activity.Activity` promises."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def users(*ids: int) -> Users:
     return np.array(ids, np.int64)
 
 
-def test_each_was_last_seen_at_their_latest_minute(run: Run, activity: Activity) -> None:
+def test_users_were_last_seen_at_their_latest_minute(run: Run, activity: Activity) -> None:
     run(activity.seen(users(ALICE, BOB, DANA), MINUTE + 1))
     run(activity.seen(users(ALICE), MINUTE + SEEN_STEP_MS + 5))
     run(activity.seen(users(BOB), MINUTE - SEEN_STEP_MS))
@@ -31,7 +31,7 @@ def test_each_was_last_seen_at_their_latest_minute(run: Run, activity: Activity)
     assert seen == [MINUTE, MINUTE + SEEN_STEP_MS, 0, MINUTE]
 
 
-def test_a_hundred_thousand_are_asked_at_once_and_answered_as_the_reference_does(run: Run, activity: Activity) -> None:
+def test_a_query_of_a_hundred_thousand_users_equals_the_reference(run: Run, activity: Activity) -> None:
     chance, reference = np.random.default_rng(13), ReferenceActivity()
     for minute in range(5):
         some = np.unique(np.append(chance.integers(0, 200_000, 20_000), chance.integers(0, 2**62, 50)))
@@ -41,10 +41,10 @@ def test_a_hundred_thousand_are_asked_at_once_and_answered_as_the_reference_does
         assert (run(activity.last_seen(asked)) == run(reference.last_seen(asked))).all()
 
 
-def test_online_is_who_has_a_stream_in_any_process_until_it_ends(run: Run, activity: Activity) -> None:
+def test_users_with_a_stream_in_any_process_are_online_until_it_ends(run: Run, activity: Activity) -> None:
     ask = users(DANA, ALICE, BOB, CAROL)
     assert not run(activity.online(ask, MINUTE)).any()
-    far = 4 * START_MS  # the engine's clock is the machine's
+    far = 4 * START_MS  # far ahead, because the engine uses the real clock
     run(activity.set_online("one", users(BOB, ALICE), far))
     run(activity.set_online("two", users(DANA, ALICE), far + 9))
     assert run(activity.online(ask, MINUTE)).tolist() == [True, True, True, False]
@@ -53,7 +53,7 @@ def test_online_is_who_has_a_stream_in_any_process_until_it_ends(run: Run, activ
     assert run(activity.online(ask, MINUTE)).tolist() == [False, True, True, False]
 
 
-def test_all_who_are_online_are_walked_in_pages_each_once(run: Run, activity: Activity) -> None:
+def test_pages_of_online_users_list_each_user_once(run: Run, activity: Activity) -> None:
     far = 4 * START_MS
     ids = np.unique(np.random.default_rng(5).integers(0, 2**62, 1_000))
     for name, some in (("one", ids[::2]), ("two", ids[::3]), ("three", ids[1::2])):
@@ -72,18 +72,18 @@ def test_all_who_are_online_are_walked_in_pages_each_once(run: Run, activity: Ac
         run(activity.online_page(-1, ASKED_MAX + 1, MINUTE))
 
 
-def test_a_process_that_stopped_telling_counts_for_nobody(run: Run, activity: Activity) -> None:
+def test_users_of_a_process_that_stopped_reporting_are_offline(run: Run, activity: Activity) -> None:
     run(activity.set_online("ended", users(ALICE), MINUTE))
     run(activity.set_online("other", users(BOB), MINUTE + 10))
     assert run(activity.online(users(ALICE, BOB), MINUTE + 1)).tolist() == [False, True]
 
 
-def test_too_many_at_once_are_refused(run: Run, activity: Activity) -> None:
+def test_a_query_of_too_many_users_is_refused(run: Run, activity: Activity) -> None:
     with pytest.raises(BatchTooLarge):
         run(activity.last_seen(np.arange(ASKED_MAX + 1, dtype=np.int64)))
 
 
-def test_another_process_sees_what_one_told(run: Run, lasting: Engine, tmp_path: Path) -> None:
+def test_another_process_sees_what_one_reported(run: Run, lasting: Engine, tmp_path: Path) -> None:
     assert lasting.activity
     chance = random.Random(5)
     some = np.array(sorted(chance.sample(range(10_000), 50)), np.int64)

@@ -1,4 +1,4 @@
-"""What every engine that keeps files must do, in the words of `media.blobs.BlobStore`."""
+"""What every BlobStore must do, as `media.blobs.BlobStore` promises."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ KEY, OTHER = "3f/7-3f00.jpg", "a0/8-a000.thumbnail.webp"
 
 @pytest.fixture
 def read(blobs: BlobStore, run: Run) -> Read:
-    """Read a file as whoever shows it does."""
+    """Reads a file, like the code that serves it."""
 
     def read_at(key: str) -> bytes | None:
         place = run(blobs.locate(key))
@@ -46,7 +46,7 @@ def test_a_file_reads_as_it_was_put(run: Run, blobs: BlobStore, read: Read) -> N
     assert read("3f/7-3f01.jpg") is None
 
 
-def test_of_a_file_object_all_from_its_position_on_is_put_however_large(run: Run, blobs: BlobStore, read: Read) -> None:
+def test_a_file_object_of_any_size_is_put_from_its_position_on(run: Run, blobs: BlobStore, read: Read) -> None:
     data = bytes(range(251)) * 50_000  # 12 MB: more than one part of an upload to a bucket
     file = io.BytesIO(b"before" + data)
     file.seek(6)
@@ -54,7 +54,7 @@ def test_of_a_file_object_all_from_its_position_on_is_put_however_large(run: Run
     assert read(KEY) == data
 
 
-def test_deleted_files_are_gone_and_those_that_never_were_are_no_error(run: Run, blobs: BlobStore, read: Read) -> None:
+def test_deleted_files_are_gone_and_deleting_missing_files_is_no_error(run: Run, blobs: BlobStore, read: Read) -> None:
     for key in (KEY, OTHER):
         run(blobs.put(key, b"x", "image/jpeg"))
     run(blobs.delete([KEY, "3f/9-3f02.jpg"]))

@@ -1,4 +1,4 @@
-"""What every CachedSets must do, in the words of `checks.sets.CachedSets`."""
+"""What every CachedSets must do, as `checks.sets.CachedSets` promises."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ async def there(sets: CachedSets, *ids: int, key: tuple[int, int] = ALICE) -> li
     return found.there
 
 
-def test_one_of_those_who_look_for_a_set_that_is_not_there_may_fill_it(run: Run, sets: CachedSets) -> None:
+def test_of_several_readers_of_a_missing_set_one_may_fill_it(run: Run, sets: CachedSets) -> None:
     async def scene() -> None:
         lease = await lease_of(sets)
         (other,) = await sets.look(OLD, [(ALICE, [1])])
@@ -47,12 +47,12 @@ def test_one_of_those_who_look_for_a_set_that_is_not_there_may_fill_it(run: Run,
         assert not await sets.fill(OLD, ALICE, b"no-lease", [1], 60_000)
         assert await sets.fill(OLD, ALICE, lease, [*reversed(IDS)], 60_000)
         assert await there(sets, 0, *IDS, 3, 2**53, 2**32 + 2) == [False, *[True] * len(IDS), False, False, False]
-        assert not await sets.fill(OLD, ALICE, lease, [], 60_000), "a lease is good for once"
+        assert not await sets.fill(OLD, ALICE, lease, [], 60_000), "a lease can be used once"
 
     run(scene())
 
 
-def test_sets_are_apart_and_looked_at_together(run: Run, sets: CachedSets) -> None:
+def test_sets_are_separate_and_read_together(run: Run, sets: CachedSets) -> None:
     async def scene() -> None:
         for key, ids in ((ALICE, [1, 2]), (BOB, list[int]())):
             assert await sets.fill(OLD, key, await lease_of(sets, key), ids, 60_000)
@@ -63,7 +63,7 @@ def test_sets_are_apart_and_looked_at_together(run: Run, sets: CachedSets) -> No
     run(scene())
 
 
-def test_what_was_read_before_a_drop_is_not_brought_after_it(run: Run, sets: CachedSets) -> None:
+def test_a_set_read_before_a_drop_is_not_filled_after_it(run: Run, sets: CachedSets) -> None:
     async def scene() -> None:
         before = await lease_of(sets)
         await sets.drop(OLD, [ALICE, BOB])
@@ -77,7 +77,7 @@ def test_what_was_read_before_a_drop_is_not_brought_after_it(run: Run, sets: Cac
     run(scene())
 
 
-def test_a_set_that_is_none_to_be_kept_is_not_asked_for_again_and_again(run: Run, sets: CachedSets) -> None:
+def test_a_set_marked_as_not_cached_is_not_requested_repeatedly(run: Run, sets: CachedSets) -> None:
     async def scene() -> None:
         assert await sets.fill(OLD, ALICE, await lease_of(sets), None, 60_000)
         (found,) = await sets.look(OLD, [(ALICE, [1])])
@@ -87,7 +87,7 @@ def test_a_set_that_is_none_to_be_kept_is_not_asked_for_again_and_again(run: Run
     run(scene())
 
 
-def test_those_of_another_generation_are_as_if_not_there(run: Run, sets: CachedSets) -> None:
+def test_sets_of_another_generation_count_as_missing(run: Run, sets: CachedSets) -> None:
     async def scene() -> None:
         assert await sets.fill(OLD, ALICE, await lease_of(sets), [1], 60_000)
         (found,) = await sets.look(NEW, [(ALICE, [1])])
@@ -96,7 +96,7 @@ def test_those_of_another_generation_are_as_if_not_there(run: Run, sets: CachedS
     run(scene())
 
 
-def test_how_far_they_are_is_noted_by_one_who_knows_the_generation(run: Run, sets: CachedSets) -> None:
+def test_progress_is_noted_only_by_a_writer_that_knows_the_generation(run: Run, sets: CachedSets) -> None:
     async def scene() -> None:
         assert await sets.last_progress() is None
         first, later = (SetsProgress(OLD, LogPosition(at)) for at in (b"\x00\xff1", b"2"))
@@ -115,7 +115,7 @@ def test_how_far_they_are_is_noted_by_one_who_knows_the_generation(run: Run, set
     run(scene())
 
 
-def test_nobody_keeps_them_up_to_date_any_more_once_that_moment_is_over(run: Run, sets: CachedSets) -> None:
+def test_noted_progress_is_valid_only_until_its_time(run: Run, sets: CachedSets) -> None:
     async def scene() -> None:
         assert await sets.note_progress(None, SetsProgress(OLD, LogPosition(b"1")), await sets.now_ms() - 1)
         assert await sets.progress() is None
@@ -124,7 +124,7 @@ def test_nobody_keeps_them_up_to_date_any_more_once_that_moment_is_over(run: Run
     run(scene())
 
 
-def test_all_sets_of_a_generation_can_be_gone_through(run: Run, sets: CachedSets) -> None:
+def test_all_sets_of_a_generation_can_be_listed(run: Run, sets: CachedSets) -> None:
     async def scene() -> None:
         assert [key async for keys in sets.keys(OLD) for key in keys] == []
         many = [(3, source) for source in range(2_500)]

@@ -1,4 +1,4 @@
-"""What every CredentialStore must do, in the words of `access.credentials.CredentialStore`."""
+"""What every CredentialStore must do, as `access.credentials.CredentialStore` promises."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def credentials(engine: Engine, tmp_path: Path) -> Iterator[CredentialStore]:
         yield opened
 
 
-def test_a_server_key_is_let_in_once_however_often_it_is_added(run: Run, credentials: CredentialStore) -> None:
+def test_a_server_key_is_stored_once_however_often_it_is_added(run: Run, credentials: CredentialStore) -> None:
     async def play() -> None:
         assert await credentials.server_keys() == []
         for key in ("kith_one", "kith_two", "kith_one"):
@@ -33,7 +33,7 @@ def test_a_server_key_is_let_in_once_however_often_it_is_added(run: Run, credent
     run(play())
 
 
-def test_a_secret_is_made_once_and_is_its_names_own(run: Run, credentials: CredentialStore) -> None:
+def test_a_secret_is_generated_once_for_each_name(run: Run, credentials: CredentialStore) -> None:
     async def play() -> None:
         asked = await asyncio.gather(*(credentials.secret("signing") for _ in range(10)))
         assert len(set(asked)) == 1

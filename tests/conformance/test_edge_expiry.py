@@ -1,4 +1,4 @@
-"""Edges that expire: from a moment on they are removed, in every list and count, and the log tells it."""
+"""Edges that expire: from a given millisecond on they are removed, in every list and count, and the log records it."""
 
 from __future__ import annotations
 
@@ -35,27 +35,30 @@ def logged(engine: Engine, tmp_path: Path, run: Run, clock: FakeClock) -> Iterat
         yield opened
 
 
-def ending(edge: Edge, at_ms: int = END_MS) -> Edge:
+def expiring(edge: Edge, at_ms: int = END_MS) -> Edge:
     return replace(edge, expires_ms=at_ms)
 
 
 async def arrived(logged: Logged) -> None:
-    """Lists show what rows do: some calls later, where they lag."""
+    """Wait until lists show what the rows show: on engines with lagging lists, for some calls."""
     for _ in range(0 if logged.edges.transactional else 40):
         await logged.edges.count_many([OUT])
 
 
 async def filled(logged: Logged) -> list[Mark]:
-    """Alice follows many, every third of them until END_MS; Dana is followed by Bob and Carol. What lasts."""
+    """Let Alice follow many, every third until END_MS only. Bob follows Dana until then, and Carol without end.
+
+    Returns the entries of Alice's list that do not expire.
+    """
     edges = [edge_of(ALICE, id_, START_MS + id_ // 2) for id_ in IDS]
-    await logged.edges.apply(writes_of(*(edge if edge.destination in LASTING else ending(edge) for edge in edges)))
-    await logged.edges.apply(writes_of(ending(edge_of(BOB, DANA, 7)), edge_of(CAROL, DANA, 6)))
+    await logged.edges.apply(writes_of(*(edge if edge.destination in LASTING else expiring(edge) for edge in edges)))
+    await logged.edges.apply(writes_of(expiring(edge_of(BOB, DANA, 7)), edge_of(CAROL, DANA, 6)))
     await arrived(logged)
     return sorted((Mark(START_MS + id_ // 2, id_) for id_ in LASTING), reverse=True)
 
 
 async def check_lists(logged: Logged, marks: list[Mark], followers: list[Mark]) -> None:
-    """All that can be asked of Alice's list and Dana's followers."""
+    """Check every kind of read of Alice's list and Dana's followers."""
     edges, shown = logged.edges, [mark.id for mark in marks]
     assert await marks_of(edges, OUT) == marks
     for limit, backward in ((7, False), (61, True), (1000, True)):
@@ -85,7 +88,7 @@ async def check_lists(logged: Logged, marks: list[Mark], followers: list[Mark]) 
 
 
 async def check_rows(logged: Logged, shown: list[int]) -> None:
-    """All that can be asked of rows."""
+    """Check every kind of read of rows."""
     edges, states = logged.edges, [State.NORMAL if id_ in shown else State.REMOVED for id_ in IDS]
     pairs = [(int(ALICE), id_) for id_ in IDS]
     assert await edges.exists_many(G, pairs) == [state is State.NORMAL for state in states]
@@ -103,18 +106,18 @@ async def check_rows(logged: Logged, shown: list[int]) -> None:
 
 
 async def removals(logged: Logged) -> list[Event]:
-    """The removals that the log tells, once it has told of a write of now."""
+    """The removals in the log, once it also holds a write made now."""
     (change,) = await logged.edges.apply(writes_of(edge_of(9, 10)))
     assert await logged.log.reached(change.log_position)
     events = (await logged.log.read(NOWHERE, 10_000)).events
     return [event for event in events if event.ended]
 
 
-def test_an_edge_is_there_until_its_end_and_removed_from_that_millisecond_on(
+def test_an_edge_exists_until_it_expires_and_is_removed_from_that_millisecond_on(
     logged: Logged, run: Run, clock: FakeClock
 ) -> None:
     async def check() -> None:
-        lasting = await filled(logged)
+        permanent = await filled(logged)
         marks = sorted((Mark(START_MS + id_ // 2, id_) for id_ in IDS), reverse=True)
         clock.ms = END_MS - 1
         await check_rows(logged, IDS)
@@ -122,19 +125,19 @@ def test_an_edge_is_there_until_its_end_and_removed_from_that_millisecond_on(
         clock.ms = END_MS
         await check_rows(logged, LASTING)
         await arrived(logged)
-        await check_lists(logged, lasting, [Mark(6, CAROL)])
+        await check_lists(logged, permanent, [Mark(6, CAROL)])
         ended = await removals(logged)
         assert sorted(event.destination for event in ended) == sorted([*set(IDS) - set(LASTING), DANA])
         await arrived(logged)
         await check_rows(logged, LASTING)
-        await check_lists(logged, lasting, [Mark(6, CAROL)])
+        await check_lists(logged, permanent, [Mark(6, CAROL)])
         (row,) = await logged.edges.get_many(G, [(BOB, DANA)])
         assert row == edge_of(BOB, DANA, 7, State.REMOVED)
 
     run(check())
 
 
-def test_an_engine_that_says_that_its_log_tells_all_does_not_say_so_of_what_expired_and_is_not_told(
+def test_an_engine_does_not_call_its_log_complete_while_expired_edges_are_unlogged(
     logged: Logged, run: Run, clock: FakeClock
 ) -> None:
     async def check() -> None:
@@ -150,7 +153,7 @@ def test_an_engine_that_says_that_its_log_tells_all_does_not_say_so_of_what_expi
     run(check())
 
 
-def test_an_engine_whose_log_tells_all_knows_which_edges_end_next(logged: Logged, run: Run) -> None:
+def test_an_engine_with_a_complete_log_lists_the_edges_that_expire_next(logged: Logged, run: Run) -> None:
     async def check() -> None:
         await filled(logged)
         edges = logged.edges
@@ -161,19 +164,19 @@ def test_an_engine_whose_log_tells_all_knows_which_edges_end_next(logged: Logged
         found = await edges.ending(END_MS, 1000)
         assert found == [(END_MS, G, *ends) for ends in expected]
         assert await edges.ending(END_MS, 3) == found[:3]
-        await edges.apply(writes_of(ending(edge_of(CAROL, BOB, 5), END_MS - 1)))
+        await edges.apply(writes_of(expiring(edge_of(CAROL, BOB, 5), END_MS - 1)))
         assert await edges.ending(END_MS, 3) == [(END_MS - 1, G, CAROL, BOB), *found[:2]]
 
     run(check())
 
 
-def test_whatever_is_written_later_holds_in_any_order_however_often(
+def test_the_latest_expiry_wins_in_any_order_and_repetition(
     engine: Engine, tmp_path: Path, run: Run, clock: FakeClock
 ) -> None:
     assert engine.logs
-    week, longer = ending(edge_of(ALICE, BOB, version=1)), ending(edge_of(ALICE, BOB, version=2), END_MS + 1)
-    lasting, other = edge_of(ALICE, BOB, version=3), ending(edge_of(ALICE, CAROL, version=1))
-    for number, order in enumerate(permutations((week, longer, lasting))):
+    week, longer = expiring(edge_of(ALICE, BOB, version=1)), expiring(edge_of(ALICE, BOB, version=2), END_MS + 1)
+    permanent, other = edge_of(ALICE, BOB, version=3), expiring(edge_of(ALICE, CAROL, version=1))
+    for number, order in enumerate(permutations((week, longer, permanent))):
         with engine.logs(tmp_path / str(number), events_max=1_000, now_ms=clock) as logged:
             edges = logged.edges
             run(edges.declare(["follows"]))
@@ -183,17 +186,17 @@ def test_whatever_is_written_later_holds_in_any_order_however_often(
             run(edges.apply(writes_of(*order[:2], other)))
             run(arrived(logged))
             assert run(edges.get_many(G, [(ALICE, BOB), (ALICE, CAROL)])) == [
-                lasting,
+                permanent,
                 edge_of(ALICE, CAROL, state=State.REMOVED, version=1),
             ]
             assert run(edges.count_many([OUT])) == [1]
 
 
-def test_for_conditions_an_expired_edge_is_removed(logged: Logged, run: Run, clock: FakeClock) -> None:
+def test_conditions_treat_an_expired_edge_as_removed(logged: Logged, run: Run, clock: FakeClock) -> None:
     async def check() -> None:
-        block, follow = ending(edge_of(BOB, ALICE)), edge_of(ALICE, BOB, version=5)
+        block, follow = expiring(edge_of(BOB, ALICE)), edge_of(ALICE, BOB, version=5)
         other = edge_of(ALICE, DANA, version=5)
-        await logged.edges.apply(writes_of(block, ending(edge_of(ALICE, CAROL)), edge_of(ALICE, 8)))
+        await logged.edges.apply(writes_of(block, expiring(edge_of(ALICE, CAROL)), edge_of(ALICE, 8)))
         await arrived(logged)
         barred = EdgeWrite(follow, supersede=True, keep_live=True, unless=((G, BOB, ALICE),))
         limited = EdgeWrite(other, supersede=True, limit=EdgeLimit(2), counted=Direction.OUT)
@@ -214,18 +217,18 @@ def test_for_conditions_an_expired_edge_is_removed(logged: Logged, run: Run, clo
     run(check())
 
 
-def test_a_new_end_for_a_live_edge_leaves_it_in_its_place(logged: Logged, run: Run, clock: FakeClock) -> None:
+def test_a_new_expiry_of_a_live_edge_keeps_its_place(logged: Logged, run: Run, clock: FakeClock) -> None:
     async def now(**kept: bool) -> Edge | None:
         nonlocal version
         version += 1
         given = edge_of(ALICE, BOB, 1_000 + version, State.ARCHIVED if "keep_place" in kept else State.NORMAL, version)
-        edge = ending(given, kept.pop("until", 0))
+        edge = expiring(given, kept.pop("until", 0))
         await logged.edges.apply([EdgeWrite(edge, supersede=True, **kept)])
         (stored,) = await logged.edges.get_many(G, [(ALICE, BOB)])
         return stored and replace(stored, updated_at=edge.updated_at)
 
     async def check() -> None:
-        await logged.edges.apply(writes_of(ending(edge_of(ALICE, BOB, 5))))
+        await logged.edges.apply(writes_of(expiring(edge_of(ALICE, BOB, 5))))
         at_5 = edge_of(ALICE, BOB, 5)
         assert await now(keep_live=True, until=END_MS) == replace(at_5, updated_at=ver(1), expires_ms=END_MS)
         assert await now(keep_live=True, until=END_MS + 1) == replace(at_5, updated_at=ver(2), expires_ms=END_MS + 1)

@@ -1,4 +1,4 @@
-"""What every EdgeStore must do about the ids of a list: whole, in chunks, who of many is in it."""
+"""What every EdgeStore must do about the ids of a list: read it whole or in chunks, and check many ids at once."""
 
 from __future__ import annotations
 
@@ -46,12 +46,12 @@ def test_chunks_hold_every_id_of_a_list_once(store: EdgeStore, run: Run, size: i
         assert sorted(run(_ids_in_chunks(store, limit))) == sorted(mark.id for mark in marks)
 
 
-def test_chunks_hold_once_whoever_is_in_the_list_throughout(store: EdgeStore, run: Run) -> None:
+def test_chunks_hold_once_each_id_that_is_in_the_list_throughout(store: EdgeStore, run: Run) -> None:
     async def check() -> None:
         await fill(store, 150)
         found, after = await store.chunk(OUT, None, 10)
         seen = found.tolist()
-        for version in range(1, 15):  # what comes, goes and moves is at either side of the place
+        for version in range(1, 15):  # edges are added, removed and moved on both sides of the cursor
             gone = edge_of(ALICE, 10 * version, START_MS + 10 * version // 3, State.REMOVED, version)
             await store.apply(writes_of(gone, edge_of(ALICE, 1_000 + version, START_MS + 7 * version)))
             assert after is not None
@@ -73,7 +73,7 @@ def test_ids_at_the_greatest_id_are_whole(store: EdgeStore, run: Run) -> None:
     assert run(store.ids(OUT, 9)).tolist() == [ID_MAX, 0]
 
 
-def test_contains_asks_one_list_in_any_order_and_repetition(store: EdgeStore, run: Run) -> None:
+def test_contains_checks_ids_in_any_order_and_repetition(store: EdgeStore, run: Run) -> None:
     run(store.apply(writes_of(edge_of(ALICE, 0), edge_of(ALICE, ID_MAX), edge_of(ALICE, 5, state=State.ARCHIVED))))
     asked = np.array([ID_MAX, 5, 0, 4, ID_MAX, 0], np.int64)
     found = run(store.contains(OUT, asked))
@@ -92,7 +92,7 @@ def test_contains_takes_arrays_that_are_views(store: EdgeStore, run: Run) -> Non
 
 
 @pytest.mark.parametrize("length", [1, 50, 400, 2_000])
-def test_many_are_looked_for_in_lists_of_any_length(store: EdgeStore, run: Run, length: int) -> None:
+def test_many_ids_are_checked_in_lists_of_any_length(store: EdgeStore, run: Run, length: int) -> None:
     run(fill(store, length))
     listed = run(store.ids(OUT, length))
     asked = np.concatenate([listed[::-7], np.arange(10**9, 10**9 + 100), listed[:30], np.array([0, ID_MAX])])

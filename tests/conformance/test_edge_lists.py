@@ -28,7 +28,7 @@ PORT = "edges"
 
 def test_both_ends_list_newest_first_and_greatest_id_first_among_equals(store: EdgeStore, run: Run) -> None:
     edges = [edge_of(id_, DANA, position) for position, id_ in product((-5, 0, 7), (0, 3, ID_MAX - 1, 2**40))]
-    run(store.apply(writes_of(*random.Random(2).sample(edges, len(edges)))))  # the last of each pair's positions holds
+    run(store.apply(writes_of(*random.Random(2).sample(edges, len(edges)))))  # the last position of each pair wins
     run(store.apply(writes_of(*(edge_of(DANA, id_, id_ % 2) for id_ in (0, 1, 2, 3)))))
     expected = sorted((Mark(edge.position, edge.source) for edge in edges if edge.position == 7), reverse=True)
     assert run(marks_of(store, FOLLOWERS_OF_DANA)) == expected
@@ -61,7 +61,7 @@ def test_pages_both_ways_give_the_whole_list_once_at_any_limit(store: EdgeStore,
 
 
 @pytest.mark.parametrize("size", [1, 2, 61, 62, 63, 124])
-def test_page_flags_say_exactly_if_there_is_more_on_either_side(store: EdgeStore, run: Run, size: int) -> None:
+def test_page_flags_say_exactly_whether_there_is_more_on_either_side(store: EdgeStore, run: Run, size: int) -> None:
     marks = run(fill(store, size))
     between = [Mark(marks[0].position + 1, 0), *marks, Mark(marks[-1].position - 1, 0)]
     around = between if size < 10 else [*between[:3], *between[58:66], *between[-3:]]
@@ -188,7 +188,7 @@ def test_counts_reach_the_greatest_id_and_take_arrays_that_are_views(store: Edge
     assert counted.tolist() == [[1, 2, 0], [1, 1, 0]]
 
 
-def test_totals_asked_with_other_questions_are_the_counts(store: EdgeStore, run: Run) -> None:
+def test_totals_in_a_batch_of_questions_equal_the_counts(store: EdgeStore, run: Run) -> None:
     run(store.apply(writes_of(edge_of(1, 2), edge_of(1, 3), edge_of(2, 1))))
     questions, sides = Questions(), [(G, Direction.OUT), (G, Direction.IN)]
     before, totals, nobody = questions.counts([OUT]), questions.totals(sides, [1, 2, 7]), questions.totals(sides, [])
@@ -207,7 +207,7 @@ def test_an_edge_to_oneself_is_listed_at_both_ends(store: EdgeStore, run: Run) -
 
 @pytest.mark.parametrize("newest", [1, 61, 62, 500, 30_000])
 def test_many_lists_are_read_at_once_each_newest_first(store: EdgeStore, run: Run, newest: int) -> None:
-    users = [ALICE, CAROL, BOB, DANA, ALICE]  # one twice, two of nobody
+    users = [ALICE, CAROL, BOB, DANA, ALICE]  # one user twice, two without a list
     for user, size in ((ALICE, 124), (BOB, 1), (DANA, 700)):
         edges = [edge_of(user, 10_000 + at, START_MS + at // 3) for at in random.Random(size).sample(range(size), size)]
         run(store.apply(writes_of(*edges)))
@@ -242,7 +242,7 @@ def test_degrees_name_every_node_of_a_stored_edge_with_its_counts(store: EdgeSto
 
 
 @pytest.mark.parametrize("size", [0, 1, 2, 61, 62, 125, 400])
-def test_a_range_is_a_list_of_its_own_paged_both_ways(store: EdgeStore, run: Run, size: int) -> None:
+def test_a_range_is_paged_both_ways_like_a_list(store: EdgeStore, run: Run, size: int) -> None:
     marks = run(fill(store, size))
     edges = sorted({-1, 0, 1, 19, 20, 21, 41, size // 3 - 1, size // 3, size // 3 + 1})
     for since, until in product([None, *(START_MS + at for at in edges)], repeat=2):
@@ -273,7 +273,7 @@ places = st.none() | st.builds(Mark, st.integers(-4, 4), st.sampled_from([0, 1, 
     st.dictionaries(st.integers(0, 150), st.sampled_from([POSITION_MIN, -3, -1, 0, 2, POSITION_MAX]), max_size=150),
     st.lists(st.tuples(st.integers(1, 4) | st.just(200), places, st.booleans(), bounds, bounds), max_size=20),
 )
-def test_a_page_of_any_range_is_what_the_reference_says(
+def test_a_page_of_any_range_equals_the_reference(
     compared: Engine,
     positions: dict[int, int],
     asked: list[tuple[int, Mark | None, bool, int | None, int | None]],
@@ -295,7 +295,7 @@ def test_a_page_of_any_range_is_what_the_reference_says(
             assert page == right, window
 
 
-def test_questions_of_all_kinds_are_answered_as_each_would_be_alone(store: EdgeStore, run: Run) -> None:
+def test_a_batch_of_questions_is_answered_like_each_question_alone(store: EdgeStore, run: Run) -> None:
     async def check() -> None:
         other = (await store.declare(["other"]))["other"]
         await store.apply(writes_of(edge_of(ALICE, 5, 5), edge_of(ALICE, 6, 6, State.NEGATIVE), edge_of(9, DANA, 3)))

@@ -28,11 +28,11 @@ PORT = "edges"
 
 
 async def stored(store: EdgeStore) -> list[Edge]:
-    """All edges of the graph, as their rows say."""
+    """All edges of the graph, by their rows."""
     return [edge async for chunk in store.stored(G) for edge in chunk]
 
 
-def test_the_scan_shows_every_row_once_and_each_can_be_looked_at_again(store: EdgeStore, run: Run) -> None:
+def test_the_scan_shows_every_row_once_and_each_can_be_read_again(store: EdgeStore, run: Run) -> None:
     async def scanned() -> list[Ends]:
         return [ends async for chunk in store.edges(G) for ends in chunk]
 
@@ -77,7 +77,7 @@ def test_a_sound_store_has_nothing_to_repair(store: EdgeStore, run: Run) -> None
 # --- nodes, notes, graphs ------------------------------------------------------------------------------
 
 
-def test_a_change_of_a_node_leaves_what_it_does_not_name(store: EdgeStore, run: Run) -> None:
+def test_a_change_of_a_node_keeps_the_fields_it_does_not_name(store: EdgeStore, run: Run) -> None:
     assert run(store.nodes([ALICE, DANA, 0])) == [Node()] * 3
     for change, expected in [
         ({"state": State.ARCHIVED}, Node(State.ARCHIVED)),
@@ -96,7 +96,7 @@ def test_a_change_of_a_node_leaves_what_it_does_not_name(store: EdgeStore, run: 
         assert run(store.nodes([ALICE, DANA, 0, DANA])) == [Node(), expected, Node(), expected]
 
 
-def test_a_node_changes_only_from_the_state_that_is_asked_for(store: EdgeStore, run: Run) -> None:
+def test_a_node_changes_only_from_the_required_state(store: EdgeStore, run: Run) -> None:
     assert run(store.change_node(DANA, state=State.ARCHIVED, only_from=State.REMOVED)).node == Node()
     assert run(store.change_node(DANA, private=True, only_from=State.ARCHIVED)).node == Node()
     assert run(store.nodes([DANA])) == [Node()]
@@ -106,7 +106,7 @@ def test_a_node_changes_only_from_the_state_that_is_asked_for(store: EdgeStore, 
 
 @pytest.mark.parametrize("away", [ALICE, BOB])
 @pytest.mark.parametrize("state", [State.ARCHIVED, State.REMOVED])
-def test_an_edge_added_to_a_node_that_is_away_is_stored_in_its_state(
+def test_an_edge_added_to_an_inactive_node_is_stored_in_the_state_of_the_node(
     store: EdgeStore, run: Run, away: int, state: State
 ) -> None:
     run(store.change_node(away, state=state))
@@ -119,14 +119,14 @@ def test_an_edge_added_to_a_node_that_is_away_is_stored_in_its_state(
 
 
 def test_a_post_does_not_take_the_state_of_a_user_with_the_same_id(store: EdgeStore, run: Run) -> None:
-    """Ids of users come from the app."""
+    """The app chooses the ids of users, so they may equal ids of posts."""
     numbers = run(store.declare(["follows", "likes", "comments"]))
     run(store.change_node(DANA, state=State.REMOVED))
     asked = [
         ("likes", ALICE, DANA), ("comments", DANA, BOB), ("comments", BOB, DANA),
         ("likes", DANA, BOB), ("follows", ALICE, DANA), ("follows", DANA, BOB),
     ]  # fmt: skip
-    for version in (1, 2):  # new, and merged
+    for version in (1, 2):  # version 1 adds edges, version 2 merges with them
         edges = [Edge(numbers[graph], *ends, State.NORMAL, version, Hlc(version)) for graph, *ends in asked]
         changes = [run(store.apply([EdgeWrite(edge)]))[0] for edge in edges]
         together = run(store.apply([EdgeWrite(msgspec.structs.replace(one, updated_at=Hlc(10))) for one in edges]))
@@ -137,7 +137,7 @@ def test_a_post_does_not_take_the_state_of_a_user_with_the_same_id(store: EdgeSt
     assert [one.outcome for one in run(store.apply([active]))] == [Outcome.APPLIED]
 
 
-def test_a_write_for_a_node_in_one_state_is_skipped_in_another(store: EdgeStore, run: Run) -> None:
+def test_a_write_for_one_state_of_a_node_is_skipped_in_another(store: EdgeStore, run: Run) -> None:
     def write(version: int) -> Outcome:
         edge = edge_of(ALICE, BOB, state=State.ARCHIVED, version=version)
         return run(store.apply([EdgeWrite(edge, while_node=(ALICE, State.ARCHIVED))]))[0].outcome
@@ -150,7 +150,7 @@ def test_a_write_for_a_node_in_one_state_is_skipped_in_another(store: EdgeStore,
 
 
 @pytest.mark.parametrize("there", [True, False])
-def test_a_write_while_another_edge_is_or_is_not_there_is_skipped_otherwise(
+def test_a_write_on_condition_of_another_edge_is_skipped_if_that_does_not_hold(
     store: EdgeStore, run: Run, there: bool
 ) -> None:
     def outcome(version: int, *before: EdgeWrite) -> Outcome:
@@ -158,12 +158,12 @@ def test_a_write_while_another_edge_is_or_is_not_there_is_skipped_otherwise(
         return run(store.apply([*before, write]))[-1].outcome
 
     written = {True: Outcome.APPLIED, False: Outcome.UNCHANGED}
-    assert outcome(1) is written[not there], "no row is no edge"
+    assert outcome(1) is written[not there], "no row counts as no edge"
     for version, state in enumerate((State.NORMAL, State.NEGATIVE, State.NORMAL, State.ARCHIVED, State.REMOVED), 2):
         run(store.apply([EdgeWrite(edge_of(ALICE, CAROL, state=state), supersede=True)]))
         assert outcome(version) is written[(state == State.NORMAL) == there]
     added = EdgeWrite(edge_of(ALICE, CAROL), supersede=True)
-    assert outcome(9, added) is written[there], "it is as the write before leaves it"
+    assert outcome(9, added) is written[there], "the condition sees the write before it"
 
 
 def test_notes_are_kept_found_by_prefix_and_removed(store: EdgeStore, run: Run) -> None:
@@ -179,7 +179,7 @@ def test_notes_are_kept_found_by_prefix_and_removed(store: EdgeStore, run: Run) 
     assert run(store.notes("job/")) == {"job/2": b""}
 
 
-def test_a_note_is_changed_only_from_what_its_writer_read(store: EdgeStore, run: Run) -> None:
+def test_a_note_is_changed_only_from_the_value_that_its_writer_read(store: EdgeStore, run: Run) -> None:
     async def race() -> list[bool]:
         return await asyncio.gather(*(store.put_note("lease", b"%d" % at, only_if=b"free") for at in range(20)))
 
@@ -192,8 +192,8 @@ def test_a_note_is_changed_only_from_what_its_writer_read(store: EdgeStore, run:
     assert run(store.get_note("lease")) == b"%d" % won.index(True)
     assert run(store.put_note("lease", None, only_if=b"free")) is False
     assert run(store.put_note("lease", None, only_if=b"%d" % won.index(True))) is True
-    assert run(store.put_note("lease", b"")) is True, "whatever stands there"
-    assert run(store.put_note("lease", None, only_if=None)) is False, "an empty note is one"
+    assert run(store.put_note("lease", b"")) is True, "without a condition it always writes"
+    assert run(store.put_note("lease", None, only_if=None)) is False, "an empty note counts as a note"
 
 
 def test_declaring_gives_each_name_one_number_for_ever(store: EdgeStore, run: Run) -> None:
@@ -213,7 +213,7 @@ def test_a_bad_name_declares_nothing(store: EdgeStore, run: Run) -> None:
     assert dict(run(store.declare([]))) == {"follows": G}
 
 
-def test_no_more_graphs_can_exist_than_one_byte_counts(store: EdgeStore, run: Run) -> None:
+def test_at_most_255_graphs_can_be_declared(store: EdgeStore, run: Run) -> None:
     numbers = run(store.declare([f"g{at}" for at in range(254)]))
     assert sorted(numbers.values()) == list(range(1, 256))
     with pytest.raises(BadRequest):
@@ -223,7 +223,7 @@ def test_no_more_graphs_can_exist_than_one_byte_counts(store: EdgeStore, run: Ru
     assert run(store.get_many(255, [(ALICE, BOB)])) == [edge]
 
 
-def test_the_store_is_the_same_after_it_is_opened_again(lasting: Engine, tmp_path: Path) -> None:
+def test_the_store_is_the_same_after_it_is_reopened(lasting: Engine, tmp_path: Path) -> None:
     assert lasting.edges
 
     async def write(store: EdgeStore) -> dict[str, Any]:

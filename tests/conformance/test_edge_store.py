@@ -1,6 +1,6 @@
-"""What every EdgeStore must do, whatever it is made of. Each test is one claim of `graph.store.EdgeStore`.
+"""What every EdgeStore must do, on any engine. Each test is one claim of `graph.store.EdgeStore`.
 
-Engines: the `store` fixture. What an engine may do late (`transactional = False`) is tested in `property`.
+The fixture `store` opens each engine. Tests in `property` cover what an engine may do late (`transactional = False`).
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def test_an_edge_is_read_back_as_it_was_written(store: EdgeStore, run: Run) -> N
     assert run(store.get_many(G, [(edge.source, edge.destination) for edge in edges])) == edges
 
 
-def test_an_edge_that_never_was_is_none_and_does_not_exist(store: EdgeStore, run: Run) -> None:
+def test_an_edge_that_was_never_written_is_none_and_does_not_exist(store: EdgeStore, run: Run) -> None:
     run(store.apply(writes_of(edge_of(ALICE, BOB))))
     pairs = [(BOB, ALICE), (ALICE, CAROL), (0, 0), (ID_MAX, ID_MAX)]
     assert run(store.get_many(G, pairs)) == [None] * 4
@@ -54,7 +54,7 @@ def test_an_edge_that_never_was_is_none_and_does_not_exist(store: EdgeStore, run
 
 
 @pytest.mark.parametrize("end", Direction)
-def test_a_counted_write_tells_the_length_of_the_list_at_that_end(store: EdgeStore, run: Run, end: Direction) -> None:
+def test_a_counted_write_returns_the_length_of_the_list_at_that_end(store: EdgeStore, run: Run, end: Direction) -> None:
     def counted(edge: Edge, **conditions: Any) -> int:
         (change,) = run(store.apply([EdgeWrite(edge, counted=end, **conditions)]))
         return change.length
@@ -62,26 +62,28 @@ def test_a_counted_write_tells_the_length_of_the_list_at_that_end(store: EdgeSto
     others = ((edge_of(ALICE, 50 + at), edge_of(50 + at, DANA))[end] for at in range(70))
     run(store.apply(writes_of(*others)))
     assert counted(edge_of(ALICE, DANA)) == 71
-    assert counted(edge_of(ALICE, DANA)) == 71, "it was there"
-    assert counted(edge_of(ALICE, DANA, 5, version=1)) == 71, "it moved"
-    assert counted(edge_of(ALICE, DANA, version=2), only_from=frozenset({State.REMOVED})) == 71, "it may not"
+    assert counted(edge_of(ALICE, DANA)) == 71, "the edge was there already"
+    assert counted(edge_of(ALICE, DANA, 5, version=1)) == 71, "the edge only moved"
+    assert counted(edge_of(ALICE, DANA, version=2), only_from=frozenset({State.REMOVED})) == 71, (
+        "the condition does not hold"
+    )
     for version, state in enumerate((State.NEGATIVE, State.ARCHIVED, State.REMOVED), 3):
         assert counted(edge_of(ALICE, DANA, state=state, version=version)) == 70
-    assert counted(edge_of(ALICE, DANA)) == 70, "it came too late"
+    assert counted(edge_of(ALICE, DANA)) == 70, "an older write loses"
     assert counted(edge_of(BOB, CAROL, state=State.REMOVED)) == 0
-    assert run(store.apply(writes_of(edge_of(ALICE, BOB))))[0].length == 0, "nobody asked"
+    assert run(store.apply(writes_of(edge_of(ALICE, BOB))))[0].length == 0, "the write did not ask for it"
 
 
-def test_a_write_tells_whether_a_list_has_an_entry(store: EdgeStore, run: Run) -> None:
+def test_a_write_returns_whether_a_list_has_an_entry(store: EdgeStore, run: Run) -> None:
     def any_listed(edge: Edge, *lists: Listing) -> bool:
         (change,) = run(store.apply([EdgeWrite(edge, any_of=lists)]))
         return change.any_listed
 
     archived = Listing(G, BOB, Direction.IN, State.ARCHIVED)
-    assert not any_listed(edge_of(DANA, BOB)), "nobody asked"
+    assert not any_listed(edge_of(DANA, BOB)), "the write did not ask for it"
     assert not any_listed(edge_of(DANA, BOB), OUT, archived)
-    assert any_listed(edge_of(ALICE, BOB), archived, OUT) == store.transactional, "what it adds itself"
-    assert any_listed(edge_of(ALICE, BOB), OUT) == store.transactional, "it changes nothing"
+    assert any_listed(edge_of(ALICE, BOB), archived, OUT) == store.transactional, "the edge that it adds counts"
+    assert any_listed(edge_of(ALICE, BOB), OUT) == store.transactional, "also if it changes nothing"
     assert any_listed(edge_of(CAROL, BOB, state=State.ARCHIVED), archived) == store.transactional
     assert not any_listed(edge_of(ALICE, BOB, version=2, state=State.REMOVED), OUT)
 
@@ -115,7 +117,7 @@ def test_graphs_do_not_see_each_other(store: EdgeStore, run: Run) -> None:
 # --- the merge law -------------------------------------------------------------------------------------
 
 
-def test_one_answer_a_write_in_order_with_before_and_after(store: EdgeStore, run: Run) -> None:
+def test_each_write_is_answered_in_order_with_the_edge_before_and_after(store: EdgeStore, run: Run) -> None:
     first, older, newer = edge_of(1, 2, version=5), edge_of(1, 2, 7, version=4), edge_of(1, 2, 9, version=6)
     changes = run(store.apply(writes_of(first, older, newer, newer)))
     assert [change.outcome for change in changes] == [
@@ -138,7 +140,7 @@ def test_every_applied_write_has_a_mark_and_each_call_its_own(store: EdgeStore, 
     assert first != second or not store.transactional
 
 
-def test_ties_of_version_go_to_the_higher_rank_then_to_the_greater_position(store: EdgeStore, run: Run) -> None:
+def test_of_equal_versions_the_higher_rank_wins_then_the_greater_position(store: EdgeStore, run: Run) -> None:
     versions = [edge_of(ALICE, BOB, position, state) for position, state in product((5, 6), State)]
     run(store.apply(writes_of(*versions)))
     assert run(store.get_many(G, [(ALICE, BOB)])) == [edge_of(ALICE, BOB, 6, State.REMOVED)]
@@ -146,7 +148,7 @@ def test_ties_of_version_go_to_the_higher_rank_then_to_the_greater_position(stor
     assert run(store.get_many(G, [(ALICE, BOB)])) == [edge_of(ALICE, BOB, 1, version=1)]
 
 
-def test_every_order_of_four_writes_to_one_edge_leaves_the_same(compared: Engine) -> None:
+def test_every_order_of_four_writes_to_one_edge_has_the_same_result(compared: Engine) -> None:
     assert compared.edges
     edges = [
         edge_of(ALICE, BOB, 10, State.NORMAL, 1),
@@ -177,7 +179,7 @@ some_edges = st.builds(
     st.randoms(use_true_random=False),
     st.integers(1, 20),
 )
-def test_any_order_and_repetition_of_batches_leaves_the_same_rows_lists_and_counts(
+def test_any_order_and_repetition_of_batches_gives_the_same_rows_lists_and_counts(
     compared: Engine, edges: list[Edge], chance: random.Random, batch: int
 ) -> None:
     async def left(store: EdgeStore, order: list[Edge]) -> dict[str, Any]:
@@ -199,7 +201,7 @@ def test_any_order_and_repetition_of_batches_leaves_the_same_rows_lists_and_coun
 # --- conditions ----------------------------------------------------------------------------------------
 
 
-def test_keep_live_leaves_a_normal_edge_in_its_place(store: EdgeStore, run: Run) -> None:
+def test_keep_live_keeps_the_place_of_a_normal_edge(store: EdgeStore, run: Run) -> None:
     run(store.apply(writes_of(edge_of(ALICE, BOB, 5))))
     (change,) = run(store.apply([EdgeWrite(edge_of(ALICE, BOB, 9, version=1), keep_live=True)]))
     assert (change.outcome, change.log_position) == (Outcome.UNCHANGED, NOWHERE)
@@ -261,13 +263,13 @@ def test_a_limit_may_count_more_states_and_the_other_end(store: EdgeStore, run: 
     assert change.outcome is Outcome.APPLIED
 
 
-def test_at_the_limit_one_may_still_move_remove_and_replace(store: EdgeStore, run: Run) -> None:
+def test_at_the_limit_edges_can_still_be_moved_removed_and_replaced(store: EdgeStore, run: Run) -> None:
     def limited(edge: Edge) -> Outcome:
         (change,) = run(store.apply([EdgeWrite(edge, limit=EdgeLimit(1))]))
         return change.outcome
 
     assert limited(edge_of(ALICE, BOB)) is Outcome.APPLIED
-    assert limited(edge_of(ALICE, BOB, 9, version=1)) is Outcome.APPLIED  # the same edge adds none
+    assert limited(edge_of(ALICE, BOB, 9, version=1)) is Outcome.APPLIED  # the same edge does not count twice
     assert limited(edge_of(ALICE, CAROL)) is Outcome.OVER_LIMIT
     assert limited(edge_of(ALICE, BOB, 9, State.REMOVED, 2)) is Outcome.APPLIED
     assert limited(edge_of(ALICE, CAROL)) is Outcome.APPLIED
@@ -285,7 +287,9 @@ def test_superseding_writes_win_over_whatever_is_stored(store: EdgeStore, run: R
     assert run(store.get_many(G, [(ALICE, BOB)])) == [edge_of(ALICE, BOB, 2, State.ARCHIVED, 500)]
 
 
-def test_keep_place_leaves_the_stored_position_and_takes_the_new_one_where_none_is(store: EdgeStore, run: Run) -> None:
+def test_keep_place_keeps_the_stored_position_and_uses_the_new_one_if_none_is_stored(
+    store: EdgeStore, run: Run
+) -> None:
     for position, expected in ((7, 7), (9, 7)):
         write = EdgeWrite(edge_of(ALICE, BOB, position), supersede=True, keep_place=True)
         (change,) = run(store.apply([write]))
@@ -293,7 +297,7 @@ def test_keep_place_leaves_the_stored_position_and_takes_the_new_one_where_none_
     assert run(marks_of(store, OUT)) == [Mark(7, BOB)]
 
 
-def test_a_write_is_forbidden_while_an_edge_that_bars_it_is_normal_or_archived(store: EdgeStore, run: Run) -> None:
+def test_a_write_is_forbidden_while_a_barring_edge_is_normal_or_archived(store: EdgeStore, run: Run) -> None:
     blocks = run(store.declare(["blocks"]))["blocks"]
 
     def barred(state: State, version: int) -> Outcome:
@@ -309,7 +313,7 @@ def test_a_write_is_forbidden_while_an_edge_that_bars_it_is_normal_or_archived(s
     assert run(store.get_many(G, [(ALICE, BOB)])) == [None]
 
 
-def test_a_refused_write_holds_back_all_that_are_chained_to_it(store: EdgeStore, run: Run) -> None:
+def test_a_refused_write_skips_all_writes_chained_to_it(store: EdgeStore, run: Run) -> None:
     run(store.apply(writes_of(edge_of(BOB, ALICE))))
     refused = EdgeWrite(edge_of(ALICE, BOB), unless=((G, BOB, ALICE),))
     chain = [EdgeWrite(edge_of(CAROL, end), chained=True) for end in (ALICE, BOB)]
@@ -321,8 +325,8 @@ def test_a_refused_write_holds_back_all_that_are_chained_to_it(store: EdgeStore,
 # --- forgetting ----------------------------------------------------------------------------------------
 
 
-def test_what_is_forgotten_was_never_there(store: EdgeStore, run: Run) -> None:
-    """Rows, lists and counts of any state; and nothing else, wherever in a long list it stood."""
+def test_a_forgotten_edge_leaves_no_trace(store: EdgeStore, run: Run) -> None:
+    """Removes rows, list entries and counts of edges in any state, anywhere in a long list; and nothing else."""
 
     async def check() -> None:
         chance = random.Random(6)
@@ -347,8 +351,8 @@ def test_what_is_forgotten_was_never_there(store: EdgeStore, run: Run) -> None:
     run(check())
 
 
-def test_forgetting_is_no_change_and_an_older_write_comes_back(store: EdgeStore, run: Run) -> None:
-    """So only what means nothing any more may be forgotten."""
+def test_forgetting_is_no_change_and_an_older_write_applies_again(store: EdgeStore, run: Run) -> None:
+    """So only edges that no longer mean anything may be forgotten."""
     one = run(store.apply(writes_of(edge_of(ALICE, BOB, version=5))))
     run(store.forget(G, [(ALICE, BOB)]))
     older = edge_of(ALICE, BOB, version=1)

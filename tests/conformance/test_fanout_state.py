@@ -1,6 +1,6 @@
 """What every FanoutState must do. Each test is one claim of `home.fanout.state`.
 
-Progress and failures come from the log; what homes make of them is in `rooms/home/test_degraded_home.py`.
+Progress and failures come from the log. `rooms/home/test_degraded_home.py` tests how homes use them.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ PORT = "fanout_state"
 
 @pytest.fixture
 def state(engine: Engine, tmp_path: Path) -> Iterator[FanoutState]:
-    """Fan-out has not noted anything yet."""
+    """A state in which fan-out has not noted anything yet."""
     assert engine.fanout_state
     with engine.fanout_state(tmp_path) as opened:
         yield opened
@@ -35,7 +35,7 @@ def test_before_fan_out_ever_ran_nothing_is_noted(run: Run, state: FanoutState) 
     assert noted.undelivered().tolist() == []
 
 
-def test_a_withheld_author_keeps_the_highest_rate_and_nobody_leaves(run: Run, state: FanoutState) -> None:
+def test_a_withheld_author_keeps_the_highest_rate_and_is_never_dropped(run: Run, state: FanoutState) -> None:
     run(state.withhold({BOB: 8, ALICE: 64}))
     run(state.withhold({BOB: 4, CAROL: RATE_MAX}))
     run(state.withhold({BOB: 8, ALICE: 1, ID_MAX: 2}))
@@ -47,7 +47,7 @@ def test_a_withheld_author_keeps_the_highest_rate_and_nobody_leaves(run: Run, st
     assert withheld.at_least(RATE_MAX).tolist() == [CAROL]
 
 
-def test_deliveries_are_noted_one_by_one_those_that_failed_last(run: Run, state: FanoutState) -> None:
+def test_deliveries_are_listed_one_by_one_failed_ones_last(run: Run, state: FanoutState) -> None:
     first, other = Delivery(1 << 40, ALICE), Delivery(1 << 41, BOB, b"\0 there")
     run(state.deliver(other))
     run(state.deliver(first))
@@ -61,16 +61,16 @@ def test_deliveries_are_noted_one_by_one_those_that_failed_last(run: Run, state:
     assert list(run(state.snapshot()).deliveries) == [failed]
 
 
-def test_when_timelines_begin_anew_nothing_is_under_way(run: Run, state: FanoutState) -> None:
+def test_when_timelines_start_anew_no_delivery_is_under_way(run: Run, state: FanoutState) -> None:
     run(state.deliver(Delivery(5, ALICE)))
     run(state.withhold({BOB: 8}))
     run(state.begin_anew(77))
     noted = run(state.snapshot())
     assert (list(noted.deliveries), noted.name) == ([], 77)
-    assert noted.withheld.rate_of(BOB) == 8, "a home may still hold a timeline of before"
+    assert noted.withheld.rate_of(BOB) == 8, "a home may still hold an earlier timeline"
 
 
-def test_what_was_noted_is_there_for_the_next_process(run: Run, engine: Engine, tmp_path: Path) -> None:
+def test_the_noted_state_is_there_for_the_next_process(run: Run, engine: Engine, tmp_path: Path) -> None:
     if not engine.keeps:
         pytest.skip("it is in one process's memory")
     assert engine.fanout_state
@@ -84,7 +84,7 @@ def test_what_was_noted_is_there_for_the_next_process(run: Run, engine: Engine, 
         assert noted.withheld.rate_of(ALICE) == 4
 
 
-def test_a_snapshot_that_was_taken_stays_as_it_was(run: Run, state: FanoutState) -> None:
+def test_a_snapshot_does_not_change_later(run: Run, state: FanoutState) -> None:
     run(state.deliver(Delivery(5, ALICE)))
     run(state.withhold({ALICE: 4}))
     before = run(state.snapshot())

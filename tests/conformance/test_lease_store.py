@@ -1,4 +1,4 @@
-"""What every LeaseStore must do, in the words of `leases.store.LeaseStore`."""
+"""What every LeaseStore must do, as `leases.store.LeaseStore` promises."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ TTL_S = 30.0
 
 
 async def acquired(store: LeaseStore, name: str = "a job", holder: str = "first") -> Lease:
-    """A lease of a name that is free."""
+    """Acquire a lease of a free name."""
     lease = await store.acquire(name, holder, TTL_S)
     assert lease is not None
     assert lease[:2] == (name, holder)
@@ -25,7 +25,7 @@ async def acquired(store: LeaseStore, name: str = "a job", holder: str = "first"
 
 
 @pytest.mark.parametrize("other", ["second", "first"], ids=["another", "itself"])
-def test_who_holds_a_name_keeps_others_out_until_it_is_released(run: Run, leases: LeaseStore, other: str) -> None:
+def test_the_holder_of_a_name_keeps_others_out_until_it_releases_it(run: Run, leases: LeaseStore, other: str) -> None:
     async def play() -> None:
         first = await acquired(leases)
         assert await leases.acquire("a job", other, TTL_S) is None
@@ -36,7 +36,7 @@ def test_who_holds_a_name_keeps_others_out_until_it_is_released(run: Run, leases
     run(play())
 
 
-def test_of_many_who_ask_at_once_one_gets_it(run: Run, leases: LeaseStore) -> None:
+def test_of_many_concurrent_requests_one_gets_the_lease(run: Run, leases: LeaseStore) -> None:
     async def play() -> None:
         asked = await asyncio.gather(*(leases.acquire("a job", f"process {at}", TTL_S) for at in range(10)))
         assert sum(lease is not None for lease in asked) == 1
@@ -56,7 +56,7 @@ def test_tokens_of_a_name_grow(run: Run, leases: LeaseStore) -> None:
     run(play())
 
 
-def test_tokens_grow_over_a_restart(run: Run, lasting: Engine, tmp_path: Path, clock: FakeClock) -> None:
+def test_tokens_grow_across_a_restart(run: Run, lasting: Engine, tmp_path: Path, clock: FakeClock) -> None:
     assert lasting.leases
     tokens = []
     for _ in range(3):
@@ -66,7 +66,7 @@ def test_tokens_grow_over_a_restart(run: Run, lasting: Engine, tmp_path: Path, c
     assert tokens == sorted(set(tokens))
 
 
-def test_a_lease_that_has_ended_is_not_renewed_and_frees_nothing(run: Run, leases: LeaseStore) -> None:
+def test_a_released_lease_cannot_be_renewed_or_free_the_new_one(run: Run, leases: LeaseStore) -> None:
     async def play() -> None:
         old = await acquired(leases)
         await leases.release(old)
@@ -80,7 +80,9 @@ def test_a_lease_that_has_ended_is_not_renewed_and_frees_nothing(run: Run, lease
     run(play())
 
 
-def test_a_lease_ends_by_time_where_it_expires_and_only_there(run: Run, leases: LeaseStore, clock: FakeClock) -> None:
+def test_a_lease_ends_by_time_only_in_stores_where_leases_expire(
+    run: Run, leases: LeaseStore, clock: FakeClock
+) -> None:
     async def play() -> None:
         paused = await acquired(leases)
         clock.ms += 29_000
@@ -99,7 +101,9 @@ def test_a_lease_ends_by_time_where_it_expires_and_only_there(run: Run, leases: 
     run(play())
 
 
-def test_a_lease_that_nobody_took_is_not_renewed_after_its_time(run: Run, leases: LeaseStore, clock: FakeClock) -> None:
+def test_an_expired_lease_is_not_renewed_even_if_its_name_is_free(
+    run: Run, leases: LeaseStore, clock: FakeClock
+) -> None:
     async def play() -> None:
         paused = await acquired(leases)
         clock.ms += 31_000

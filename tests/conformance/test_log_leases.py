@@ -1,4 +1,4 @@
-"""Leases of the event log: what follows their places is kept, within bounds, and who loses one is told."""
+"""Leases of the event log keep the events after their positions, within bounds. Holders learn if a lease is lost."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from kith.log.store import LEASES_MAX
 PORT = "logs"
 HOUR_MS = 3_600_000
 FEW = 60
-"""Events that the log keeps of itself."""
+"""The number of events that the log keeps without leases."""
 
 
 @pytest.fixture
 def short(engine: Engine, tmp_path: Path, clock: FakeClock, run: Run) -> Iterator[Logged]:
-    """A log that keeps few events, and more where they are leased."""
+    """A log that keeps few events, or more where a lease requires it."""
     assert engine.logs
     with engine.logs(tmp_path / "data", events_max=FEW, now_ms=clock) as opened:
         run(opened.edges.declare(["follows"]))
@@ -32,7 +32,7 @@ def short(engine: Engine, tmp_path: Path, clock: FakeClock, run: Run) -> Iterato
 
 
 async def written(logged: Logged, count: int, first: int = 0) -> LogPosition:
-    """So many events, all of which can be read then; the mark of the last."""
+    """Write `count` events and wait until all can be read. Returns the mark of the last one."""
     mark, everything = NOWHERE, NOWHERE
     for at in range(first, first + count, 20):
         for change in await logged.edges.apply(writes_of(*(edge_of(1 + n % 7, 100 + n) for n in range(at, at + 20)))):
@@ -42,7 +42,7 @@ async def written(logged: Logged, count: int, first: int = 0) -> LogPosition:
 
 
 async def read_since(logged: Logged, at: LogPosition) -> list[int]:
-    """The numbers of all events since; none may be lost."""
+    """The numbers of all events after `at`; checks that none was lost."""
     found: list[int] = []
     while True:
         batch = await logged.log.read(at, 100)
@@ -53,7 +53,7 @@ async def read_since(logged: Logged, at: LogPosition) -> list[int]:
             return sorted(found)
 
 
-def test_what_follows_a_lease_is_kept_until_it_is_released(short: Logged, run: Run) -> None:
+def test_events_after_a_lease_are_kept_until_it_is_released(short: Logged, run: Run) -> None:
     async def scene() -> None:
         await written(short, 20)
         at = await short.log.end()
@@ -68,7 +68,7 @@ def test_what_follows_a_lease_is_kept_until_it_is_released(short: Logged, run: R
     run(scene())
 
 
-def test_a_lease_that_moves_on_keeps_only_what_follows_its_new_place(short: Logged, run: Run) -> None:
+def test_a_lease_that_moves_forward_keeps_only_events_after_its_new_position(short: Logged, run: Run) -> None:
     async def scene() -> None:
         start = await short.log.end()
         assert await short.log.lease("standby", start)
@@ -84,7 +84,7 @@ def test_a_lease_that_moves_on_keeps_only_what_follows_its_new_place(short: Logg
     run(scene())
 
 
-def test_of_two_leases_the_one_behind_counts(short: Logged, run: Run) -> None:
+def test_of_two_leases_the_earlier_one_decides_what_is_kept(short: Logged, run: Run) -> None:
     async def scene() -> None:
         behind = await short.log.end()
         assert await short.log.lease("behind", behind)
@@ -96,13 +96,13 @@ def test_of_two_leases_the_one_behind_counts(short: Logged, run: Run) -> None:
     run(scene())
 
 
-def test_a_lease_that_is_not_renewed_ends_and_its_holder_is_told(short: Logged, clock: FakeClock, run: Run) -> None:
+def test_a_lease_that_is_not_renewed_ends_and_its_holder_learns_it(short: Logged, clock: FakeClock, run: Run) -> None:
     async def scene() -> None:
         at = await short.log.end()
         assert await short.log.lease("away", at)
         await written(short, 300)
         clock.ms += HOUR_MS - 1
-        assert await short.log.lease("away", at), "renewed in time"
+        assert await short.log.lease("away", at), "it was renewed in time"
         clock.ms += HOUR_MS - 1
         await written(short, 100, first=300)
         assert await read_since(short, at) == list(range(400))
@@ -111,14 +111,14 @@ def test_a_lease_that_is_not_renewed_ends_and_its_holder_is_told(short: Logged, 
         (lease,) = await short.log.leases()
         assert (lease.lost, lease.until_ms) == (True, clock.ms)
         assert not await short.log.lease("away", at)
-        assert not await short.log.leases(), "it holds nothing any more"
+        assert not await short.log.leases(), "a lost lease keeps no events"
         batch = await short.log.read(at, 10)
         assert batch.lost
 
     run(scene())
 
 
-def test_a_lease_that_ended_while_all_is_there_goes_on(short: Logged, clock: FakeClock, run: Run) -> None:
+def test_an_ended_lease_can_be_renewed_while_its_events_are_there(short: Logged, clock: FakeClock, run: Run) -> None:
     async def scene() -> None:
         at = await short.log.end()
         assert await short.log.lease("away", at)
@@ -132,7 +132,7 @@ def test_a_lease_that_ended_while_all_is_there_goes_on(short: Logged, clock: Fak
     run(scene())
 
 
-def test_what_leases_keep_is_bounded_and_who_is_too_far_behind_is_told(
+def test_events_kept_by_leases_are_bounded_and_a_holder_too_far_behind_learns_it(
     engine: Engine, tmp_path: Path, run: Run
 ) -> None:
     async def scene(logged: Logged) -> None:
@@ -154,7 +154,7 @@ def test_what_leases_keep_is_bounded_and_who_is_too_far_behind_is_told(
         run(scene(logged))
 
 
-def test_a_place_that_is_forgotten_or_of_another_log_cannot_be_leased(short: Logged, run: Run) -> None:
+def test_a_position_that_is_forgotten_or_of_another_log_cannot_be_leased(short: Logged, run: Run) -> None:
     async def scene() -> None:
         await written(short, 600)
         assert not await short.log.lease("late", NOWHERE)
@@ -163,14 +163,14 @@ def test_a_place_that_is_forgotten_or_of_another_log_cannot_be_leased(short: Log
     run(scene())
 
 
-def test_there_are_so_many_leases_and_a_lost_one_gives_way(short: Logged, clock: FakeClock, run: Run) -> None:
+def test_the_number_of_leases_is_bounded_and_lost_ones_make_room(short: Logged, clock: FakeClock, run: Run) -> None:
     async def scene() -> None:
         at = await short.log.end()
         for number in range(LEASES_MAX):
             assert await short.log.lease(f"reader-{number}", at)
         with pytest.raises(Overloaded):
             await short.log.lease("one-more", at)
-        assert await short.log.lease("reader-7", at), "who has one may renew it"
+        assert await short.log.lease("reader-7", at), "a held lease can be renewed"
         clock.ms += HOUR_MS
         assert await short.log.lease("one-more", at)
         assert [lease.name for lease in await short.log.leases()] == ["one-more"]
@@ -178,7 +178,7 @@ def test_there_are_so_many_leases_and_a_lost_one_gives_way(short: Logged, clock:
     run(scene())
 
 
-def test_a_lease_outlives_the_store(engine: Engine, tmp_path: Path, clock: FakeClock, run: Run) -> None:
+def test_a_lease_survives_a_restart(engine: Engine, tmp_path: Path, clock: FakeClock, run: Run) -> None:
     if not engine.keeps:
         pytest.skip("this engine keeps nothing")
     assert engine.logs

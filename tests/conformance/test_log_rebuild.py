@@ -1,6 +1,7 @@
-"""The log of any engine says all that its stores answer: a store made from it alone answers the same.
+"""A store rebuilt from the log of any engine alone gives the same answers as the original.
 
-An engine that keeps rows and log in one place does this with less work (`engines/embedded/rebuild.py`), and with notes
+An engine with rows and log in one place does this with less work (`engines/embedded/rebuild.py`). It also rebuilds
+notes
 and claims, whose events only it can read.
 """
 
@@ -40,7 +41,7 @@ PAIRS = [pair for pair in product(NODES, repeat=2) if pair[0] != pair[1]]
 
 
 class History:
-    """Random writes through the ports. Each has a version of its own, and some come late."""
+    """Random writes through the ports. Each has its own version, and some are late."""
 
     def __init__(self, whole: Whole, seed: int) -> None:
         self._whole, self._chosen, self._made = whole, random.Random(seed), 0
@@ -71,7 +72,7 @@ class History:
 
 
 async def rebuild(source: Whole, target: Whole, chosen: random.Random) -> None:
-    """Do all that a log says through the ports of another store. Stops at times, and repeats what it had not noted."""
+    """Apply a log through the ports of another store. Sometimes it stops, and repeats events that it had not noted."""
     at, nodes = NOWHERE, dict[int, tuple[int, bool, int]]()
     while True:
         batch = await source.log.read(at, chosen.randint(1, 20))
@@ -84,12 +85,12 @@ async def rebuild(source: Whole, target: Whole, chosen: random.Random) -> None:
             break
         if chosen.random() < 0.8:
             at = batch.next
-    for node, (state, private, labels) in nodes.items():  # last, as they decide what an edge that is written becomes
+    for node, (state, private, labels) in nodes.items():  # last: a node decides the state of written edges
         await target.edges.change_node(node, state=State(state), private=private, labels=labels)
 
 
 async def do(target: Whole, event: Event) -> None:
-    """Do what an event of an edge or a record says."""
+    """Apply an event of an edge or a record."""
     if event.state <= State.REMOVED:
         await target.edges.apply(writes_of(edge_in(event)))
     elif event.state == RECORD_CHANGED:
@@ -103,7 +104,7 @@ async def do(target: Whole, event: Event) -> None:
 
 
 async def answers(whole: Whole) -> dict[str, Any]:
-    """All that can be asked of it."""
+    """The answers of the store to every kind of read."""
     whole.settle()
 
     async def paged(listing: Listing) -> list[Mark]:
@@ -123,7 +124,7 @@ async def answers(whole: Whole) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("number", range(4))
-def test_a_store_made_from_the_log_alone_answers_the_same(
+def test_a_store_rebuilt_from_the_log_alone_gives_the_same_answers(
     engine: Engine, tmp_path: Path, clock: FakeClock, run: Run, number: int
 ) -> None:
     async def scene(source: Whole, target: Whole) -> None:

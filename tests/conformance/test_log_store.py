@@ -1,4 +1,4 @@
-"""The event log: what can be read and when, how positions compare, and what a group of workers is given."""
+"""The event log: which events can be read and when, how positions compare, and which events a group of workers gets."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ GROUP = "readers"
 
 
 async def written(logged: Logged, count: int, first: int = 0) -> LogPosition:
-    """So many events, one a call, each of which can be read in the end; the mark of the last."""
+    """Write `count` events, one per call, and wait until each can be read. Returns the mark of the last one."""
     mark = NOWHERE
     for number in range(first, first + count):
         (change,) = await logged.edges.apply(writes_of(edge_of(SOURCES[number % len(SOURCES)], 100 + number)))
@@ -35,7 +35,7 @@ async def written(logged: Logged, count: int, first: int = 0) -> LogPosition:
     return mark
 
 
-def test_the_latest_events_are_all_that_were_told_to_anybody(logged: Logged, run: Run) -> None:
+def test_reading_the_latest_events_in_steps_misses_none(logged: Logged, run: Run) -> None:
     async def scene() -> None:
         await written(logged, 10)
         half = await logged.log.latest(NOWHERE, 5)
@@ -49,7 +49,7 @@ def test_the_latest_events_are_all_that_were_told_to_anybody(logged: Logged, run
 
 
 async def read_all(logged: Logged, after: LogPosition, limit: int) -> list[Event]:
-    """All that follows, in reads of `limit`; each must lead on."""
+    """All events after a position, in reads of `limit`. Each read must make progress."""
     found: list[Event] = []
     while True:
         batch = await logged.log.read(after, limit)
@@ -67,13 +67,13 @@ def numbers(events: Iterable[Event]) -> list[int]:
 
 
 def of_each_source(events: Iterable[Event]) -> list[list[int]]:
-    """Numbers of events, by source and in their order."""
+    """The numbers of events, by source and in their order."""
     events = list(events)
     return [numbers(event for event in events if event.source == source) for source in SOURCES]
 
 
 @pytest.mark.parametrize("limit", [1, 3, 28, 1_000])
-def test_every_event_is_read_once_and_those_of_a_source_in_their_order(logged: Logged, run: Run, limit: int) -> None:
+def test_every_event_is_read_once_and_events_of_a_source_in_order(logged: Logged, run: Run, limit: int) -> None:
     async def scene() -> None:
         await written(logged, 60)
         events = await read_all(logged, NOWHERE, limit)
@@ -86,7 +86,7 @@ def test_every_event_is_read_once_and_those_of_a_source_in_their_order(logged: L
     run(scene())
 
 
-def test_an_event_tells_the_edge_and_the_state_before(logged: Logged, run: Run) -> None:
+def test_an_event_holds_the_edge_and_its_state_before(logged: Logged, run: Run) -> None:
     async def scene() -> None:
         first, second = edge_of(ALICE, 7, 5, version=1), edge_of(ALICE, 7, -5, State.ARCHIVED, 2)
         changes = await logged.edges.apply(writes_of(first, second))
@@ -126,7 +126,7 @@ def test_an_event_can_be_read_only_after_rows_lists_and_counts_show_it(logged: L
     run(scene())
 
 
-def test_a_position_covers_what_was_read_up_to_it_and_nothing_later(logged: Logged, run: Run) -> None:
+def test_a_position_covers_events_read_up_to_it_and_nothing_later(logged: Logged, run: Run) -> None:
     async def scene() -> None:
         log, positions, batches = logged.log, [NOWHERE], list[Batch]()
         await written(logged, 30)
@@ -144,7 +144,7 @@ def test_a_position_covers_what_was_read_up_to_it_and_nothing_later(logged: Logg
     run(scene())
 
 
-def test_marks_joined_to_a_position_are_the_position_behind_these_events(logged: Logged, run: Run) -> None:
+def test_a_position_joined_with_marks_is_the_position_after_these_events(logged: Logged, run: Run) -> None:
     async def scene() -> None:
         log = logged.log
         await written(logged, 25)
@@ -160,7 +160,7 @@ def test_marks_joined_to_a_position_are_the_position_behind_these_events(logged:
 
 
 @pytest.mark.parametrize("junk", [b"\xff", b"junk", b"\xff" * 8, b"x" * 16, b"x" * 99])
-def test_what_is_no_position_of_this_log_is_covered_by_none(logged: Logged, run: Run, junk: bytes) -> None:
+def test_bytes_that_are_no_position_of_this_log_are_not_covered(logged: Logged, run: Run, junk: bytes) -> None:
     async def scene() -> None:
         await written(logged, 3)
         assert not logged.log.covers(await logged.log.end(), LogPosition(junk))
@@ -184,7 +184,7 @@ def test_the_mark_of_a_write_covers_all_its_changes_and_is_reached(logged: Logge
     run(scene())
 
 
-def test_what_follows_a_position_is_counted_and_dated(logged: Logged, run: Run) -> None:
+def test_the_lag_of_a_position_is_counted_and_dated(logged: Logged, run: Run) -> None:
     async def scene() -> None:
         log = logged.log
         await written(logged, 12)
@@ -198,7 +198,7 @@ def test_what_follows_a_position_is_counted_and_dated(logged: Logged, run: Run) 
     run(scene())
 
 
-def test_who_reads_on_behind_forgotten_events_is_told(engine: Engine, tmp_path: Path, run: Run) -> None:
+def test_a_reader_behind_forgotten_events_learns_that_they_are_lost(engine: Engine, tmp_path: Path, run: Run) -> None:
     async def scene(logged: Logged) -> None:
         await logged.edges.declare(["follows"])
         await written(logged, 10)
@@ -216,7 +216,7 @@ def test_who_reads_on_behind_forgotten_events_is_told(engine: Engine, tmp_path: 
         run(scene(logged))
 
 
-def test_an_event_that_is_no_edge_is_announced(logged: Logged, run: Run) -> None:
+def test_an_event_without_an_edge_can_be_announced(logged: Logged, run: Run) -> None:
     async def scene() -> None:
         before = await logged.log.end()
         await logged.log.announce(Event(0, None, TIMELINE_WANTED, int(ALICE), 0, 0, Hlc(77)))
@@ -237,7 +237,7 @@ def failure_of(event: Event) -> Failure:
 
 
 async def begun(logged: Logged, share: Subscription) -> None:
-    """A new group that has done all there is."""
+    """Start a new group, and save that it has handled everything so far."""
     batch = await share.read(10)
     assert batch.lost
     assert not batch.events
@@ -248,14 +248,14 @@ async def begun(logged: Logged, share: Subscription) -> None:
 
 
 async def taken(share: Subscription) -> list[Event]:
-    """All that a subscription reads now; nothing is saved."""
+    """All events that a subscription can read now, without saving progress."""
     found: list[Event] = []
     while events := (await share.read(4)).events:
         found += events
     return found
 
 
-def test_a_new_group_begins_at_the_end_and_is_told_that_it_has_all_to_build(logged: Logged, run: Run) -> None:
+def test_a_new_group_starts_at_the_end_and_learns_that_it_must_build_everything(logged: Logged, run: Run) -> None:
     async def scene() -> None:
         await written(logged, 5)
         assert await logged.log.progress(GROUP) is None
@@ -267,7 +267,7 @@ def test_a_new_group_begins_at_the_end_and_is_told_that_it_has_all_to_build(logg
     run(scene())
 
 
-def test_what_was_not_saved_comes_again_and_nothing_else_does(logged: Logged, run: Run) -> None:
+def test_events_that_were_not_saved_are_repeated_and_no_others(logged: Logged, run: Run) -> None:
     async def scene() -> None:
         share = await logged.log.subscribe(GROUP)
         await begun(logged, share)
@@ -287,7 +287,7 @@ def test_what_was_not_saved_comes_again_and_nothing_else_does(logged: Logged, ru
     run(scene())
 
 
-def test_groups_do_not_know_each_other(logged: Logged, run: Run) -> None:
+def test_groups_are_independent(logged: Logged, run: Run) -> None:
     async def scene() -> None:
         shares = [await logged.log.subscribe(name) for name in (GROUP, "others")]
         for share in shares:
@@ -319,7 +319,7 @@ def test_failures_are_kept_by_event_until_they_are_settled(logged: Logged, run: 
     run(scene())
 
 
-def test_nothing_is_left_of_a_group_that_was_forgotten(logged: Logged, run: Run) -> None:
+def test_a_forgotten_group_leaves_nothing_behind(logged: Logged, run: Run) -> None:
     async def scene() -> None:
         await logged.log.forget(GROUP)
         share = await logged.log.subscribe(GROUP)
@@ -337,16 +337,14 @@ def test_nothing_is_left_of_a_group_that_was_forgotten(logged: Logged, run: Run)
     run(scene())
 
 
-def test_who_was_handed_over_can_save_nothing_and_the_other_reads_on_from_what_was_saved(
-    logged: Logged, run: Run
-) -> None:
+def test_a_replaced_worker_cannot_save_and_the_new_one_resumes_at_the_saved_position(logged: Logged, run: Run) -> None:
     async def scene() -> None:
         old = await logged.log.subscribe(GROUP)
         await begun(logged, old)
         await written(logged, 40)
         saved = await old.read(10)
         await old.save(saved.next, {})
-        held = await old.read(20)  # and now another worker takes over, in the middle of it
+        held = await old.read(20)  # now another worker takes over, in the middle of this batch
         await old.close()
         new = await logged.log.subscribe(GROUP)
         for failures in ({}, {held.events[0].log_position: failure_of(held.events[0])}):
@@ -359,8 +357,8 @@ def test_who_was_handed_over_can_save_nothing_and_the_other_reads_on_from_what_w
     run(scene())
 
 
-def test_two_workers_leave_no_event_out_and_save_none_twice(logged: Logged, run: Run) -> None:
-    """Both read and save as if the events were theirs alone; the engine says whose they are."""
+def test_two_workers_miss_no_event_and_save_none_twice(logged: Logged, run: Run) -> None:
+    """Both workers read and save as if alone. The engine decides which events each gets."""
 
     async def scene() -> None:
         shares = [await logged.log.subscribe(GROUP)]
@@ -385,7 +383,7 @@ def test_two_workers_leave_no_event_out_and_save_none_twice(logged: Logged, run:
     run(scene())
 
 
-def test_what_a_group_saved_outlives_the_store(lasting: Engine, tmp_path: Path, run: Run) -> None:
+def test_the_saved_progress_of_a_group_survives_a_restart(lasting: Engine, tmp_path: Path, run: Run) -> None:
     assert lasting.logs
     with lasting.logs(tmp_path / "data", events_max=1_000) as logged:
         run(logged.edges.declare(["follows"]))

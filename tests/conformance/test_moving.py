@@ -1,6 +1,6 @@
-"""A store moves to any engine, and from any engine, while it is written to: `moving`, over the ports of each.
+"""`moving` moves a store to any engine, and from any engine, while the store is written to.
 
-The other side is a data folder, as it is for people.
+The other side is a data folder, as for users of `kith move`.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def folder(tmp_path: Path, run: Run) -> Iterator[StoreSide]:
 
 
 async def moved(source: StoreSide, target: StoreSide, seed: int) -> Killed:
-    """Move a store that is being written to, by a process that is killed now and then."""
+    """Move a store during writes, by a process that is killed now and then."""
     chosen, history, moving = random.Random(seed), History(source, seed), Killed(source, target)
     for _ in range(chosen.randrange(120)):
         await history.step()
@@ -66,7 +66,7 @@ async def moved(source: StoreSide, target: StoreSide, seed: int) -> Killed:
 
 @pytest.mark.parametrize("back", [False, True])
 @pytest.mark.parametrize("seed", range(6))
-def test_a_store_that_is_written_to_is_the_same_where_it_moved_to_whoever_is_killed(
+def test_a_store_that_is_written_to_arrives_whole_whichever_process_is_killed(
     side: StoreSide, folder: StoreSide, run: Run, seed: int, back: bool
 ) -> None:
     async def scene(source: StoreSide, target: StoreSide) -> None:
@@ -80,7 +80,7 @@ def test_a_store_that_is_written_to_is_the_same_where_it_moved_to_whoever_is_kil
         run(scene(*((side, folder) if back else (folder, side))))
 
 
-def test_what_differs_is_found_in_either_store(side: StoreSide, folder: StoreSide, run: Run) -> None:
+def test_differences_are_found_in_either_store(side: StoreSide, folder: StoreSide, run: Run) -> None:
     async def scene() -> None:
         moving = await moved(folder, side, 3)
         await side.edges.apply([EdgeWrite(edge_of(1, 2, state=State.NEGATIVE, version=10**6))])
@@ -101,7 +101,7 @@ def test_what_differs_is_found_in_either_store(side: StoreSide, folder: StoreSid
     run(scene())
 
 
-def test_rows_of_inboxes_that_are_removed_while_a_store_moves_are_removed_where_it_moves_to(
+def test_inbox_rows_removed_during_a_move_are_removed_in_the_target(
     side: StoreSide, folder: StoreSide, run: Run
 ) -> None:
     new, old = base_of(PERIOD), base_of(PERIOD - 1)
@@ -123,7 +123,7 @@ def test_rows_of_inboxes_that_are_removed_while_a_store_moves_are_removed_where_
         await folder.inboxes.expire(PERIOD * PERIOD_MS)
         await folder.records.forget_below(RecordKind.NOTICE, new, 10)
         await moving.finish()
-        assert await rows() == {stays, dropped}, "an account that is removed, and a week that is over, are in the log"
+        assert await rows() == {stays, dropped}, "the log holds removed accounts and expired weeks, not single rows"
         told = {kind.name: kind for kind in kinds(wall_ms)}["rows of inboxes"]
         assert (await compare(told, folder, side, moving.catch_up)).differing == 1
         mended = {kind.name: kind for kind in kinds(wall_ms, moving=True)}["rows of inboxes"]
@@ -134,7 +134,7 @@ def test_rows_of_inboxes_that_are_removed_while_a_store_moves_are_removed_where_
 
 
 async def all_of(contents: Contents, table: str, limit: int) -> list[object]:
-    """All rows of a table, asked for one part after the other."""
+    """All rows of a table, read in parts of `limit`."""
     found: list[object] = []
     after, is_first = None, True
     while is_first or after is not None:

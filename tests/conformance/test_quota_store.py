@@ -1,4 +1,4 @@
-"""What every QuotaStore must do, in the words of `access.sliding_window.QuotaStore`."""
+"""What every QuotaStore must do, as `access.sliding_window.QuotaStore` promises."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ QUOTA = Quota(5, 60)
 
 
 async def passed(store: QuotaStore, user: int, kind: int = 0, tries: int = 12, now_s: float = NOW_S) -> int:
-    """How many of so many tries are let in."""
+    """How many of `tries` attempts are allowed."""
     return sum([not (await store.take(kind, user, QUOTA, now_s)).wait_s for _ in range(tries)])
 
 
-def test_each_user_and_kind_has_a_quota_of_its_own(run: Run, quotas: QuotaStore) -> None:
+def test_each_user_and_kind_has_its_own_quota(run: Run, quotas: QuotaStore) -> None:
     for user in (0, 1, 2**32 + 1, ID_MAX):
         for kind in (0, 3):
             assert run(passed(quotas, user, kind)) == 5
@@ -32,7 +32,7 @@ def test_each_user_and_kind_has_a_quota_of_its_own(run: Run, quotas: QuotaStore)
     assert run(passed(quotas, 1, now_s=NOW_S + 100)) == 5
 
 
-def test_what_is_given_back_is_there_again(run: Run, quotas: QuotaStore) -> None:
+def test_a_returned_unit_can_be_used_again(run: Run, quotas: QuotaStore) -> None:
     taken = [run(quotas.take(0, 7, QUOTA, NOW_S)) for _ in range(5)]
     run(quotas.give_back(0, 7, taken[0].part))
     run(quotas.give_back(0, 8, taken[0].part))
@@ -41,7 +41,7 @@ def test_what_is_given_back_is_there_again(run: Run, quotas: QuotaStore) -> None
     assert run(passed(quotas, 8)) == 5
 
 
-def test_who_has_used_most_is_found_until_the_window_has_passed(run: Run, quotas: QuotaStore) -> None:
+def test_the_users_with_the_most_use_are_listed_until_the_window_has_passed(run: Run, quotas: QuotaStore) -> None:
     def fullest(used_min: int, now_s: float = NOW_S, limit: int = 10) -> list[tuple[int, int]]:
         return [tuple(one) for one in run(quotas.fullest(0, QUOTA, used_min, now_s, limit))]
 
@@ -61,7 +61,7 @@ def compared_quotas(compared: Engine, tmp_path: Path) -> Iterator[QuotaStore]:
         yield opened
 
 
-def test_the_engine_does_what_the_reference_does(run: Run, compared_quotas: QuotaStore) -> None:
+def test_the_engine_equals_the_reference(run: Run, compared_quotas: QuotaStore) -> None:
     chosen = random.Random(4)
     reference, store = ReferenceQuotas(), compared_quotas
     now_s = NOW_S

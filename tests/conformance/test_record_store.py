@@ -1,4 +1,4 @@
-"""What every engine that keeps records must do, in the words of `records.store.RecordStore`."""
+"""What every RecordStore must do, as `records.store.RecordStore` promises."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ HOUR_MS = 3_600_000
 
 
 def record(id_: int = 7, version: int = 1, data: bytes = b"data", kind: RecordKind = RecordKind.POST) -> Record:
-    """A record; its version counts from the start of the tests' time."""
+    """A record; `version` counts from START_MS."""
     return Record(kind, id_, Hlc(hlc_of(START_MS) + version), data)
 
 
 def claim(key: bytes = KEY, value: bytes = b"first", now_ms: int = START_MS) -> Claim:
-    """A claim for an hour."""
+    """A claim for one hour."""
     return Claim(key, value, now_ms, HOUR_MS)
 
 
@@ -43,7 +43,7 @@ def test_a_record_reads_as_it_was_put(run: Run, stores: Stores) -> None:
     assert run(stores.records.get_many(RecordKind.POST, [7])) == [put]
 
 
-def test_many_are_answered_in_the_order_asked_with_none_for_what_never_was(run: Run, stores: Stores) -> None:
+def test_many_records_are_read_in_the_requested_order_with_none_for_missing_ones(run: Run, stores: Stores) -> None:
     run(stores.records.put([record(1, data=b"a"), record(ID_MAX, data=b""), record(0, data=b"zero")]))
     found = run(stores.records.get_many(RecordKind.POST, [ID_MAX, 5, 0, 1, 1]))
     versions = run(stores.records.versions(RecordKind.POST, [ID_MAX, 5, 0, 1, 1]))
@@ -52,14 +52,14 @@ def test_many_are_answered_in_the_order_asked_with_none_for_what_never_was(run: 
     assert run(stores.records.get_many(RecordKind.POST, [])) == []
 
 
-def test_kinds_with_the_same_id_are_apart(run: Run, stores: Stores) -> None:
+def test_records_of_two_kinds_with_the_same_id_are_separate(run: Run, stores: Stores) -> None:
     run(stores.records.put([record(data=kind.name.encode(), kind=kind) for kind in RecordKind]))
     for kind in RecordKind:
         (found,) = run(stores.records.get_many(kind, [7]))
         assert found == record(data=kind.name.encode(), kind=kind)
 
 
-def test_the_newer_version_remains_in_any_order_and_repetition(run: Run, stores: Stores) -> None:
+def test_the_newest_version_wins_in_any_order_and_repetition(run: Run, stores: Stores) -> None:
     versions = [record(version=1, data=b"old"), record(version=2, data=b"b"), record(version=2, data=b"c")]
     for at, order in enumerate(permutations([*versions, versions[0]])):
         moved = [Record(one.kind, at, one.updated_at, one.data) for one in order]
@@ -79,7 +79,7 @@ def test_records_and_edges_are_put_together(run: Run, stores: Stores) -> None:
     assert [change.outcome for change in again.changes] == [Outcome.UNCHANGED]
 
 
-def test_where_a_condition_does_not_hold_nothing_is_written(run: Run, stores: Stores) -> None:
+def test_if_a_condition_does_not_hold_nothing_is_written(run: Run, stores: Stores) -> None:
     stored = record(version=1, data=b"stored")
     run(stores.records.put([stored]))
     new = record(version=9, data=b"new")
@@ -99,7 +99,7 @@ def test_where_a_condition_does_not_hold_nothing_is_written(run: Run, stores: St
     assert run(stores.records.get_many(RecordKind.POST, [7])) == [new]
 
 
-def test_where_the_first_edge_is_refused_nothing_is_written(run: Run, stores: Stores) -> None:
+def test_if_the_first_edge_is_refused_nothing_is_written(run: Run, stores: Stores) -> None:
     if not stores.records.transactional:
         pytest.skip("the records come first here")
     first, second = writes_of(edge_of(ALICE, BOB), edge_of(BOB, ALICE))
@@ -123,7 +123,7 @@ def test_a_claim_is_taken_once_and_answers_the_first_value(run: Run, stores: Sto
     assert run(stores.records.put([record(3)], claim=claim(OTHER, b"other"))).stored
 
 
-def test_a_claim_can_be_asked_for_without_being_taken(run: Run, stores: Stores) -> None:
+def test_a_claim_can_be_read_without_being_taken(run: Run, stores: Stores) -> None:
     assert run(stores.records.claimed([claim(), claim(OTHER)])) == [None, None]
     assert run(stores.records.claimed([claim(), claim(OTHER)])) == [None, None]
     run(stores.records.put([record(1)], claim=claim()))
@@ -132,7 +132,7 @@ def test_a_claim_can_be_asked_for_without_being_taken(run: Run, stores: Stores) 
     assert run(stores.records.claimed([over])) == [None]
 
 
-def test_of_many_puts_each_is_made_by_itself(run: Run, stores: Stores) -> None:
+def test_of_many_puts_each_succeeds_or_fails_alone(run: Run, stores: Stores) -> None:
     assert run(stores.records.put_many([])) == []
     run(stores.records.put([record(9)], claim=claim(OTHER, b"earlier")))
     puts = run(
@@ -153,7 +153,7 @@ def test_of_many_puts_each_is_made_by_itself(run: Run, stores: Stores) -> None:
     assert run(stores.records.claimed([claim(), claim(OTHER)])) == [b"first", b"earlier"]
 
 
-def test_of_many_puts_of_one_key_one_is_made(run: Run, stores: Stores) -> None:
+def test_of_many_puts_with_one_key_one_is_stored(run: Run, stores: Stores) -> None:
     puts = run(stores.records.put_many([Write([record(at)], claim(value=b"%d" % at)) for at in range(3)]))
     (first,) = [at for at, put in enumerate(puts) if put.stored]
     assert [put.claimed for put in puts] == [None if at == first else b"%d" % first for at in range(3)]
@@ -161,27 +161,27 @@ def test_of_many_puts_of_one_key_one_is_made(run: Run, stores: Stores) -> None:
     assert [one is not None for one in found] == [at == first for at in range(3)]
 
 
-def test_a_claim_that_is_over_can_be_taken_again(run: Run, stores: Stores) -> None:
-    for at in range(20):  # more than a claim forgets, and over before it
+def test_an_expired_claim_can_be_taken_again(run: Run, stores: Stores) -> None:
+    for at in range(20):  # more than a claim deletes at once, and expired before it
         run(stores.records.put([], claim=claim(b"before%010d" % at, b"", START_MS - 1)))
     run(stores.records.put([], claim=claim()))
     last_ms = START_MS + HOUR_MS - 1
     assert run(stores.records.put([], claim=claim(value=b"late", now_ms=last_ms))).claimed == b"first"
     assert run(stores.records.put([], claim=claim(value=b"anew", now_ms=last_ms + 1))).stored
     assert run(stores.records.put([], claim=claim(value=b"x", now_ms=last_ms + 2))).claimed == b"anew"
-    for at in range(20):  # whatever forgets claims that are over leaves the one that was taken anew
+    for at in range(20):  # deleting expired claims must not delete the one that was taken again
         run(stores.records.put([], claim=claim(b"%016d" % at, b"", last_ms + 3)))
     assert run(stores.records.put([], claim=claim(value=b"x", now_ms=last_ms + 4))).claimed == b"anew"
 
 
-def test_the_mark_has_a_place_and_the_version_of_what_was_written(run: Run, stores: Stores) -> None:
+def test_the_mark_has_the_position_and_version_of_the_write(run: Run, stores: Stores) -> None:
     put = run(stores.records.put([record(version=5)], writes_of(edge_of(ALICE, BOB), edge_of(ALICE, DANA))))
     assert put.mark.updated_at == record(version=5).updated_at
     assert NOWHERE not in (put.mark.at, *(change.log_position for change in put.changes))
 
 
 def _without_marks(put: Put) -> Put:
-    """An answer without what only its engine can read."""
+    """An answer without the positions that only its engine can read."""
     changes = [msgspec.structs.replace(change, log_position=NOWHERE) for change in put.changes]
     return put._replace(changes=changes, mark=put.mark._replace(at=NOWHERE))
 
@@ -189,11 +189,11 @@ def _without_marks(put: Put) -> Put:
 CALLS = st.tuples(
     st.integers(0, 2), st.integers(1, 4), st.binary(max_size=2), st.integers(-1, 4), st.sampled_from([None, KEY])
 )
-"""(id, version, data, the version it is conditional on or -1, its claim)"""
+"""(id, version, data, the version that it requires or -1, its claim)"""
 
 
 @given(puts=st.lists(CALLS, max_size=12))
-def test_the_engine_does_what_the_reference_does(
+def test_the_engine_equals_the_reference(
     compared: Engine, puts: list[tuple[int, int, bytes, int, bytes | None]]
 ) -> None:
     found = []
@@ -215,18 +215,18 @@ def test_the_engine_does_what_the_reference_does(
     assert found[0] == found[1]
 
 
-def test_what_is_forgotten_was_never_there(run: Run, stores: Stores) -> None:
+def test_a_forgotten_record_leaves_no_trace(run: Run, stores: Stores) -> None:
     run(stores.records.put([record(1), record(2), record(1, kind=RecordKind.STORY), record(3)]))
     run(stores.records.forget(RecordKind.POST, [1, 3, 9, 1]))
     assert run(stores.records.get_many(RecordKind.POST, [1, 2, 3])) == [None, record(2), None]
     assert run(stores.records.get_many(RecordKind.STORY, [1])) == [record(1, kind=RecordKind.STORY)]
     run(stores.records.put([record(1, version=0)]))
     assert run(stores.records.get_many(RecordKind.POST, [1])) == [record(1, version=0)], (
-        "no older version is in the way"
+        "no stored version is in the way"
     )
 
 
-def test_only_what_has_the_version_that_was_read_is_forgotten_on_that_condition(run: Run, stores: Stores) -> None:
+def test_a_conditional_forget_removes_only_the_version_that_was_read(run: Run, stores: Stores) -> None:
     one, two, three = (record(number, version=number + 4) for number in (1, 2, 3))
     run(stores.records.put([one, two, three]))
     versions = [one.updated_at, one.updated_at, three.updated_at + 1, 0]
@@ -236,7 +236,7 @@ def test_only_what_has_the_version_that_was_read_is_forgotten_on_that_condition(
     assert run(stores.records.versions(RecordKind.POST, [1, 2, 3])) == [0, 0, 0]
 
 
-def test_records_of_a_kind_are_forgotten_up_to_an_id_some_at_a_time(run: Run, stores: Stores) -> None:
+def test_records_of_a_kind_are_forgotten_up_to_an_id_in_batches(run: Run, stores: Stores) -> None:
     others = [record(2, kind=kind) for kind in (RecordKind.COMMENT, RecordKind.STORY)]
     run(stores.records.put([*(record(id_, kind=RecordKind.NOTICE) for id_ in (0, 3, 5, 7, 2**63 - 1)), *others]))
 
@@ -253,7 +253,7 @@ def test_records_of_a_kind_are_forgotten_up_to_an_id_some_at_a_time(run: Run, st
     assert [run(stores.records.get_many(one.kind, [2])) for one in others] == [[one] for one in others]
 
 
-def test_an_engine_that_has_ids_in_order_names_the_greatest_of_a_kind(run: Run, engine: Engine, stores: Stores) -> None:
+def test_an_engine_with_ordered_ids_lists_the_greatest_ids_of_a_kind(run: Run, engine: Engine, stores: Stores) -> None:
     others = [record(id_, kind=kind) for kind in (RecordKind.USER, RecordKind.STORY) for id_ in (1, 2**63 - 1)]
     run(stores.records.put([*(record(id_) for id_ in (0, 3, 5, 2**63 - 1)), *others]))
 
@@ -262,7 +262,7 @@ def test_an_engine_that_has_ids_in_order_names_the_greatest_of_a_kind(run: Run, 
         return found
 
     if engine.name.startswith("cassandra"):
-        assert newest(ID_MAX, 9) == [], "it has them in no order"
+        assert newest(ID_MAX, 9) == [], "an engine without ordered ids lists none"
         return
     assert newest(ID_MAX, 9) == [5, 3, 0]
     assert newest(ID_MAX, 2) == [5, 3]

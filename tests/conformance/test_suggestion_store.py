@@ -1,4 +1,4 @@
-"""What every engine that keeps suggestions must do, in the words of `suggestions.store.SuggestionStore`."""
+"""What every SuggestionStore must do, as `suggestions.store.SuggestionStore` promises."""
 
 from __future__ import annotations
 
@@ -27,22 +27,20 @@ def test_a_row_reads_as_it_was_put(run: Run, kept: SuggestionStore) -> None:
 
 
 @pytest.mark.parametrize("until", [SOON, LATER, LATER + 1])
-def test_the_last_row_put_stands_whether_it_lasts_shorter_or_longer(
-    run: Run, kept: SuggestionStore, until: int
-) -> None:
+def test_the_last_row_put_wins_whether_it_expires_earlier_or_later(run: Run, kept: SuggestionStore, until: int) -> None:
     run(kept.put_many([RankingRow(ALICE, LATER, b"first")], START_MS))
     run(kept.put_many([RankingRow(ALICE, until, b"second")], START_MS))
     assert run(kept.get(ALICE)) == RankingRow(ALICE, until, b"second")
 
 
-def test_what_is_not_over_stays_while_others_come(run: Run, kept: SuggestionStore) -> None:
+def test_a_row_that_has_not_expired_stays_while_others_are_put(run: Run, kept: SuggestionStore) -> None:
     run(kept.put_many([RankingRow(ALICE, LATER, b"alice")], START_MS))
     for user in range(10, 50):
         run(kept.put_many([RankingRow(user, LATER + user, b"x")], LATER - 1))
     assert run(kept.get(ALICE)) == RankingRow(ALICE, LATER, b"alice")
 
 
-def test_a_row_put_again_outlives_its_first_time(run: Run, kept: SuggestionStore) -> None:
+def test_a_row_put_again_is_kept_beyond_its_first_expiry(run: Run, kept: SuggestionStore) -> None:
     run(kept.put_many([RankingRow(ALICE, SOON, b"short")], START_MS))
     run(kept.put_many([RankingRow(ALICE, LATER, b"long")], START_MS))
     run(kept.put_many([RankingRow(BOB, LATER, b"x"), RankingRow(CAROL, LATER, b"x")], SOON + 1))

@@ -1,4 +1,4 @@
-"""A TimelineStore and its readers show what the naive one shows, whatever is done to both."""
+"""A TimelineStore and its readers show the same as the naive store after any sequence of calls."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ posts = st.integers(0, 40)
 
 
 class Machine(RuleBasedStateMachine):
-    """An engine, a reader of it in another process and the naive store do the same and show the same."""
+    """An engine, a reader of it in another process, and the naive store get the same calls and must show the same."""
 
     engine: Engine
 
@@ -47,7 +47,7 @@ class Machine(RuleBasedStateMachine):
         self.store = self.opened()
         readers = self.engine.timeline_reader
         self.reader = self.blocking(readers(Path(self.folder.name), self.clock)) if readers else None
-        self.builds: dict[int, list[tuple[int, int]]] = {}  # by user, the epochs of a build at the engine and the naive
+        self.builds: dict[int, list[tuple[int, int]]] = {}  # by user: epochs in the engine, the naive store
 
     def blocking(self, store: TimelineReader | TimelineStore) -> BlockingTimelines:
         return BlockingTimelines(store, self.runner.run)  # type: ignore[arg-type]
@@ -97,7 +97,7 @@ class Machine(RuleBasedStateMachine):
 
     @precondition(lambda self: any(self.builds.values()))
     @rule(data=st.data(), given=st.lists(posts) | st.integers(460, 510).map(range))
-    def put_what_was_built(self, data: st.DataObject, given: list[int]) -> None:
+    def end_a_build(self, data: st.DataObject, given: list[int]) -> None:
         self.clock.ms += 1
         user = data.draw(st.sampled_from([user for user, epochs in self.builds.items() if epochs]))
         epochs = self.builds[user].pop(data.draw(st.integers(0, len(self.builds[user]) - 1)))
@@ -117,11 +117,11 @@ class Machine(RuleBasedStateMachine):
 
     @precondition(lambda self: self.engine.keeps)
     @rule()
-    def open_again(self) -> None:
+    def reopen(self) -> None:
         self._stores.close()
         self.store = self.opened()
         self.builds.clear()
-        for user in EVERYONE:  # which ends the naive one's builds
+        for user in EVERYONE:  # ends the builds of the naive store
             self.naive.begin(user)
 
     @invariant()
@@ -134,7 +134,7 @@ class Machine(RuleBasedStateMachine):
                 assert lacks_from(store, user) == lacks_from(self.naive, user)
 
     @invariant()
-    def readers_are_known_alike(self) -> None:
+    def all_report_the_same_habits(self) -> None:
         ours, naive = self.store.habits(ids(*EVERYONE)), self.naive.habits(ids(*EVERYONE))
         assert ours.lacks_from.tolist() == naive.lacks_from.tolist()
         assert ours.reads == pytest.approx(naive.reads)
@@ -144,7 +144,7 @@ class Machine(RuleBasedStateMachine):
         self.folder.cleanup()
 
 
-def test_an_engine_and_its_readers_show_what_the_reference_shows(compared: Engine) -> None:
+def test_an_engine_and_its_readers_show_the_same_as_the_reference(compared: Engine) -> None:
     class OfEngine(Machine):
         engine = compared
 

@@ -1,6 +1,6 @@
 """What every TimelineStore must do. Each test is one claim of `home.timelines`.
 
-What happens to timelines when a process dies, and what other processes see, is in `fault/test_timeline_kill.py`.
+`fault/test_timeline_kill.py` tests what happens when a process dies, and what other processes see.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def timelines(engine: Engine, tmp_path: Path, clock: FakeClock, run: Run) -> Ite
 # --- one timeline --------------------------------------------------------------------------------------
 
 
-def test_a_user_without_a_timeline_has_none_and_is_given_nothing(timelines: BlockingTimelines) -> None:
+def test_a_push_creates_no_timeline(timelines: BlockingTimelines) -> None:
     assert timelines.push(1, ids(ALICE, BOB)) == 0
     timelines.touch(ALICE)
     assert shown(timelines, ALICE) is None
@@ -53,7 +53,7 @@ def test_an_empty_timeline_is_not_none(timelines: BlockingTimelines) -> None:
     assert timelines.count() == 1
 
 
-def test_pushes_are_newest_first_before_what_was_put(timelines: BlockingTimelines) -> None:
+def test_pushed_posts_come_first_newest_first_before_put_ones(timelines: BlockingTimelines) -> None:
     timelines.put(ALICE, ids(30, 20, 10))
     assert timelines.push(5, ids(ALICE)) == 1
     assert timelines.push(40, ids(BOB, ALICE)) == 1
@@ -68,7 +68,7 @@ def test_ids_of_all_63_bits_come_back(timelines: BlockingTimelines) -> None:
     assert shown(timelines, 0) == [ID_MAX - 1, 2**53 + 1]
 
 
-def test_what_is_no_id_has_no_timeline(timelines: BlockingTimelines) -> None:
+def test_a_number_that_is_no_id_has_no_timeline(timelines: BlockingTimelines) -> None:
     timelines.put(0, ids(1))
     timelines.drop(0)
     negative = ids(-1, -2, -(2**63))
@@ -85,7 +85,7 @@ def test_only_the_newest_500_are_kept(timelines: BlockingTimelines, before: int,
     assert shown(timelines, ALICE) == [*range(before + pushed, max(0, before + pushed - 500), -1)]
 
 
-def test_a_floor_is_the_greatest_id_that_went_whatever_the_order(timelines: BlockingTimelines) -> None:
+def test_the_floor_is_the_greatest_dropped_id_in_any_order(timelines: BlockingTimelines) -> None:
     chosen = np.random.default_rng(7)
     given = [*range(1, 401)]
     timelines.put(ALICE, np.array(given[::-1]))
@@ -96,7 +96,7 @@ def test_a_floor_is_the_greatest_id_that_went_whatever_the_order(timelines: Bloc
         assert floor(timelines, ALICE) == max(given[:-500], default=0)
 
 
-def test_of_500_and_more_that_are_put_there_may_be_older_ones(timelines: BlockingTimelines) -> None:
+def test_putting_more_than_500_ids_sets_the_floor(timelines: BlockingTimelines) -> None:
     timelines.put(ALICE, np.arange(1499, 1000, -1))
     assert floor(timelines, ALICE) == 0
     timelines.put(ALICE, np.arange(1500, 1000, -1))
@@ -107,12 +107,12 @@ def test_of_500_and_more_that_are_put_there_may_be_older_ones(timelines: Blockin
     assert floor(timelines, ALICE) == 0
 
 
-def test_more_than_500_put_are_cut(timelines: BlockingTimelines) -> None:
+def test_putting_more_than_500_ids_keeps_500(timelines: BlockingTimelines) -> None:
     timelines.put(ALICE, np.arange(700, 0, -1))
     assert shown(timelines, ALICE) == [*range(700, 200, -1)]
 
 
-def test_put_replaces_and_does_not_touch_the_array_given(timelines: BlockingTimelines) -> None:
+def test_put_replaces_the_timeline_and_does_not_change_the_given_array(timelines: BlockingTimelines) -> None:
     given = ids(3, 2, 1)
     timelines.put(ALICE, ids(9, 8, 7, 6, 5))
     timelines.put(ALICE, given)
@@ -122,7 +122,7 @@ def test_put_replaces_and_does_not_touch_the_array_given(timelines: BlockingTime
     assert timelines.count() == 1
 
 
-def test_a_list_that_was_read_stays_as_it_was(timelines: BlockingTimelines) -> None:
+def test_a_timeline_that_was_read_does_not_change_later(timelines: BlockingTimelines) -> None:
     timelines.put(ALICE, ids(2, 1))
     before = timelines.read(ALICE)
     push_all(timelines, range(1000), ALICE)
@@ -151,7 +151,7 @@ def test_repeated_posts_count_towards_the_cap(timelines: BlockingTimelines) -> N
 # --- many users ----------------------------------------------------------------------------------------
 
 
-def test_a_push_to_nobody_does_nothing(timelines: BlockingTimelines) -> None:
+def test_a_push_to_no_users_does_nothing(timelines: BlockingTimelines) -> None:
     assert timelines.push(1, ids()) == 0
 
 
@@ -185,24 +185,24 @@ def test_a_push_reaches_every_user_of_a_large_store(
         run(pushed(opened))
 
 
-# --- places --------------------------------------------------------------------------------------------
+# --- slots --------------------------------------------------------------------------------------------
 
 
-def test_the_longest_unread_timeline_makes_room(timelines: BlockingTimelines, clock: FakeClock) -> None:
+def test_the_timeline_read_longest_ago_makes_room(timelines: BlockingTimelines, clock: FakeClock) -> None:
     for user in (ALICE, BOB, CAROL):
         timelines.put(user, ids(user))
         clock.ms += 1
     timelines.touch(ALICE)
     clock.ms += 1
-    timelines.put(BOB, ids(BOB))  # counts as read
-    timelines.push(9, ids(CAROL))  # does not
+    timelines.put(BOB, ids(BOB))  # counts as a read
+    timelines.push(9, ids(CAROL))  # is not a read
     clock.ms += 1
     timelines.put(DANA, ids(4))
     assert [shown(timelines, user) for user in (ALICE, BOB, CAROL, DANA)] == [[ALICE], [BOB], None, [4]]
     assert timelines.count() == SLOTS
 
 
-def test_a_place_given_up_shows_nothing_of_who_had_it(timelines: BlockingTimelines) -> None:
+def test_a_reused_slot_shows_nothing_of_its_earlier_user(timelines: BlockingTimelines) -> None:
     for user in (ALICE, BOB, CAROL):
         timelines.put(user, np.arange(500))
     assert timelines.drop(BOB)
@@ -213,7 +213,7 @@ def test_a_place_given_up_shows_nothing_of_who_had_it(timelines: BlockingTimelin
     assert shown(timelines, BOB) is None
 
 
-def test_those_not_read_since_are_evicted(timelines: BlockingTimelines, clock: FakeClock) -> None:
+def test_timelines_not_read_since_are_evicted(timelines: BlockingTimelines, clock: FakeClock) -> None:
     for user in (ALICE, BOB, CAROL):
         timelines.put(user, ids(user))
         clock.ms += 10
@@ -233,19 +233,19 @@ def test_reads_are_counted_and_fade(timelines: BlockingTimelines, clock: FakeClo
     timelines.put(BOB, ids(1))
     for _ in range(10):
         timelines.touch(ALICE)
-    timelines.put(ALICE, ids(1, 2))  # is no further read
+    timelines.put(ALICE, ids(1, 2))  # does not count as a read
     assert timelines.habits(ids(ALICE, CAROL, BOB)).reads == pytest.approx([11, -1, 1])
     clock.ms += RATE_WINDOW_MS
     assert timelines.habits(ids(ALICE, BOB)).reads == pytest.approx([11 / math.e, 1 / math.e])
     timelines.touch(BOB)
-    clock.ms -= 5_000  # a clock that goes back makes no reads
+    clock.ms -= 5_000  # a clock that goes back adds no reads
     assert timelines.habits(ids(BOB)).reads == pytest.approx([1 + 1 / math.e], abs=0.05)
     timelines.touch(BOB)
     assert timelines.habits(ids(BOB)).reads == pytest.approx([2 + 1 / math.e], abs=0.1)
 
 
 @pytest.mark.parametrize("a_week", [2, 20, 500])
-def test_who_reads_evenly_is_known_by_that_rate(timelines: BlockingTimelines, clock: FakeClock, a_week: int) -> None:
+def test_evenly_spaced_reads_give_their_rate(timelines: BlockingTimelines, clock: FakeClock, a_week: int) -> None:
     timelines.put(ALICE, ids())
     for _ in range(6 * a_week):
         clock.ms += RATE_WINDOW_MS // a_week
@@ -268,7 +268,7 @@ def test_a_timeline_knows_the_lowest_rate_that_was_withheld_since_it_was_put(tim
     assert lacks_from(timelines, ALICE) == RATE_MAX
 
 
-def test_who_takes_a_place_lacks_nothing_of_what_the_one_before_lacked(timelines: BlockingTimelines) -> None:
+def test_a_reused_slot_does_not_inherit_the_withheld_rate_or_reads(timelines: BlockingTimelines) -> None:
     for user in (ALICE, BOB, CAROL):
         timelines.put(user, ids(user))
         timelines.touch(user)
@@ -283,18 +283,18 @@ def test_who_takes_a_place_lacks_nothing_of_what_the_one_before_lacked(timelines
 # --- timelines that are being built --------------------------------------------------------------------
 
 
-def test_what_is_pushed_while_a_timeline_is_built_comes_before_what_was_read(timelines: BlockingTimelines) -> None:
+def test_posts_pushed_during_a_build_come_before_the_built_ones(timelines: BlockingTimelines) -> None:
     epoch = timelines.begin(ALICE)
     push_all(timelines, (5, 7), ALICE)
     assert shown(timelines, ALICE) is None
-    assert timelines.push(6, ids(BOB, ALICE)) == 0, "nobody has it yet"
+    assert timelines.push(6, ids(BOB, ALICE)) == 0, "no timeline has the post yet"
     assert timelines.end(ALICE, ids(5, 4), epoch)
     assert shown(timelines, ALICE) == [6, 7, 5, 5, 4]
     push_all(timelines, (8,), ALICE)
     assert shown(timelines, ALICE) == [8, 6, 7, 5, 5, 4]
 
 
-def test_a_timeline_is_pushed_to_while_another_is_built_in_its_place(timelines: BlockingTimelines) -> None:
+def test_a_timeline_gets_pushes_while_its_replacement_is_built(timelines: BlockingTimelines) -> None:
     timelines.put(ALICE, ids(1))
     epoch = timelines.begin(ALICE)
     assert timelines.push(2, ids(ALICE)) == 1
@@ -303,7 +303,7 @@ def test_a_timeline_is_pushed_to_while_another_is_built_in_its_place(timelines: 
     assert shown(timelines, ALICE) == [2, 1]
 
 
-def test_a_timeline_lacks_what_was_withheld_while_it_was_built(timelines: BlockingTimelines) -> None:
+def test_a_timeline_lacks_posts_that_were_withheld_during_its_build(timelines: BlockingTimelines) -> None:
     epoch = timelines.begin(ALICE)
     for rate in (64, 8, 16):
         timelines.withhold(rate, ids(BOB, ALICE))
@@ -312,7 +312,7 @@ def test_a_timeline_lacks_what_was_withheld_while_it_was_built(timelines: Blocki
 
 
 @pytest.mark.parametrize("had", [True, False], ids=["had one", "had none"])
-def test_a_timeline_that_is_dropped_while_it_is_built_is_not_put(timelines: BlockingTimelines, had: bool) -> None:
+def test_a_timeline_dropped_during_its_build_is_not_put(timelines: BlockingTimelines, had: bool) -> None:
     if had:
         timelines.put(ALICE, ids(1))
     epoch = timelines.begin(ALICE)
@@ -323,7 +323,7 @@ def test_a_timeline_that_is_dropped_while_it_is_built_is_not_put(timelines: Bloc
     assert shown(timelines, ALICE) == [3, 2]
 
 
-def test_when_all_are_cleared_nothing_that_was_begun_before_is_put(timelines: BlockingTimelines) -> None:
+def test_after_a_clear_no_earlier_build_is_put(timelines: BlockingTimelines) -> None:
     timelines.put(ALICE, ids(1))
     epoch = timelines.begin(BOB)
     timelines.clear()
@@ -331,7 +331,7 @@ def test_when_all_are_cleared_nothing_that_was_begun_before_is_put(timelines: Bl
     assert (timelines.count(), shown(timelines, ALICE)) == (0, None)
 
 
-def test_of_two_who_build_the_same_timeline_the_later_puts_it(timelines: BlockingTimelines) -> None:
+def test_of_two_builds_of_the_same_timeline_the_later_one_is_put(timelines: BlockingTimelines) -> None:
     first = timelines.begin(ALICE)
     push_all(timelines, (5,), ALICE)
     later = timelines.begin(ALICE)
@@ -339,12 +339,10 @@ def test_of_two_who_build_the_same_timeline_the_later_puts_it(timelines: Blockin
     assert not timelines.end(ALICE, ids(1), first)
     assert timelines.end(ALICE, ids(5, 1), later)
     assert shown(timelines, ALICE) == [6, 5, 1]
-    assert not timelines.end(ALICE, ids(9), later), "it was put already"
+    assert not timelines.end(ALICE, ids(9), later), "the build has ended already"
 
 
-def test_a_build_goes_on_though_the_timeline_before_it_made_room(
-    timelines: BlockingTimelines, clock: FakeClock
-) -> None:
+def test_a_build_survives_the_eviction_of_the_earlier_timeline(timelines: BlockingTimelines, clock: FakeClock) -> None:
     timelines.put(ALICE, ids(1))
     epoch = timelines.begin(ALICE)
     for user in (BOB, CAROL, DANA):
@@ -357,7 +355,7 @@ def test_a_build_goes_on_though_the_timeline_before_it_made_room(
     assert shown(timelines, ALICE) == [5, 1]
 
 
-def test_a_build_with_too_many_pushes_is_given_up_and_nothing_is_lost(timelines: BlockingTimelines) -> None:
+def test_a_build_with_too_many_pushes_is_dropped_and_no_post_is_lost(timelines: BlockingTimelines) -> None:
     epoch = timelines.begin(ALICE)
     push_all(timelines, range(BUILD_PUSHES), ALICE)
     assert timelines.end(ALICE, np.arange(1000, 0, -1), epoch)
@@ -369,7 +367,7 @@ def test_a_build_with_too_many_pushes_is_given_up_and_nothing_is_lost(timelines:
     assert (shown(timelines, ALICE) or ())[0] == 2_000 + BUILD_PUSHES
 
 
-def test_two_writers_of_the_same_timelines_lose_none_of_each_others_pushes(
+def test_two_writers_of_the_same_timelines_lose_no_push(
     engine: Engine, tmp_path: Path, clock: FakeClock, timelines: BlockingTimelines, run: Run
 ) -> None:
     if not engine.keeps:

@@ -1,4 +1,4 @@
-"""Every TimelineStore lists who has a timeline, however many they are."""
+"""Every TimelineStore lists the users who have a timeline, however many there are."""
 
 from __future__ import annotations
 
@@ -15,9 +15,7 @@ from kith.core.ids import ID_MAX
 PORT = "timelines"
 
 
-def test_everybody_who_has_a_timeline_is_listed_once(
-    engine: Engine, tmp_path: Path, clock: FakeClock, run: Run
-) -> None:
+def test_every_user_with_a_timeline_is_listed_once(engine: Engine, tmp_path: Path, clock: FakeClock, run: Run) -> None:
     assert engine.timelines
     with engine.timelines(tmp_path / "timelines", slots=100_000, now_ms=clock) as opened:
         timelines, users = BlockingTimelines(opened, run), {*range(2_500), 2**53 + 1, ID_MAX}
