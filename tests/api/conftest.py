@@ -1,4 +1,4 @@
-"""Fixtures for tests of the HTTP API: one real server a session, and people of its own for each test."""
+"""Fixtures for tests of the HTTP API: one real server per session, and new users for each test."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ _numbers = itertools.count()
 
 @pytest.fixture(scope="session")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """A server that all tests share; those that need other settings start their own."""
+    """A server that all tests share. A test that needs other settings starts its own."""
     with serving(tmp_path_factory.mktemp("server")) as running:
         yield running
 
 
 @pytest.fixture
 def people() -> People:
-    """Alice, Bob, Carol and Dana, whom no other test has met."""
+    """Alice, Bob, Carol and Dana, with ids that no other test uses."""
     return people_of(next(_numbers))
 
 
 @pytest.fixture
 def http(server: Server) -> Iterator[httpx.Client]:
-    """A client with the server key, acting for nobody."""
+    """A client with the server key, acting for no user."""
     with server.client() as client:
         yield client
 
@@ -54,7 +54,7 @@ def acting(server: Server) -> Iterator[Callable[[int], httpx.Client]]:
 
 @pytest.fixture
 def visitor(server: Server) -> Iterator[httpx.Client]:
-    """A browser that shows an image: without credentials."""
+    """A browser that shows an image: a client without credentials."""
     with httpx.Client(base_url=server.url, **PLAIN) as client:
         yield client
 
@@ -80,18 +80,21 @@ def _clients(make: Callable[[int], httpx.Client]) -> Iterator[Callable[[int], ht
 
 @pytest.fixture(scope="session")
 def log(server: Server) -> Iterator[EmbeddedLog | None]:
-    """The log of that server, read from its folder: /metrics would take a third of a second. None on a cluster."""
+    """The log of that server, read from its folder, because /metrics would take 0.3 s. None on a cluster."""
     if ON_CLUSTER:
         yield None
         return
     with Environment(server.data, durability="relaxed", create=False) as environment:
-        commits: Any = None  # nothing is written
+        commits: Any = None  # the log is only read
         yield EmbeddedLog(environment, commits)
 
 
 @pytest.fixture
 def nothing_changes(request: pytest.FixtureRequest, log: EmbeddedLog | None) -> Iterator[None]:
-    """The log did not grow in a test, unless it is marked so: a refused request writes nothing."""
+    """Check that the log does not grow in a test, because a refused request writes nothing.
+
+    A test that uses the fixture `prepares` is not checked.
+    """
     if log is None:
         yield
         return
@@ -103,11 +106,11 @@ def nothing_changes(request: pytest.FixtureRequest, log: EmbeddedLog | None) -> 
 
 @pytest.fixture
 def prepares() -> None:
-    """Says that a test writes something itself, and so checks for itself that nothing else changed."""
+    """Marks a test that writes something itself, and so checks on its own that nothing else changed."""
 
 
 def _quiet(log: EmbeddedLog) -> int:
-    """The end of the log once every worker has handled all of it, as they write, too."""
+    """The end of the log once every worker has handled all of it. Workers write, too."""
 
     def end() -> tuple[int, int] | None:
         places = [at_once(log.progress(name)) for name, one in CONSUMERS.items() if one.has_place]

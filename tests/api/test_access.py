@@ -1,6 +1,6 @@
-"""Who may call what: every route of the API with every kind of caller.
+"""Who may call which route: every route of the API with every kind of caller.
 
-The table is complete: a route that OpenAPI names and the table does not fails `test_every_route_has_a_row`.
+The table is complete: `test_every_route_has_a_row` fails for a route of the OpenAPI document without a row.
 """
 
 from __future__ import annotations
@@ -18,9 +18,12 @@ CALLERS = ("system", "server", "server for Alice", "Alice", "Bob", "nobody", "ba
 
 
 class Row(NamedTuple):
-    """What each of CALLERS gets. `{a}`: Alice, whose data it is; `{b}`: Bob; `{c}`: Carol; `{job}`, `{post}`,
-    `{comment}`, `{story}`, `{media}`, `{board}` (Carol pins on it) and `{other}`, one more: of Alice; `{carols}`: a
-    board of Carol's; `{name}`: Alice's username.
+    """The status that each of CALLERS gets.
+
+    `{a}` is Alice, whose data it is; `{b}` Bob; `{c}` Carol. `{job}`, `{post}`, `{comment}`, `{story}`, `{media}`,
+    `{board}` (Carol pins on it) and `{other}`, one more board, are Alice's. `{carols}` is a board of Carol's. `{name}`
+    is
+    Alice's username.
     """
 
     method: str
@@ -220,12 +223,12 @@ def callers(server: Server, people: People) -> dict[str, httpx.Client]:
 
 
 def board_of(http: httpx.Client) -> str:
-    """A new board of whom the client acts for."""
+    """A new board of the acting user."""
     return str(ok(http.post(f"{API}/boards", json={"name": "x"}), 201)["id"])
 
 
 def filled(value: Any, names: dict[str, str]) -> Any:
-    """A template with names for its `{a}`."""
+    """Fill in a template: `{a}` and the like are replaced by `names`."""
     if isinstance(value, str):
         for name, text in names.items():
             value = value.replace(f"{{{name}}}", text)
@@ -260,7 +263,7 @@ def test_each_caller_gets_what_the_table_says(server: Server, people: People, ro
     expected = dict(zip(CALLERS, (*row.statuses, 401, 401), strict=True))
     got = {}
     for caller in ("nobody", "bad key", "Bob", "server for Alice", "Alice", "server", "system"):
-        with clients[caller].stream(row.method, API + path, **sent) as answer:  # one that need not end
+        with clients[caller].stream(row.method, API + path, **sent) as answer:  # a stream, because a watch never ends
             got[caller] = answer.status_code
     for client in clients.values():
         client.close()
@@ -280,8 +283,8 @@ def test_every_route_has_a_row(server: Server) -> None:
     assert outside <= {"/healthz", "/readyz", "/metrics", "/media/{folder}/{file}"}
 
 
-def test_who_took_a_follow_back_is_told_to_nobody(server: Server, people: People) -> None:
-    """Nor when: a removed or archived edge tells of an unfollow, a block, an account that left."""
+def test_no_user_learns_who_unfollowed(server: Server, people: People) -> None:
+    """Nor the time: a removed or archived edge would reveal an unfollow, a block, or an account that left."""
     alice, bob = people.alice, people.bob
     with server.client() as app, server.client(sign(alice)) as own:
         add_edges(app, "follows", (bob, alice))
@@ -313,8 +316,8 @@ def test_a_user_token_may_name_its_own_user_and_no_other(server: Server, people:
             assert code(other.request(method, API + path), 403) == "FORBIDDEN"
 
 
-def test_who_acts_for_one_user_sets_no_other(server: Server, people: People) -> None:
-    """A backend that hands on its session's user is as safe with a server key as with that user's token."""
+def test_acting_for_one_user_cannot_change_another(server: Server, people: People) -> None:
+    """A backend that passes on the user of its session is as safe with a server key as with that user's token."""
     alice, bob, *_ = people
     with server.client(acting=bob) as backend:
         for method, path in (("PUT", ""), ("PATCH", ""), ("POST", "/deactivate"), ("DELETE", "")):
@@ -323,7 +326,7 @@ def test_who_acts_for_one_user_sets_no_other(server: Server, people: People) -> 
         ok(backend.put(f"{API}/users/{bob}", json={"isVerified": True}))
 
 
-def test_nothing_of_another_is_changed_by_a_user_token(server: Server, people: People) -> None:
+def test_a_user_token_changes_nothing_of_another_user(server: Server, people: People) -> None:
     alice, bob, carol, _ = people
     with server.client() as http, server.client(sign(bob)) as thief:
         add_edges(http, "follows", (alice, carol), (carol, alice))
@@ -344,7 +347,7 @@ def test_nothing_of_another_is_changed_by_a_user_token(server: Server, people: P
         assert check(http, "follows", alice, carol)
 
 
-def test_what_a_private_account_shows_only_to_followers_shows_at_no_other_door(server: Server, people: People) -> None:
+def test_lists_of_a_private_account_are_hidden_from_strangers_on_every_route(server: Server, people: People) -> None:
     alice, bob, carol, dana = people
     with server.client() as http, server.client(sign(bob)) as stranger, server.client(sign(dana)) as fan:
         add_edges(http, "follows", (alice, carol), (dana, alice), (bob, dana), (carol, bob), (bob, carol))
@@ -365,7 +368,7 @@ def test_what_a_private_account_shows_only_to_followers_shows_at_no_other_door(s
         assert ids(ok(fan.get(f"{API}/users/{alice}/following"))) == [carol]
 
 
-def test_a_preflight_answers_without_a_key_and_tells_nothing(server: Server) -> None:
+def test_a_preflight_answers_without_a_key_and_reveals_nothing(server: Server) -> None:
     with server.client("") as nobody:
         answer = nobody.options(f"{API}/users/1")
     assert answer.status_code in (204, 204, 401, 404, 405)

@@ -1,4 +1,4 @@
-"""The error table of article 001: each code in its situation, and with its status."""
+"""The error table of article 001: the code and status of each refusal."""
 
 from __future__ import annotations
 
@@ -41,10 +41,12 @@ def test_each_refusal_has_the_code_and_the_status_of_the_article(
     for missing in (gone, "5"):
         assert code(alice.get(f"{API}/posts/{missing}"), 404) == "POST_NOT_FOUND"
         assert code(alice.post(f"{API}/posts/{missing}/like"), 404) == "POST_NOT_FOUND"
-    # RATE_LIMITED: test_quotas.py, test_rate_limits.py
+    # RATE_LIMITED is in test_quotas.py and test_rate_limits.py.
 
 
-def test_a_feed_that_cannot_be_made_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_feed_that_cannot_be_read_is_unavailable_and_names_the_cause(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async def ask() -> tuple[httpx.Response, httpx.Response]:
         async def broken(*_: object) -> None:
             raise StoreUnavailable("could not read: Input/output error")

@@ -1,4 +1,4 @@
-"""Who is not who they say, or acts for nobody that can be, gets an error that says what to do, and changes nothing."""
+"""Bad credentials and bad acting users get an error that says what to do, and change nothing."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ BAD_TOKENS = {
 
 
 @pytest.mark.parametrize("bad", BAD_TOKENS)
-def test_credentials_that_do_not_hold_are_a_401_that_says_what_to_do(server: Server, bad: str) -> None:
+def test_invalid_credentials_get_a_401_that_says_what_to_do(server: Server, bad: str) -> None:
     with server.client(BAD_TOKENS[bad]()) as http:
         for path in ("/graph/follows/1/2", "/users/1"):
             answer = http.get(API + path)
@@ -74,8 +74,8 @@ def test_an_authorization_header_of_another_kind_is_a_401(server: Server, value:
         assert json.loads(body)["error"]["code"] == "UNAUTHORIZED"
 
 
-def test_a_token_kept_by_the_server_ends_when_it_expires(server: Server) -> None:
-    with server.client(sign(1, ttl_s=-8)) as http:  # two seconds of leeway are left
+def test_a_token_in_the_cache_of_the_server_ends_when_it_expires(server: Server) -> None:
+    with server.client(sign(1, ttl_s=-8)) as http:  # two seconds of the leeway are left
         assert ok(http.get(f"{API}/users/1"))
         deadline = time.monotonic() + 10
         while http.get(f"{API}/users/1").status_code == 200:
@@ -101,7 +101,7 @@ def test_a_bad_acting_user_is_refused_and_never_ignored(server: Server, bad: str
     header = b"X-Kith-User: " + bad.encode()
     for path in ("/graph/follows/1/2", "/users/1", "/graph/blocks/1/out"):
         if bad == "1 ":
-            continue  # spaces around a header's value are not part of it
+            continue  # spaces around the value of a header are not part of it
         status, body = raw(server, plain("GET", API + path, header))
         assert status == 400, (path, body)
         assert json.loads(body)["error"]["code"] == "INVALID_ID"
@@ -109,7 +109,7 @@ def test_a_bad_acting_user_is_refused_and_never_ignored(server: Server, bad: str
 
 @pytest.mark.parametrize("second", [b"X-Kith-User: 2", b"x-kith-user: 1", b"X-Kith-User:"])
 def test_two_acting_users_are_refused_even_if_they_are_one(server: Server, second: bytes) -> None:
-    """A proxy may have added one: whom it meant nobody can tell."""
+    """A proxy may have added one of them, so nobody can tell which one is meant."""
     for method, path in (("GET", "/users/1"), ("GET", "/graph/follows/1/2"), ("POST", "/users/3/follow")):
         for pair in ((b"X-Kith-User: 1", second), (second, b"X-Kith-User: 1")):
             status, body = raw(server, plain(method, API + path, *pair))

@@ -1,4 +1,4 @@
-"""Paths, methods and bytes that are not what HTTP or the contract takes get an error, and change nothing."""
+"""Paths, methods and bytes outside HTTP or the contract get an error, and change nothing."""
 
 from __future__ import annotations
 
@@ -34,18 +34,18 @@ pytestmark = pytest.mark.usefixtures("nothing_changes")
 def test_a_method_that_a_path_does_not_take_is_a_405(acting: Acting, method: str, path: str) -> None:
     answer = acting(1).request(method, API + path)
     assert code(answer, 405) == "METHOD_NOT_ALLOWED"
-    assert answer.headers.get("allow"), "RFC 9110: a 405 names the methods there are"
+    assert answer.headers.get("allow"), "RFC 9110: a 405 names the allowed methods"
 
 
-def test_a_405_names_the_methods_of_that_path_alone(acting: Acting, people: People) -> None:
-    """Not those of /posts/{id}, as which it could be read."""
+def test_a_405_names_the_methods_of_that_path_only(acting: Acting, people: People) -> None:
+    """Not those of /posts/{id}, which the path would also match."""
     for path in ("/posts/view", "/posts/lookup", "/users/lookup"):
         answer = acting(people.alice).get(API + path)
         assert code(answer, 405) == "METHOD_NOT_ALLOWED"
         assert set(answer.headers["allow"].split(", ")) == {"OPTIONS", "POST"}, path
 
 
-def test_head_is_named_where_it_is_answered(acting: Acting, people: People, prepares: None) -> None:
+def test_head_is_named_exactly_on_routes_that_answer_it(acting: Acting, people: People, prepares: None) -> None:
     client = acting(people.alice)
     for path, takes in (("/feed", True), (f"/users/{people.alice}", True), ("/feed/stream", False), ("/posts", False)):
         named = client.options(API + path).headers["allow"].split(", ")
@@ -61,7 +61,9 @@ def test_head_is_named_where_it_is_answered(acting: Acting, people: People, prep
     ],
     ids=["UTF-8", "deep"],
 )
-def test_a_body_that_cannot_be_read_says_why(acting: Acting, people: People, body: bytes, why: str) -> None:
+def test_a_body_that_cannot_be_read_is_refused_with_the_reason(
+    acting: Acting, people: People, body: bytes, why: str
+) -> None:
     answer = acting(people.alice).post(f"{API}/posts", content=body, headers={"Content-Type": "application/json"})
     assert code(answer, 400) == "INVALID_REQUEST"
     assert why in answer.json()["error"]["message"]
@@ -82,7 +84,7 @@ def test_an_unknown_path_is_a_404(http: httpx.Client, path: str) -> None:
         ("DELETE", "/healthz", 405), ("GET", "/healthz", 200),
     ],
 )  # fmt: skip
-def test_a_host_header_that_is_none_changes_no_answer(
+def test_an_invalid_host_header_changes_no_answer(
     server: Server, host: bytes, method: str, path: str, status: int
 ) -> None:
     head = [f"Authorization: Bearer {KEY}".encode(), b"X-Kith-User: 1", b"Host: " + host, b"Connection: close"]
@@ -103,8 +105,8 @@ def test_a_path_is_percent_decoded_once(system: httpx.Client, path: str) -> None
 
 
 @pytest.mark.parametrize("path", ["/users%2F1", "/users/1%2ffollowers", "%2fusers/1", "/graph/follows/1%2F2"])
-def test_an_encoded_slash_divides_no_path(system: httpx.Client, path: str) -> None:
-    """A proxy that keeps some paths to itself sees one part of a path there."""
+def test_an_encoded_slash_does_not_separate_path_segments(system: httpx.Client, path: str) -> None:
+    """A proxy that protects some paths sees a single path segment there."""
     assert system.get(API + path).status_code in (400, 404)
     assert system.get(API + path.replace("%2F", "/").replace("%2f", "/")).status_code == 200
 
@@ -135,7 +137,7 @@ def test_a_body_that_ends_before_its_declared_length_is_refused(server: Server) 
     assert server.ready()
 
 
-def test_a_chunked_body_that_declares_a_length_too_is_bounded(server: Server) -> None:
+def test_a_chunked_body_that_also_declares_a_length_is_bounded(server: Server) -> None:
     lengths = [b"Content-Length: 5", b"Transfer-Encoding: chunked"]
     chunks = b"10000\r\n" + b" " * 0x10000 + b"\r\n"
     for order in (lengths, lengths[::-1]):
@@ -164,7 +166,7 @@ def test_a_chunked_body_that_declares_a_length_too_is_bounded(server: Server) ->
     ],
     ids=["junk", "long header", "long path", "many headers", "negative", "two lengths", "bad chunk", "query", "zeros"],
 )
-def test_http_that_does_not_hold_is_refused_and_the_server_goes_on(server: Server, request_bytes: bytes) -> None:
+def test_invalid_http_is_refused_and_the_server_keeps_serving(server: Server, request_bytes: bytes) -> None:
     try:
         status, _ = raw(server, request_bytes)
     except ConnectionError:

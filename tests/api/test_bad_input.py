@@ -1,4 +1,4 @@
-"""Whatever is sent, the answer is an error of the contract that says what to do, and nothing was changed."""
+"""Bad input of any kind gets an error of the contract that says what to do, and changes nothing."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ def edge(source: Any, destination: Any, **fields: Any) -> dict[str, Any]:
 
 
 def write(http: httpx.Client, *rows: Any, graph: str = "follows") -> httpx.Response:
-    """A bulk write."""
+    """Send a bulk write."""
     return http.post(f"{API}/graph/{graph}/edges", json={"edges": list(rows)})
 
 
 # --- ids, graphs, operations -----------------------------------------------------------------------------
 
 
-def test_a_self_edge_is_refused_with_all_that_came_with_it(http: httpx.Client, people: People) -> None:
+def test_a_self_edge_refuses_the_whole_request(http: httpx.Client, people: People) -> None:
     answer = write(http, edge(people.alice, people.bob), edge(people.carol, str(people.carol)))
     assert code(answer, 400) == "SELF_EDGE"
     assert str(people.carol) in answer.json()["error"]["message"]
@@ -56,7 +56,7 @@ def test_a_self_edge_is_refused_with_all_that_came_with_it(http: httpx.Client, p
 
 
 @pytest.mark.parametrize("verb", ["follow", "block", "mute", "remove-follower"])
-def test_nobody_does_it_to_themselves(acting: Acting, people: People, verb: str) -> None:
+def test_users_cannot_follow_block_mute_or_remove_themselves(acting: Acting, people: People, verb: str) -> None:
     assert code(acting(people.alice).post(f"{API}/users/{people.alice}/{verb}"), 400) == "SELF_EDGE"
 
 
@@ -159,7 +159,7 @@ def test_a_batch_beyond_the_bound_is_a_413_that_names_it(acting: Acting, path: s
 # --- paging and queries ----------------------------------------------------------------------------------
 
 
-def test_a_cursor_holds_for_its_list_and_reader_only(
+def test_a_cursor_is_valid_for_its_list_and_reader_only(
     server: Server, acting: Acting, owner: Acting, people: People, prepares: None
 ) -> None:
     with server.client() as http:
@@ -170,7 +170,7 @@ def test_a_cursor_holds_for_its_list_and_reader_only(
         cursor = page["pagination"]["nextCursor"]
         mine = {"limit": 2, "cursor": cursor}
         assert len(ids(ok(owner(people.alice).get(path, params=mine)))) == 2
-        assert len(ids(ok(acting(people.alice).get(path, params=mine)))) == 2  # the same reader, by another door
+        assert len(ids(ok(acting(people.alice).get(path, params=mine)))) == 2  # the same reader, with other credentials
         for other in (
             http.get(path, params=mine),
             owner(people.bob).get(path, params=mine),
@@ -274,7 +274,7 @@ def test_an_unknown_field_is_refused(acting: Acting, method: str, path: str, bod
     assert code(acting(1).request(method, API + path, json=body), 400) == "INVALID_REQUEST"
 
 
-def test_a_query_parameter_that_is_given_twice_is_refused(http: httpx.Client) -> None:
+def test_a_repeated_query_parameter_is_refused(http: httpx.Client) -> None:
     answer = http.get(f"{API}/users/1/followers?limit=1&limit=2")
     assert code(answer, 400) == "INVALID_REQUEST"
     assert "limit is given twice" in answer.json()["error"]["message"]
@@ -303,18 +303,18 @@ def test_a_query_parameter_that_is_given_twice_is_refused(http: httpx.Client) ->
     ],
     ids=lambda body: repr(body[:24]),
 )
-def test_a_body_that_is_not_what_the_route_takes_is_refused(acting: Acting, path: str, body: bytes) -> None:
+def test_a_body_of_the_wrong_shape_is_refused(acting: Acting, path: str, body: bytes) -> None:
     answer = acting(1).post(API + path, content=body, headers=JSON)
     assert code(answer, 400) in ("INVALID_REQUEST", "INVALID_ID", "PROGRAM_TOO_COMPLEX")
     message = answer.json()["error"]["message"]
-    assert not message.endswith("'data'"), "says that a body is missing, not the name of a variable"
+    assert not message.endswith("'data'"), "the message must not name a variable"
 
 
 @pytest.mark.parametrize(
     "content_type", [None, "text/plain", "application/x-www-form-urlencoded", "multipart/form-data"]
 )
 @pytest.mark.parametrize("path", ["/graph/follows/check", "/relationships"])
-def test_a_body_is_read_as_json_whatever_its_type_says(acting: Acting, path: str, content_type: str | None) -> None:
+def test_a_body_is_read_as_json_whatever_its_content_type(acting: Acting, path: str, content_type: str | None) -> None:
     headers = {} if content_type is None else {"Content-Type": content_type}
     body = b'{"pairs": []}' if path.endswith("check") else b'{"targets": []}'
     assert acting(1).post(API + path, content=body, headers=headers).status_code == 200
@@ -323,7 +323,7 @@ def test_a_body_is_read_as_json_whatever_its_type_says(acting: Acting, path: str
 
 @pytest.mark.parametrize("path", PARSED_BODIES)
 @pytest.mark.parametrize("size", [BODY_MAX + 1, 10_000_000])
-def test_a_body_beyond_the_bound_is_a_413_and_the_client_goes_on(acting: Acting, path: str, size: int) -> None:
+def test_a_body_beyond_the_bound_is_a_413_and_the_client_can_continue(acting: Acting, path: str, size: int) -> None:
     http = acting(1)
     for _ in range(3):
         answer = http.post(API + path, content=b" " * size, headers=JSON)
@@ -379,7 +379,7 @@ def test_a_program_too_deep_or_too_wide_is_refused_and_the_bound_is_named(http: 
     ],
     ids=json.dumps,
 )
-def test_a_program_that_means_nothing_is_refused(http: httpx.Client, program: Any) -> None:
+def test_an_invalid_program_is_refused(http: httpx.Client, program: Any) -> None:
     assert code(http.post(f"{API}/graph/select", json={"program": program}), 400) == "INVALID_REQUEST"
     assert code(http.post(f"{API}/graph/select/count", json={"program": program}), 400) == "INVALID_REQUEST"
 
@@ -387,7 +387,7 @@ def test_a_program_that_means_nothing_is_refused(http: httpx.Client, program: An
 # --- rules -----------------------------------------------------------------------------------------------
 
 
-def test_a_refused_follow_leaves_nothing(http: httpx.Client, acting: Acting, people: People, prepares: None) -> None:
+def test_a_refused_follow_stores_no_edge(http: httpx.Client, acting: Acting, people: People, prepares: None) -> None:
     ok(acting(people.bob).post(f"{API}/users/{people.alice}/block"))
     add_edges(http, "follows", *((people.carol, other) for other in people.crowd(FOLLOWS_MAX)))
     assert code(acting(people.alice).post(f"{API}/users/{people.bob}/follow"), 403) == "FORBIDDEN"

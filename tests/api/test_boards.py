@@ -1,4 +1,4 @@
-"""Boards over real HTTP: the contract, refusals, who gets what, lists and counts after every change (article 002)."""
+"""Boards over real HTTP: the contract, refusals, who sees what, lists and counts after every change (article 002)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ BOARD = {"id", "owner", "name", "secret", "followerCount", "pinCount", "createdA
 
 
 def new(http: httpx.Client, name: str = "Recipes", **fields: Any) -> int:
-    """The id of a new board."""
+    """Create a board; returns its id."""
     return int(ok(http.post(f"{API}/boards", json={"name": name, **fields}), 201)["id"])
 
 
@@ -29,7 +29,7 @@ def followers(http: httpx.Client, board: int) -> list[int]:
 
 
 def kinds(http: httpx.Client, users: list[int], boards: list[int]) -> list[str]:
-    """How the acting user follows each of them."""
+    """How the acting user follows each of these users and boards."""
     body = ok(http.post(f"{API}/boards/check", json={"users": users, "boards": list(map(str, boards))}))
     rows = body["users"] + body["boards"]
     assert [row["following"] for row in rows] == [row["kind"] != "none" for row in rows]
@@ -38,7 +38,7 @@ def kinds(http: httpx.Client, users: list[int], boards: list[int]) -> list[str]:
     return [row["kind"] for row in rows]
 
 
-def test_a_board_reads_as_it_was_made_and_once_a_key(acting: Acting, people: People) -> None:
+def test_a_board_reads_as_it_was_created_and_is_created_once_per_key(acting: Acting, people: People) -> None:
     alice, bob = acting(people.alice), acting(people.bob)
     answer = alice.post(f"{API}/boards", json={"name": "Recipes 🍲"}, headers={"Idempotency-Key": "one"})
     body = ok(answer, 201)
@@ -56,7 +56,7 @@ def test_a_board_reads_as_it_was_made_and_once_a_key(acting: Acting, people: Peo
     assert code(other, 409) == "IDEMPOTENCY_KEY_REUSED"
 
 
-def test_who_follows_a_user_follows_all_their_boards_now_and_later(acting: Acting, people: People) -> None:
+def test_following_a_user_follows_all_their_boards_present_and_future(acting: Acting, people: People) -> None:
     andrea, bob, carol = acting(people.alice), acting(people.bob), acting(people.carol)
     recipes = new(bob)
     ok(andrea.post(f"{API}/users/{people.bob}/follow"))
@@ -72,7 +72,7 @@ def test_who_follows_a_user_follows_all_their_boards_now_and_later(acting: Actin
     assert ids(ok(bob.get(f"{API}/users/{people.bob}/implicit-followers"))) == [people.carol]
 
 
-def test_of_a_followed_user_one_board_is_unfollowed_and_comes_back(acting: Acting, people: People) -> None:
+def test_one_board_of_a_followed_user_can_be_unfollowed_and_followed_again(acting: Acting, people: People) -> None:
     alice, bob = acting(people.alice), acting(people.bob)
     recipes, travel = new(bob), new(bob, "Travel")
     ok(alice.post(f"{API}/users/{people.bob}/follow"))
@@ -84,15 +84,15 @@ def test_of_a_followed_user_one_board_is_unfollowed_and_comes_back(acting: Actin
     assert ids(ok(alice.get(unfollowed))) == [recipes]
     assert code(bob.get(unfollowed), 403) == "FORBIDDEN"
     ok(alice.post(f"{API}/boards/{recipes}/follow"))
-    assert kinds(alice, [], [recipes]) == ["implicit"], "it takes the unfollow back, and no more"
+    assert kinds(alice, [], [recipes]) == ["implicit"], "it only undoes the unfollow"
     assert ids(ok(alice.get(unfollowed))) == ids(ok(alice.get(f"{API}/users/{people.alice}/boards-followed"))) == []
     ok(alice.delete(f"{API}/boards/{recipes}/follow"))
     ok(alice.delete(f"{API}/users/{people.bob}/follow"))
     ok(alice.post(f"{API}/users/{people.bob}/follow"))
-    assert kinds(alice, [], [recipes]) == ["implicit"], "a follow anew forgets it"
+    assert kinds(alice, [], [recipes]) == ["implicit"], "a new follow of the owner forgets the unfollow"
 
 
-def test_to_unfollow_a_user_is_to_follow_nothing_of_theirs(acting: Acting, people: People) -> None:
+def test_unfollowing_a_user_ends_explicit_follows_of_their_boards(acting: Acting, people: People) -> None:
     alice, bob = acting(people.alice), acting(people.bob)
     recipes, travel = new(bob), new(bob, "Travel")
     for board in (recipes, travel):
@@ -126,7 +126,7 @@ def test_blocks_and_removals_end_follows_of_boards(acting: Acting, people: Peopl
         assert code(alice.post(f"{API}/boards/{board}/follow"), 404) == "BOARD_NOT_FOUND"
 
 
-def test_a_secret_board_is_there_for_members_alone(acting: Acting, people: People) -> None:
+def test_a_secret_board_is_visible_to_its_members_only(acting: Acting, people: People) -> None:
     alice, bob, carol = acting(people.alice), acting(people.bob), acting(people.carol)
     board = new(alice)
     ok(bob.post(f"{API}/users/{people.alice}/follow"))
@@ -144,12 +144,12 @@ def test_a_secret_board_is_there_for_members_alone(acting: Acting, people: Peopl
     assert ids(ok(carol.get(f"{API}/users/{people.carol}/collaborations"))) == [board]
     assert ok(carol.get(f"{API}/users/{people.carol}/interests"))["boardsFollowed"] == 0
     ok(alice.patch(f"{API}/boards/{board}", json={"secret": False}))
-    assert followers(alice, board) == [people.bob], "through its owner, as a new board; the others were let go"
+    assert followers(alice, board) == [people.bob], "only through its owner, as for a new board; explicit follows ended"
     ok(carol.delete(f"{API}/boards/{board}/collaborators/{people.carol}"))
     assert ids(ok(alice.get(f"{API}/boards/{board}/collaborators"))) == []
 
 
-def test_boards_of_who_is_deactivated_are_in_no_list_be_they_secret_or_not(
+def test_boards_of_a_deactivated_account_are_in_no_list_secret_or_not(
     acting: Acting, people: People, http: httpx.Client, system: httpx.Client
 ) -> None:
     alice, path = acting(people.alice), f"{API}/users/{people.alice}/boards"
@@ -182,7 +182,7 @@ def test_boards_of_a_private_account_are_for_its_followers(acting: Acting, peopl
     assert set(followers(bob, board)) == {people.bob, people.carol}
 
 
-def test_a_collaborator_of_a_private_account_has_its_board_but_follows_it_by_the_account(
+def test_a_collaborator_sees_a_private_accounts_board_but_follows_it_only_by_the_account(
     acting: Acting, people: People
 ) -> None:
     alice, carol = acting(people.alice), acting(people.carol)
@@ -201,7 +201,7 @@ def test_a_collaborator_of_a_private_account_has_its_board_but_follows_it_by_the
     assert kinds(carol, [people.alice], [board]) == ["explicit", "implicit"]
 
 
-def test_a_board_that_moves_takes_those_along_who_follow_it_by_itself(acting: Acting, people: People) -> None:
+def test_a_moved_board_keeps_its_explicit_followers(acting: Acting, people: People) -> None:
     alice, bob, carol, dana = map(acting, people)
     board = new(alice)
     ok(bob.post(f"{API}/users/{people.alice}/follow"))
@@ -238,7 +238,7 @@ def test_merged_boards_have_the_pins_and_followers_of_both(acting: Acting, peopl
     assert code(bob.get(f"{API}/boards/{soups}"), 404) == "BOARD_NOT_FOUND"
 
 
-def test_pins_come_newest_first_and_only_what_the_viewer_may_see(acting: Acting, people: People) -> None:
+def test_pins_are_listed_newest_first_and_only_those_the_viewer_may_see(acting: Acting, people: People) -> None:
     alice, bob, carol = acting(people.alice), acting(people.bob), acting(people.carol)
     board = new(alice)
     shown, friends = int(make(alice, "for all")), int(make(alice, "for friends", visibility="friends"))
@@ -255,14 +255,12 @@ def test_pins_come_newest_first_and_only_what_the_viewer_may_see(acting: Acting,
     assert code(carol.post(pins, json={"post": str(friends)}), 404) == "POST_NOT_FOUND"
     assert carol.delete(f"{API}/posts/{theirs}").status_code == 204
     assert ids(ok(bob.get(pins))) == [shown]
-    eventually(lambda: ok(bob.get(f"{API}/boards/{board}"))["pinCount"] == 2)  # the deleted one is taken off
+    eventually(lambda: ok(bob.get(f"{API}/boards/{board}"))["pinCount"] == 2)  # the deleted pin is removed
     assert ok(alice.delete(f"{pins}/{shown}"))["changed"] is True
     assert ids(ok(bob.get(pins))) == []
 
 
-def test_a_removed_account_takes_its_boards_and_follows_along(
-    acting: Acting, people: People, http: httpx.Client
-) -> None:
+def test_removing_an_account_removes_its_boards_and_follows(acting: Acting, people: People, http: httpx.Client) -> None:
     alice, bob = acting(people.alice), acting(people.bob)
     board, own = new(alice), new(bob, "Own")
     ok(bob.post(f"{API}/boards/{board}/follow"))
@@ -275,7 +273,9 @@ def test_a_removed_account_takes_its_boards_and_follows_along(
     assert ok(bob.get(f"{API}/users/{people.bob}/interests"))["implicitFollowing"] == 0
 
 
-def test_an_account_that_comes_back_follows_what_it_did(acting: Acting, people: People, http: httpx.Client) -> None:
+def test_a_reactivated_account_follows_the_same_boards_as_before(
+    acting: Acting, people: People, http: httpx.Client
+) -> None:
     alice, bob, carol = acting(people.alice), acting(people.bob), acting(people.carol)
     liked, disliked, other = new(alice), new(alice, "No"), new(carol, "Yes")
     ok(bob.post(f"{API}/users/{people.alice}/follow"))
@@ -290,10 +290,13 @@ def test_an_account_that_comes_back_follows_what_it_did(acting: Acting, people: 
     ]  # fmt: skip
 
 
-def test_who_is_deactivated_is_told_so_when_they_unfollow_a_board_of_whom_they_follow(
+def test_a_deactivated_user_cannot_unfollow_a_board_of_a_followed_user(
     acting: Acting, people: People, http: httpx.Client
 ) -> None:
-    """It comes back with the account, so `following: false` would not be true for long. What ends for good ends."""
+    """The implicit follow returns with the account, so `following: false` would soon be wrong.
+
+    An explicit follow can be ended, because it does not return.
+    """
     alice, bob, carol = acting(people.alice), acting(people.bob), acting(people.carol)
     never, once, other = new(alice), new(alice, "Once"), new(carol)
     for board in (once, other):
@@ -308,7 +311,7 @@ def test_who_is_deactivated_is_told_so_when_they_unfollow_a_board_of_whom_they_f
     assert kinds(bob, [], [never, once, other]) == ["implicit", "implicit", "none"]
 
 
-def test_a_page_of_followers_goes_through_both_ways_of_following(acting: Acting, people: People) -> None:
+def test_pages_of_followers_list_explicit_and_implicit_followers(acting: Acting, people: People) -> None:
     alice = acting(people.alice)
     board, crowd = new(alice), people.crowd(9)
     for at, user in enumerate(crowd):
@@ -345,7 +348,7 @@ def test_a_page_of_followers_goes_through_both_ways_of_following(acting: Acting,
         ("DELETE", "/boards/{theirs}", None, 403, "FORBIDDEN"),
     ],
 )
-def test_what_cannot_be_done_says_why(
+def test_refusals_have_their_status_and_code(
     acting: Acting, people: People, method: str, path: str, body: Any, status: int, refusal: str
 ) -> None:
     alice, bob = acting(people.alice), acting(people.bob)
@@ -356,7 +359,7 @@ def test_what_cannot_be_done_says_why(
 
 
 @pytest.mark.parametrize("through_owner", [False, True])
-def test_pins_of_followed_boards_come_home_with_their_reason(
+def test_pins_of_followed_boards_are_at_home_with_their_reason(
     acting: Acting, people: People, through_owner: bool
 ) -> None:
     alice, bob, carol = acting(people.alice), acting(people.bob), acting(people.carol)

@@ -1,6 +1,7 @@
-"""How many calls of stores each kind of request waits for, one after another. On an engine at 1 ms a call, its ms.
+"""How many store calls each kind of request waits for, one after another.
 
-The rows of CALLS are requests and what they may take at most. See `paced` for how it is counted.
+On an engine with 1 ms per call, this is the number of ms. The rows of CALLS are requests and their maximum. See `paced`
+for how calls are counted.
 """
 
 from __future__ import annotations
@@ -34,16 +35,16 @@ from kith.run.services import Services, open_services
 
 ALICE, BOB, CAROL = 1, 2, 3
 AUTHORS = range(100, 160)
-"""Whom Alice follows; each has a post and a story."""
+"""Alice follows them. Each has a post and a story."""
 FRESH, WARM, STRIP, POPULAR = 7, 8, 9, 10
-"""Who also follows AUTHORS: one without a timeline, one with; who follows 30 of them; and whom they all follow."""
+"""FRESH (without a timeline) and WARM (with one) follow AUTHORS, STRIP 30 of them. All AUTHORS follow POPULAR."""
 PRIVATE = 11
-"""Whom Alice follows, and others have to ask."""
+"""A private account that Alice follows; others have to send a request."""
 SET = {"intersect": [{"graph": "follows", "node": str(user), "direction": "out"} for user in (ALICE, WARM)]}
 
 
 class Scene(NamedTuple):
-    """A community of a few people behind a door, all of whose stores take a tick a call."""
+    """A small community behind an API whose stores all take one tick per call."""
 
     http: httpx.AsyncClient
     services: Services
@@ -53,7 +54,7 @@ class Scene(NamedTuple):
     post: str
 
     async def asked(self, user: int | None, method: str, path: str, *, token: bool = False, **body: object) -> object:
-        """The body of an answer to a server key that names this user, or to the user's own token."""
+        """The body of an answer: to a server key acting for this user, or (`token`) to the user's own token."""
         headers = {"Authorization": f"Bearer {sign(user or 0) if token else KEY}"}
         if user is not None and not token:
             headers["X-Kith-User"] = str(user)
@@ -62,20 +63,20 @@ class Scene(NamedTuple):
         return answer.json() if answer.content else None
 
     async def caught_up(self) -> None:
-        """Fan-out handles all there is, and says so."""
+        """Let fan-out handle all events, and save its progress."""
         while await self.runner.step():
             pass
         log = self.services.stores.log
         await log.save(fanout.NAME, await log.end(), {})
 
     async def chunk(self) -> None:
-        """Fan-out pushes the next chunk of a delivery."""
+        """Let fan-out push the next chunk of a delivery."""
         assert await self.worker.work_backlog() is False
 
 
 @asynccontextmanager
 async def scene_in(folder: Path, pace: Pace) -> AsyncIterator[Scene]:
-    """The community, and fan-out that has handled all of it."""
+    """The community, with fan-out up to date."""
     settings = Settings(
         data=str(folder), api_keys=(KEY,), jwt_secret=JWT_SECRET, jwt_issuer=ISSUER, jwt_audience=AUDIENCE,
         durability="relaxed", workers=1, fanout_push_max=len(AUTHORS) - 1, fanout_pull_min=1_000,
@@ -96,7 +97,7 @@ def _quotas(folder: Path) -> FileQuotas:
 
 
 async def _fill(scene: Scene) -> str:
-    """People, posts, comments, stories; the post that Alice made last."""
+    """Create users, posts, comments and stories. Returns the latest post of Alice."""
     await scene.caught_up()
     for author in AUTHORS:
         for reader in (ALICE, FRESH, WARM, *([STRIP] if author % 2 else [])):
@@ -115,7 +116,7 @@ async def _fill(scene: Scene) -> str:
         comment = await scene.asked(BOB, "POST", f"/posts/{post['id']}/comments", text=f"comment {number}")
         assert isinstance(comment, dict)
         await scene.asked(CAROL, "POST", f"/posts/{post['id']}/comments", text="reply", replyTo=comment["id"])
-    for owner in (CAROL, AUTHORS[0]):  # at home by itself, and through its owner
+    for owner in (CAROL, AUTHORS[0]):  # pins reach home by a follow of the board, and of its owner
         board = await scene.asked(owner, "POST", "/boards", name="a board")
         assert isinstance(board, dict)
         await scene.asked(owner, "POST", f"/boards/{board['id']}/pins", post=post["id"])
@@ -130,13 +131,13 @@ async def _fill(scene: Scene) -> str:
     await scene.caught_up()
     before = await log.end()
     await scene.services.posts.create(NodeId(POPULAR), Draft(text="to very many"))
-    await scene.worker.handle((await log.read(before, 1)).events)  # a delivery, of which nothing is done yet
+    await scene.worker.handle((await log.read(before, 1)).events)  # a delivery that has not begun
     await log.save(fanout.NAME, await log.end(), {})
     return str(post["id"])
 
 
 class Row(NamedTuple):
-    """A request, and how many calls it may wait for. `ask`: the request, or how it is measured otherwise."""
+    """A request, and how many calls it may wait for. `ask` makes the request, or the work to measure."""
 
     at_most: int
     ask: Callable[[Scene], Awaitable[object]]
@@ -180,13 +181,13 @@ CALLS: dict[str, Row] = {
     "take a like back": Row(3, lambda scene: scene.asked(BOB, "DELETE", f"/posts/{scene.post}/like")),
     "delete a post": Row(3, lambda scene: scene.asked(ALICE, "DELETE", f"/posts/{scene.post}")),
 }
-"""In the order in which they are asked."""
+"""In the order in which they are made."""
 WITHOUT_TRANSACTIONS = {
     "follow": 2, "unfollow": 2, "block": 5, "follow a private account": 4, "create a post": 3, "comment": 4,
 }  # fmt: skip
-"""What these take at most where a write is looked at again once it is done, as on Cassandra; others as above."""
+"""The maximum where a write is checked again after it was made, as on Cassandra. For others CALLS applies."""
 LARGEST_MAX = {"home": 250, "stories": 250, "suggestions": 350}
-"""How many questions one call may carry, by the first word of the row; of others FEW_MAX."""
+"""How many questions one call may carry, by the first word of the row. For others FEW_MAX applies."""
 FEW_MAX = 64
 
 
@@ -215,7 +216,9 @@ def measured_without_transactions(tmp_path_factory: pytest.TempPathFactory) -> d
 
 
 @pytest.mark.parametrize("name", CALLS)
-def test_a_request_waits_for_so_many_calls_at_most(measured: dict[str, tuple[int, list[Call]]], name: str) -> None:
+def test_a_request_waits_for_at_most_its_number_of_calls(
+    measured: dict[str, tuple[int, list[Call]]], name: str
+) -> None:
     ticks, calls = measured[name]
     assert ticks <= CALLS[name].at_most, " ".join(f"{call.name}({call.size or ''})" for call in calls)
 
@@ -228,7 +231,7 @@ def test_no_call_carries_more_than_its_page_needs(measured: dict[str, tuple[int,
 
 
 @pytest.mark.parametrize("name", CALLS)
-def test_nor_for_more_where_there_are_no_transactions(
+def test_a_request_waits_for_at_most_its_number_of_calls_without_transactions(
     measured_without_transactions: dict[str, tuple[int, list[Call]]], name: str
 ) -> None:
     ticks, calls = measured_without_transactions[name]

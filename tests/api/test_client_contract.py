@@ -1,6 +1,6 @@
-"""The Python client and the OpenAPI document of a server say the same: routes, parameters, bodies, and each field.
+"""The Python client and the OpenAPI document of a server agree: routes, parameters, bodies, and each field.
 
-What a method of the client sends and reads is taken from the client itself: a call is built and looked at, not sent.
+What a method of the client sends and reads is taken from the client itself. A call is built and inspected, not sent.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ NOT_READ = {
     "Followed.following by Changed": "removing a follower, answering a request: the method's name says it",
     "Followed.requested by Changed": "the same",
 }
-"""What the server answers and no method of the client shows."""
+"""Fields that the server answers and no method of the client shows."""
 NOT_SENT = {
     "ContentRequest.type": "the server tells it from the rest",
     "DeviceRequest.expirationTime": "a browser says it, and there is nothing to do about it",
@@ -54,8 +54,8 @@ SAMPLES: dict[str, Any] = {
     "event_id": "e", "at": _NEW_YEAR, "expires_at": _NEW_YEAR, "off": ["like"],
     "mentions": "these", "quiet_hours": QuietHours(from_="22:00", to="07:00", time_zone="UTC"),
 }  # fmt: skip
-"""Arguments by their names; of any other, a switch is turned on, and one that is a number stands for an id."""
-WORDS = {"graph", "kind", "username", "job_id"}  # of a path; the rest are ids
+"""Arguments by name. For any other name, a switch is turned on, and a number stands for an id."""
+WORDS = {"graph", "kind", "username", "job_id"}  # path parameters that are words; the others are ids
 
 
 class Operation(NamedTuple):
@@ -66,7 +66,7 @@ class Operation(NamedTuple):
     told: Schema
 
     def answer(self) -> Schema:
-        """The schema of what it answers when all is well."""
+        """The schema of a successful answer."""
         (status,) = (status for status in self.told["responses"] if status < "300")
         return dict(self.told["responses"][status].get("content", {}).get("application/json", {}).get("schema", {}))
 
@@ -93,7 +93,7 @@ def operations(document: Schema) -> list[Operation]:
 
 
 def sample_of(parameter: inspect.Parameter) -> Any:
-    """An argument for it."""
+    """An argument for this parameter."""
     if "Sequence[Id]" in str(parameter.annotation) or "Iterable[Id]" in str(parameter.annotation):
         return [1]
     if parameter.annotation == "DeviceKind":
@@ -104,7 +104,7 @@ def sample_of(parameter: inspect.Parameter) -> Any:
 
 
 def first_call(build: Callable[..., Any]) -> Call[Any]:
-    """What a method asks first, with all that it can be given."""
+    """The first call that a method makes, with every argument that it takes."""
     given = {one.name: sample_of(one) for one in inspect.signature(build).parameters.values()}
     call: Call[Any] = next(iter(build(**given)))
     return call
@@ -114,7 +114,7 @@ CALLS = {name: first_call(vars(Routes)[name].__wrapped__) for name in vars(Route
 
 
 def operation_of(call: Call[Any], operations: list[Operation]) -> Operation:
-    """The operation that a call asks for."""
+    """The operation that a call requests."""
 
     def fits(path: str) -> bool:
         pattern = re.sub(r"{(\w+)}", lambda found: "[a-z]+" if found[1] in WORDS else r"\d+", path)
@@ -125,13 +125,13 @@ def operation_of(call: Call[Any], operations: list[Operation]) -> Operation:
     return fitting[0]
 
 
-def test_the_client_has_a_method_for_every_operation_of_the_service_and_no_other(operations: list[Operation]) -> None:
+def test_the_client_has_a_method_for_every_operation_and_no_other(operations: list[Operation]) -> None:
     covered = {operation_of(call, operations)[:2] for call in CALLS.values()}
     assert {one[:2] for one in operations} == covered
 
 
 @pytest.mark.parametrize("name", CALLS)
-def test_a_method_can_send_what_the_operation_takes_and_nothing_else(
+def test_a_method_can_send_every_field_of_the_operation_and_no_other(
     name: str, document: Schema, operations: list[Operation]
 ) -> None:
     call = CALLS[name]
@@ -147,7 +147,7 @@ def test_a_method_can_send_what_the_operation_takes_and_nothing_else(
 
 
 def unsent(sent: Any, schema: Schema, document: Schema) -> Iterator[str]:
-    """The fields of a body that are not sent, or that the document does not know (`+`)."""
+    """The fields of a body that are not sent, and those that the document does not know (`+`)."""
     schema, _ = resolved(schema, document)
     if isinstance(sent, list):
         for value in sent:
@@ -160,32 +160,32 @@ def unsent(sent: Any, schema: Schema, document: Schema) -> Iterator[str]:
             yield from unsent(sent[field], properties[field], document)
 
 
-def words_of(kind: Any) -> set[str]:
-    """The words that a parameter may be, or each item of one that is a list."""
+def words_offered(kind: Any) -> set[str]:
+    """The words that a parameter allows; for a list, those that its items allow."""
     if get_origin(kind) is Literal:
         return set(get_args(kind))
-    return {word for part in get_args(kind) for word in words_of(part)}
+    return {word for part in get_args(kind) for word in words_offered(part)}
 
 
-def words_taken(schema: Schema, document: Schema) -> set[str]:
-    """The same of a schema."""
+def words_allowed(schema: Schema, document: Schema) -> set[str]:
+    """The words that a schema allows."""
     schema, _ = resolved(schema, document)
-    return set(schema.get("enum", ())) | (words_taken(schema["items"], document) if "items" in schema else set())
+    return set(schema.get("enum", ())) | (words_allowed(schema["items"], document) if "items" in schema else set())
 
 
 @pytest.mark.parametrize("name", CALLS)
-def test_the_words_that_a_method_offers_are_those_that_the_operation_takes(
+def test_a_method_offers_the_same_words_as_the_operation(
     name: str, document: Schema, operations: list[Operation]
 ) -> None:
     operation = operation_of(CALLS[name], operations)
     body, _ = resolved(operation.body(), document)
     takes = {one["name"]: one["schema"] for one in operation.told.get("parameters", ())} | body.get("properties", {})
     for parameter, kind in get_type_hints(vars(Routes)[name].__wrapped__).items():
-        if parameter != "return" and (words := words_of(kind)):
-            assert words_taken(takes[parameter], document) == words, parameter
+        if parameter != "return" and (words := words_offered(kind)):
+            assert words_allowed(takes[parameter], document) == words, parameter
 
 
-def test_the_client_reads_each_field_of_each_answer_as_the_document_names_it(
+def test_the_client_reads_each_field_of_each_answer_by_its_documented_name(
     document: Schema, operations: list[Operation]
 ) -> None:
     shapes = Shapes(document)
@@ -198,8 +198,8 @@ def test_the_client_reads_each_field_of_each_answer_as_the_document_names_it(
 
 
 def type_read(call: Call[Any]) -> Any:
-    """What a call decodes its answer to; None where it does not look at it."""
-    code = getattr(call.parse, "__code__", None)  # of a function, which calls a decoder
+    """The type that a call decodes its answer to. None if it does not read the answer."""
+    code = getattr(call.parse, "__code__", None)  # the code of a function that calls a decoder
     named = [] if code is None else [call.parse.__globals__.get(name) for name in code.co_names]
     for found in (call.parse, *named):
         decoder = getattr(found, "__self__", None)
@@ -209,7 +209,7 @@ def type_read(call: Call[Any]) -> Any:
 
 
 def resolved(schema: Schema, document: Schema) -> tuple[Schema, bool]:
-    """A schema without references and null, and whether null is among what it allows."""
+    """A schema without references and null, and whether it allows null."""
     if "$ref" in schema:
         return resolved(document["components"]["schemas"][schema["$ref"].rpartition("/")[2]], document)
     if {"type": "null"} in schema.get("anyOf", ()):
@@ -220,22 +220,22 @@ def resolved(schema: Schema, document: Schema) -> tuple[Schema, bool]:
 
 
 class Shapes:
-    """Compares types of the client with schemas, and remembers in which a field was seen."""
+    """Compares types of the client with schemas, and remembers in which schemas a field was seen."""
 
     def __init__(self, document: Schema) -> None:
         self._document = document
         self._wrong: set[str] = set()
         self.seen: set[tuple[Any, str]] = set()
         self._optional: dict[str, list[bool]] = defaultdict(list)
-        """Fields that the client can do without: for each schema, whether it has them."""
+        """Fields that the client treats as optional: for each schema, whether it has the field."""
 
     def wrong(self) -> set[str]:
-        """What does not agree."""
+        """The differences found."""
         nowhere = {f"{field} is in no answer" for field, known in self._optional.items() if not any(known)}
         return self._wrong | nowhere
 
     def compare(self, kind: Any, schema: Schema, where: str) -> None:
-        """`kind` reads all that the schema allows."""
+        """Check that `kind` reads everything that the schema allows."""
         schema, null = resolved(schema, self._document)
         kinds = get_args(kind) if get_origin(kind) in (Union, UnionType) else (kind,)
         self._check(not null or type(None) in kinds or kind is Any, where, "may be null")
@@ -277,7 +277,7 @@ class Shapes:
 
 
 def _is_read_by(kind: Any, args: tuple[Any, ...], schema: Schema) -> bool:
-    """Whether a simple type reads a simple value. 64-bit values travel as strings and are read as numbers."""
+    """Whether a simple type reads a simple value. 64-bit values are sent as strings and read as numbers."""
     told, form = schema.get("type"), schema.get("format")
     if kind is Literal:
         return told == "string" and set(schema.get("enum", args)) <= set(args)

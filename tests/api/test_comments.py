@@ -1,4 +1,4 @@
-"""Comments, and profiles beside what was made over real HTTP: contract, bad input, who gets what (article 001)."""
+"""Comments and profiles over real HTTP: the contract, bad input, and who sees what (article 001)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ NO_AUTHOR = {"username": None, "displayName": "", "avatarUrl": None, "isVerified
 # --- comments ----------------------------------------------------------------------------------------------
 
 
-def test_comments_answer_as_the_article_says(acting: Acting, people: People) -> None:
+def test_comments_are_answered_in_the_shape_of_the_article(acting: Acting, people: People) -> None:
     alice, bob = acting(people.alice), acting(people.bob)
     id_ = make(alice)
     made = ok(bob.post(f"{API}/posts/{id_}/comments", json={"text": "Great post!"}), 201)
@@ -41,7 +41,7 @@ def test_comments_answer_as_the_article_says(acting: Acting, people: People) -> 
     assert (reply["text"], reply["replyTo"]) == ("thanks", made["id"])
 
 
-def test_a_post_counts_the_replies_to_its_comments_and_a_deleted_comment_stays_for_its_replies(
+def test_a_post_counts_replies_and_a_deleted_comment_stays_as_a_stub_for_them(
     acting: Acting, http: httpx.Client, people: People
 ) -> None:
     alice, bob, carol = acting(people.alice), acting(people.bob), acting(people.carol)
@@ -64,12 +64,12 @@ def test_a_post_counts_the_replies_to_its_comments_and_a_deleted_comment_stays_f
     ok(alice.post(f"{API}/comments/{reply}/like"))
     assert code(alice.post(f"{API}/posts/{post}/comments", json={"text": "x", "replyTo": first}), 404)
     finish(http, carol.post(f"{API}/users/{people.carol}/deactivate"))
-    assert (count(), texts(alice, f"/posts/{post}/comments")) == (0, []), "nobody sees anything below it"
+    assert (count(), texts(alice, f"/posts/{post}/comments")) == (0, []), "without visible replies the stub is gone"
     finish(http, http.post(f"{API}/users/{people.carol}/reactivate"))
     assert (count(), texts(alice, f"/comments/{first}/replies")) == (1, ["reply"])
 
 
-def test_replies_of_who_was_away_are_listed_though_the_comment_above_was_deleted_meanwhile(
+def test_replies_of_a_returning_user_are_listed_below_a_comment_deleted_meanwhile(
     acting: Acting, http: httpx.Client, people: People
 ) -> None:
     alice, bob, carol = acting(people.alice), acting(people.bob), acting(people.carol)
@@ -83,10 +83,10 @@ def test_replies_of_who_was_away_are_listed_though_the_comment_above_was_deleted
     assert (stub["id"], stub["deleted"], [one["id"] for one in stub["replies"]]) == (first, True, [reply])
     assert texts(carol, f"/comments/{first}/replies") == ["reply"]
     assert bob.delete(f"{API}/comments/{reply}").status_code == 204
-    assert texts(carol, f"/posts/{post}/comments") == [], "nothing needs the stub any more"
+    assert texts(carol, f"/posts/{post}/comments") == [], "a stub without replies is gone"
 
 
-def test_a_reply_is_found_below_two_comments_of_one_who_is_away(
+def test_a_reply_is_found_below_two_comments_of_a_deactivated_user(
     acting: Acting, http: httpx.Client, people: People
 ) -> None:
     alice, bob, carol = acting(people.alice), acting(people.bob), acting(people.carol)
@@ -100,7 +100,7 @@ def test_a_reply_is_found_below_two_comments_of_one_who_is_away(
     assert [texts(carol, path) for path in lists] == [[""], [""], ["third"]]
 
 
-def test_a_block_covers_replies_to_replies_too(acting: Acting, people: People) -> None:
+def test_a_block_also_hides_replies_to_replies(acting: Acting, people: People) -> None:
     alice, bob, carol, dana = (acting(user) for user in people)
     post = make(carol)
     first = say(bob, post, "first")
@@ -131,7 +131,7 @@ def test_comments_sort_by_likes_newest_or_oldest_and_page(acting: Acting, people
     assert code(reader.get(API + path, params={"sort": "best"}), 400) == "INVALID_REQUEST"
 
 
-def test_pages_of_what_is_answered_whole_have_a_hundred_items_at_most(acting: Acting, people: People) -> None:
+def test_pages_of_whole_objects_have_at_most_a_hundred_items(acting: Acting, people: People) -> None:
     alice = acting(people.alice)
     post = make(alice)
     comment = say(alice, post, "first")
@@ -144,7 +144,7 @@ def test_pages_of_what_is_answered_whole_have_a_hundred_items_at_most(acting: Ac
         assert "1 to 100" in refused.text
 
 
-def test_a_comment_is_refused_where_it_has_nothing_to_hang_on(acting: Acting, people: People) -> None:
+def test_a_comment_with_a_bad_text_or_a_missing_parent_is_refused(acting: Acting, people: People) -> None:
     alice, bob = acting(people.alice), acting(people.bob)
     post, other = make(alice), make(alice)
     comment = say(bob, post, "first")
@@ -164,7 +164,7 @@ def test_a_comment_is_refused_where_it_has_nothing_to_hang_on(acting: Acting, pe
     assert code(bob.post(path, json={"text": "x", "replyTo": "x"}), 400) == "INVALID_ID"
 
 
-def test_a_comment_that_is_sent_again_with_its_key_is_made_once(acting: Acting, people: People) -> None:
+def test_a_comment_sent_twice_with_one_key_is_created_once(acting: Acting, people: People) -> None:
     alice, bob = acting(people.alice), acting(people.bob)
     path, headers = f"{API}/posts/{make(alice)}/comments", {"Idempotency-Key": "a-key_1"}
     first, again = (bob.post(path, json={"text": "once"}, headers=headers) for _ in range(2))
@@ -178,20 +178,22 @@ def test_a_comment_that_is_sent_again_with_its_key_is_made_once(acting: Acting, 
     assert ok(alice.get(path))["totalCount"] == 2
 
 
-def test_a_comment_is_its_authors_to_delete_whatever_came_between(acting: Acting, people: People) -> None:
+def test_authors_can_delete_their_comments_after_a_block_or_when_the_post_is_hidden(
+    acting: Acting, people: People
+) -> None:
     alice, bob, carol = acting(people.alice), acting(people.bob), acting(people.carol)
     post = make(alice)
     mine, after, theirs = say(bob, post, "mine"), say(bob, post, "mine too"), say(carol, post, "carol's")
     ok(bob.post(f"{API}/users/{people.alice}/block"))
     assert bob.delete(f"{API}/comments/{mine}").status_code == 204
-    assert code(bob.delete(f"{API}/comments/{theirs}"), 404) == "COMMENT_NOT_FOUND", "what is not there for them"
+    assert code(bob.delete(f"{API}/comments/{theirs}"), 404) == "COMMENT_NOT_FOUND", "the comment is hidden from them"
     ok(alice.patch(f"{API}/posts/{post}", json={"visibility": "private"}))
     assert bob.delete(f"{API}/comments/{after}").status_code == 204
     assert code(bob.delete(f"{API}/comments/{after}"), 404) == "COMMENT_NOT_FOUND"
     assert texts(alice, f"/posts/{post}/comments") == ["carol's"]
 
 
-def test_a_post_is_its_authors_to_clear_of_comments_of_whom_they_blocked(acting: Acting, people: People) -> None:
+def test_the_author_of_a_post_can_delete_comments_of_users_they_blocked(acting: Acting, people: People) -> None:
     alice, bob, carol = acting(people.alice), acting(people.bob), acting(people.carol)
     post = make(alice)
     comment = say(bob, post, "alice lives at 1 Street")
@@ -249,7 +251,7 @@ def test_a_profile_that_breaks_a_rule_changes_nothing(
     assert ({key: seen[key] for key in NO_PROFILE}, seen["private"]) == (NO_PROFILE, False)
 
 
-def test_a_removed_account_leaves_no_profile_and_no_posts(acting: Acting, http: httpx.Client, people: People) -> None:
+def test_removing_an_account_removes_its_profile_and_posts(acting: Acting, http: httpx.Client, people: People) -> None:
     alice = acting(people.alice)
     ok(alice.put(f"{API}/users/{people.alice}", json={"displayName": "Alice"}))
     id_ = make(alice)
@@ -264,7 +266,7 @@ def test_a_removed_account_leaves_no_profile_and_no_posts(acting: Acting, http: 
         assert "removed for good" in refused.json()["error"]["message"], verb
 
 
-def test_the_order_of_fields_does_not_make_another_post(acting: Acting, people: People) -> None:
+def test_the_order_of_fields_does_not_matter_for_an_idempotency_key(acting: Acting, people: People) -> None:
     alice, headers = acting(people.alice), {"Idempotency-Key": "k", "Content-Type": "application/json"}
     one = {"content": {"text": "x"}, "visibility": "public"}
     other = dict(reversed(one.items()))

@@ -1,4 +1,4 @@
-"""The console: its files, who may ask what it asks, and what it is answered."""
+"""The console: its files, who may call its routes, and what they answer."""
 
 from __future__ import annotations
 
@@ -77,11 +77,11 @@ def test_no_other_file_is_sent(server: Server, path: str) -> None:
     assert code(server.get(path), 404) == "NOT_FOUND"
 
 
-# Who may ask
+# Permissions
 
 
 @pytest.mark.parametrize("spec", OPERATIONS, ids=lambda spec: f"{spec.method} {spec.path}")
-def test_what_the_console_asks_is_answered_to_server_keys_alone(server: Server, people: People, spec: Spec) -> None:
+def test_routes_of_the_console_answer_server_keys_only(server: Server, people: People, spec: Spec) -> None:
     assert spec.absolute
     assert spec.path.startswith("/console")
     assert not spec.documented
@@ -110,7 +110,7 @@ def test_what_the_console_asks_is_answered_to_server_keys_alone(server: Server, 
 # Numbers
 
 
-def test_numbers_tell_curves_operations_and_processes(server: Server, http: httpx.Client) -> None:
+def test_numbers_hold_curves_operations_and_processes(server: Server, http: httpx.Client) -> None:
     assert eventually(lambda: ok(http.get("/console/numbers"))["times"], 60)
     http.get(f"{API}/users/1")
     told = ok(http.get("/console/numbers"))
@@ -136,11 +136,11 @@ def test_numbers_tell_curves_operations_and_processes(server: Server, http: http
 
 
 @pytest.mark.parametrize("query", ["since=-1", "since=x", "nothing=1"])
-def test_a_wrong_question_for_numbers_is_refused(http: httpx.Client, query: str) -> None:
+def test_a_bad_request_for_numbers_is_refused(http: httpx.Client, query: str) -> None:
     assert code(http.get(f"/console/numbers?{query}"), 400) == "INVALID_REQUEST"
 
 
-def test_settings_tell_where_each_came_from_and_no_secret(server: Server, http: httpx.Client) -> None:
+def test_settings_name_their_source_and_reveal_no_secret(server: Server, http: httpx.Client) -> None:
     body = http.get("/console/settings")
     assert KEY not in body.text
     told = {row["name"]: row for row in ok(body)["items"]}
@@ -222,7 +222,7 @@ def test_jobs_are_listed(http: httpx.Client, people: People) -> None:
 
 @asynccontextmanager
 async def process(folder: Path) -> AsyncIterator[tuple[httpx.AsyncClient, Services, Settings]]:
-    """An API process without a worker, as the tests of dead events need it."""
+    """An API process without a worker, so that dead events stay as a test wrote them."""
     settings = Settings(data=str(folder), api_keys=(KEY,), durability="relaxed")
     kept: list[Services] = []
     over = api_of_process.api_over
@@ -240,8 +240,8 @@ async def process(folder: Path) -> AsyncIterator[tuple[httpx.AsyncClient, Servic
             yield http, kept[0], settings
 
 
-async def died(services: Services, *destinations: int) -> None:
-    """Fan-out gave up an event of an edge from Alice to each of these."""
+async def add_dead_events(services: Services, *destinations: int) -> None:
+    """Write an edge from Alice to each of these, and note its event as one that fan-out gave up on."""
     log = services.stores.log
     start = await log.end()
     await services.stores.store.apply(writes_of(*(edge_of(ALICE, one) for one in destinations)))
@@ -256,7 +256,7 @@ async def died(services: Services, *destinations: int) -> None:
 def test_dead_events_are_listed_replayed_and_dropped_one_by_one(run: Run, tmp_path: Path) -> None:
     async def play() -> None:
         async with process(tmp_path) as (http, services, _):
-            await died(services, BOB, CAROL)
+            await add_dead_events(services, BOB, CAROL)
             await services.stores.log.lease("standby", await services.stores.log.end())
             told = (await http.get("/console/log")).json()
             assert [group["name"] for group in told["groups"]] == list(CONSUMERS)
@@ -284,7 +284,7 @@ def test_an_audit_is_refused_while_one_runs(run: Run, tmp_path: Path) -> None:
             assert (await http.get("/console/audit")).json()["state"] == "none"
             report = Report(tmp_path / "audit.json")
             report.progress(5)
-            report.progress(3)  # of the next graph
+            report.progress(3)  # a smaller number, as when the next graph begins
             assert (await http.get("/console/audit")).json()["state"] == "running"
             refused = await http.post("/console/audit")
             assert (refused.status_code, refused.json()["error"]["code"]) == (409, "CONFLICT")
@@ -292,7 +292,7 @@ def test_an_audit_is_refused_while_one_runs(run: Run, tmp_path: Path) -> None:
     run(play())
 
 
-def test_an_audit_that_was_killed_says_so_though_another_process_has_its_number(run: Run, tmp_path: Path) -> None:
+def test_a_killed_audit_is_reported_as_failed_although_its_pid_is_reused(run: Run, tmp_path: Path) -> None:
     async def play() -> None:
         async with process(tmp_path) as (http, _, _):
             (tmp_path / "audit.json").write_text(f'{{"state":"running","pid":{os.getpid()},"began":1}}')
@@ -302,7 +302,9 @@ def test_an_audit_that_was_killed_says_so_though_another_process_has_its_number(
     run(play())
 
 
-def test_an_audit_that_is_killed_says_by_what(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_killed_audit_reports_the_status_of_its_process(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(processes, "command_line", lambda *_: ["sh", "-c", "kill -9 $$"])
 
     async def play() -> None:
@@ -316,7 +318,7 @@ def test_an_audit_that_is_killed_says_by_what(run: Run, tmp_path: Path, monkeypa
     run(play())
 
 
-def test_an_audit_runs_beside_the_service_and_tells_what_differs(tmp_path: Path) -> None:
+def test_an_audit_runs_beside_the_service_and_reports_its_result(tmp_path: Path) -> None:
     with serving(tmp_path) as server, server.client() as http:
         add_edges(http, "follows", (1, 2), (1, 3))
         assert ok(http.post("/console/audit"), 202)["state"] == "running"

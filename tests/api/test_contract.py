@@ -1,4 +1,4 @@
-"""The contract of the graph over real HTTP: routes of the graph, shapes, names, statuses, effects."""
+"""The contract of the graph's routes over real HTTP: shapes, names, statuses, effects."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_a_bulk_write_answers_applied_and_its_token_in_body_and_header(http: htt
     assert ok(read) == {"exists": True}
 
 
-def test_a_bulk_write_that_is_repeated_changes_nothing(http: httpx.Client, people: People) -> None:
+def test_a_repeated_bulk_write_changes_nothing(http: httpx.Client, people: People) -> None:
     assert add_edges(http, "mutes", (people.alice, people.bob), updatedAt="100000")["applied"] == 1
     again = add_edges(http, "mutes", (people.alice, people.bob), updatedAt="100000")
     assert again == {"applied": 0, "token": None}
@@ -71,7 +71,7 @@ def test_a_bulk_write_that_is_repeated_changes_nothing(http: httpx.Client, peopl
 @pytest.mark.parametrize(
     ("op", "state"), [("add", "normal"), ("remove", "removed"), ("archive", "archived"), ("negate", "negative")]
 )
-def test_each_op_leaves_its_state(http: httpx.Client, people: People, op: str, state: str) -> None:
+def test_each_op_stores_its_state(http: httpx.Client, people: People, op: str, state: str) -> None:
     add_edges(http, "follows", (people.alice, people.bob))
     row = {"op": op, "source": str(people.alice), "destination": str(people.bob)}
     ok(http.post(f"{API}/graph/follows/edges", json={"edges": [row]}))
@@ -116,7 +116,7 @@ def test_items_have_id_and_position_as_strings_newest_first(http: httpx.Client, 
 
 @pytest.mark.parametrize("route", ["/graph/follows/{}/in", "/users/{}/followers"])
 @pytest.mark.parametrize("limit", [1, 7, 20, 1000])
-def test_walking_forward_shows_each_once_and_walking_back_shows_the_same(
+def test_paging_forward_shows_each_item_once_and_paging_back_the_same(
     http: httpx.Client, people: People, route: str, limit: int
 ) -> None:
     crowd = people.crowd(45)
@@ -135,7 +135,7 @@ def test_walking_forward_shows_each_once_and_walking_back_shows_the_same(
     assert [fan for page in back[::-1] for fan in page] == crowd[::-1]
 
 
-def test_a_walk_goes_on_while_the_list_changes(http: httpx.Client, people: People) -> None:
+def test_paging_continues_while_the_list_changes(http: httpx.Client, people: People) -> None:
     crowd = people.crowd(30)
     for position, fan in enumerate(crowd):
         add_edges(http, "follows", (fan, people.bob), position=position)

@@ -1,4 +1,4 @@
-"""The contract over real HTTP, of what people do to each other, of users and of operations."""
+"""The contract over real HTTP of relations between users, of users, and of operations."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Acting = Callable[[int], httpx.Client]
 # --- following, blocking, muting -------------------------------------------------------------------------
 
 
-def test_a_follow_answers_following_changed_token_and_is_seen_at_once(
+def test_a_follow_answers_following_changed_and_token_and_is_visible_at_once(
     http: httpx.Client, acting: Acting, people: People
 ) -> None:
     answer = acting(people.alice).post(f"{API}/users/{people.bob}/follow")
@@ -51,7 +51,7 @@ def test_a_user_token_follows_like_a_server_key_that_acts_for_the_user(
     assert check(http, "follows", people.alice, people.bob)
 
 
-def test_a_follower_can_be_removed_and_may_come_back(http: httpx.Client, acting: Acting, people: People) -> None:
+def test_a_follower_can_be_removed_and_may_follow_again(http: httpx.Client, acting: Acting, people: People) -> None:
     ok(acting(people.alice).post(f"{API}/users/{people.bob}/follow"))
     removed = ok(acting(people.bob).post(f"{API}/users/{people.alice}/remove-follower"))
     assert (removed["following"], removed["changed"]) == (False, True)
@@ -78,7 +78,7 @@ def test_a_block_drops_follows_both_ways_and_forbids_new_ones(
 
 
 @pytest.mark.parametrize("verb", ["follow", "block", "mute", "see-fewer", "hide-suggestion"])
-def test_nothing_holds_towards_an_account_that_was_removed(
+def test_no_relation_can_be_made_to_a_removed_account(
     http: httpx.Client, acting: Acting, people: People, verb: str
 ) -> None:
     finish(http, http.delete(f"{API}/users/{people.bob}"))
@@ -87,7 +87,7 @@ def test_nothing_holds_towards_an_account_that_was_removed(
     assert "removed" in refused.json()["error"]["message"]
 
 
-def test_who_is_blocked_sees_neither_the_account_nor_its_lists_nor_its_row_in_others(
+def test_a_blocked_user_sees_neither_the_account_nor_its_lists_nor_it_in_other_lists(
     acting: Acting, people: People
 ) -> None:
     for fan in (people.alice, people.dana):
@@ -101,7 +101,7 @@ def test_who_is_blocked_sees_neither_the_account_nor_its_lists_nor_its_row_in_ot
     assert ids(ok(acting(people.alice).get(f"{API}/users/{people.carol}/followers"))) == [people.dana, people.alice]
 
 
-def test_a_mute_is_seen_by_nobody_else(acting: Acting, people: People) -> None:
+def test_a_mute_is_invisible_to_others(acting: Acting, people: People) -> None:
     answer = ok(acting(people.alice).post(f"{API}/users/{people.bob}/mute"))
     assert (answer["muting"], answer["changed"]) == (True, True)
     assert ok(acting(people.bob).post(f"{API}/users/{people.alice}/follow"))["following"]
@@ -110,7 +110,7 @@ def test_a_mute_is_seen_by_nobody_else(acting: Acting, people: People) -> None:
     assert not ok(acting(people.alice).delete(f"{API}/users/{people.bob}/mute"))["muting"]
 
 
-def test_relationships_answer_one_row_a_target_in_order(acting: Acting, people: People) -> None:
+def test_relationships_answer_one_row_per_target_in_order(acting: Acting, people: People) -> None:
     alice, bob, carol, dana = people
     ok(acting(alice).post(f"{API}/users/{bob}/follow"))
     ok(acting(bob).post(f"{API}/users/{alice}/follow"))
@@ -137,7 +137,7 @@ def test_lists_of_friends_mutuals_and_followers_you_know(http: httpx.Client, act
 
 
 @pytest.mark.parametrize("others", [6, 60])
-def test_a_walk_of_friends_and_mutuals_shows_each_once_forward_and_back(
+def test_pages_of_friends_and_mutuals_show_each_user_once_in_both_directions(
     http: httpx.Client, people: People, others: int
 ) -> None:
     crowd = people.crowd(60)
@@ -155,7 +155,9 @@ def test_a_walk_of_friends_and_mutuals_shows_each_once_forward_and_back(
         assert [one for page in back[::-1] for one in page] == both[::-1]
 
 
-def test_the_follow_limit_is_met_with_a_409_that_names_it(http: httpx.Client, acting: Acting, people: People) -> None:
+def test_a_follow_beyond_the_limit_is_a_409_that_names_the_limit(
+    http: httpx.Client, acting: Acting, people: People
+) -> None:
     crowd = people.crowd(FOLLOWS_MAX)
     for target in crowd:
         ok(acting(people.alice).post(f"{API}/users/{target}/follow"))
@@ -188,7 +190,9 @@ def test_a_user_has_state_privacy_and_exact_counts(http: httpx.Client, acting: A
     assert ok(http.patch(path, json={"private": False})) == met
 
 
-def test_a_private_account_is_asked_and_accepts_or_declines(http: httpx.Client, acting: Acting, people: People) -> None:
+def test_a_private_account_gets_requests_and_accepts_or_declines_them(
+    http: httpx.Client, acting: Acting, people: People
+) -> None:
     alice, bob, carol, _ = people
     ok(http.put(f"{API}/users/{alice}", json={"private": True}))
     asked = ok(acting(bob).post(f"{API}/users/{alice}/follow"))
@@ -217,7 +221,7 @@ def test_a_private_account_is_asked_and_accepts_or_declines(http: httpx.Client, 
     assert ids(ok(acting(alice).get(f"{API}/follow-requests"))) == []
 
 
-def test_an_account_that_becomes_public_lets_those_follow_who_asked(
+def test_an_account_that_becomes_public_accepts_all_requests(
     http: httpx.Client, acting: Acting, people: People
 ) -> None:
     alice, bob, carol, _ = people
@@ -231,10 +235,10 @@ def test_an_account_that_becomes_public_lets_those_follow_who_asked(
     assert not check(http, "follows", bob, alice)
     ok(acting(alice).put(path, json={"private": False}))
     eventually(lambda: set(ids(ok(http.get(f"{path}/followers")))) == set(fans))
-    assert ids(ok(acting(alice).get(f"{API}/follow-requests"))) == [carol], "who follows as many as one may"
+    assert ids(ok(acting(alice).get(f"{API}/follow-requests"))) == [carol], "carol follows as many accounts as allowed"
 
 
-def test_a_request_of_a_hidden_account_waits_until_it_shows_again(
+def test_a_request_of_a_hidden_account_waits_until_it_is_visible_again(
     http: httpx.Client, acting: Acting, people: People
 ) -> None:
     alice, bob, carol, _ = people
@@ -250,7 +254,7 @@ def test_a_request_of_a_hidden_account_waits_until_it_shows_again(
     assert ok(acting(alice).post(f"{API}/follow-requests/{bob}/accept"))["following"]
 
 
-def test_who_accepts_is_told_that_the_requester_follows_too_many(
+def test_accepting_a_requester_at_the_follow_limit_is_refused_with_the_reason(
     http: httpx.Client, acting: Acting, people: People
 ) -> None:
     alice, bob, *_ = people
@@ -266,7 +270,7 @@ def test_who_accepts_is_told_that_the_requester_follows_too_many(
     assert ok(acting(alice).post(f"{API}/follow-requests/{bob}/accept"))["following"]
 
 
-def test_a_profile_counts_the_posts_that_are_there(http: httpx.Client, acting: Acting, people: People) -> None:
+def test_a_profile_counts_existing_posts(http: httpx.Client, acting: Acting, people: People) -> None:
     alice, bob = acting(people.alice), acting(people.bob)
     first, _ = make(alice), make(alice, visibility="private")
     path = f"{API}/users/{people.alice}"
@@ -276,7 +280,7 @@ def test_a_profile_counts_the_posts_that_are_there(http: httpx.Client, acting: A
     assert looked_up["postCount"] == 1
 
 
-def test_a_block_takes_back_requests(http: httpx.Client, acting: Acting, people: People) -> None:
+def test_a_block_removes_requests(http: httpx.Client, acting: Acting, people: People) -> None:
     ok(http.put(f"{API}/users/{people.alice}", json={"private": True}))
     ok(acting(people.bob).post(f"{API}/users/{people.alice}/follow"))
     ok(acting(people.alice).post(f"{API}/users/{people.bob}/block"))
@@ -368,7 +372,7 @@ def test_the_docs_page_and_the_openapi_document_name_every_route(server: Server)
     for path, operation in operations:
         assert path in page.text, path
         assert f"<h2>{operation['tags'][0]}</h2>" in page.text, path
-    assert "prefixItems" not in str(document), "generators of clients know lists of one kind only"
+    assert "prefixItems" not in str(document), "client generators support only lists of one type"
     for path in ("graph/select", "relationships", "users/{user_id}/follow", "graph/{graph}/{node}/out/count"):
         assert f"{API}/{path}" in document["paths"]
     assert "http://" not in page.text.replace("http://127.0.0.1", "")

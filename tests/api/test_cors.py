@@ -1,4 +1,4 @@
-"""Pages of the origins that the app names may use the API, and no others."""
+"""CORS: pages of the origins named in the settings may use the API, and no others."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ def preflight(server: Server, path: str, origin: str = APP) -> httpx.Response:
 
 
 @pytest.mark.parametrize("path", ["/posts", "/feed", "/feed/stream", "/media", "/there/is/no/such/path"])
-def test_a_preflight_allows_all_that_the_api_takes(named: Server, path: str) -> None:
-    """Also where nothing is: the page is to see the 404, not an error of CORS."""
+def test_a_preflight_allows_every_method_of_the_api(named: Server, path: str) -> None:
+    """Also on unknown paths: the page must see the 404, not an error of CORS."""
     answer = preflight(named, API + path)
     assert answer.status_code == 204
     assert allowed(answer) == APP
@@ -88,7 +88,7 @@ def test_a_page_reads_streams_and_files(page: httpx.Client) -> None:
     assert (part.status_code, allowed(part)) == (206, APP)
 
 
-def test_other_origins_are_told_nothing_and_caches_keep_them_apart(named: Server, people: People) -> None:
+def test_other_origins_get_no_headers_and_caches_keep_origins_apart(named: Server, people: People) -> None:
     assert allowed(preflight(named, f"{API}/posts", STRANGER)) is None
     for headers in ({"Origin": STRANGER}, {"Origin": "null"}, {}):
         with named.client(headers=headers) as http:
@@ -98,21 +98,21 @@ def test_other_origins_are_told_nothing_and_caches_keep_them_apart(named: Server
         assert allowed(http.get(f"{API}/users/{people.alice}")) == DEVELOPING
 
 
-def test_plain_options_name_the_methods_as_ever(named: Server) -> None:
+def test_plain_options_requests_still_name_the_methods(named: Server) -> None:
     with named.client(headers={"Origin": APP}) as http:
         answer = http.options(f"{API}/posts")
     assert (answer.status_code, allowed(answer)) == (204, APP)
     assert "post" in words(answer, "allow")
 
 
-def test_without_the_setting_no_page_is_let_in(server: Server, people: People) -> None:
+def test_without_the_setting_no_origin_is_allowed(server: Server, people: People) -> None:
     with server.client(headers={"Origin": APP}) as http:
         for answer in (http.get(f"{API}/users/{people.alice}"), preflight(server, f"{API}/posts")):
             assert answer.is_success
             assert not any(name.startswith("access-control") or name == "vary" for name in answer.headers)
 
 
-def test_anybody_is_let_in_only_where_that_is_said(tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_every_origin_is_allowed_only_if_the_setting_says_so(tmp_path_factory: pytest.TempPathFactory) -> None:
     with serving(tmp_path_factory.mktemp("open"), KITH_CORS_ORIGINS="*") as server:
         assert allowed(preflight(server, f"{API}/posts", STRANGER)) == "*"
         with server.client(headers={"Origin": STRANGER}) as http:

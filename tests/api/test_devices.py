@@ -1,4 +1,6 @@
-"""/devices over real HTTP: a browser registers, somebody likes, and its push service gets what only it can read."""
+"""/devices over real HTTP: a browser registers, a user likes, and the push service gets a message only the browser
+reads.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,7 @@ def push_service() -> Iterator[Endpoint]:
 
 @pytest.fixture(scope="module")
 def local(tmp_path_factory: pytest.TempPathFactory, push_service: Endpoint) -> Iterator[Server]:
-    """A server whose push service is on this machine."""
+    """A server that may call push services on this machine."""
     settings = {"KITH_WEBPUSH_CONTACT": CONTACT, "KITH_WEBPUSH_HOSTS": f"127.0.0.1:{push_service.port}"}
     folder = tmp_path_factory.mktemp("devices")
     with serving(folder, KITH_OUTBOUND_NETWORKS="127.0.0.1/32", **settings) as running:
@@ -35,14 +37,14 @@ def local(tmp_path_factory: pytest.TempPathFactory, push_service: Endpoint) -> I
 
 @pytest.fixture
 def service(push_service: Endpoint) -> Endpoint:
-    """The push service, as if nobody had asked it."""
+    """The push service, without earlier requests."""
     push_service.got.clear()
     push_service.answer = lambda _: Answer(201)
     return push_service
 
 
-def told(browser: Browser) -> dict[str, Any]:
-    """What a browser says of its subscription."""
+def subscription_of(browser: Browser) -> dict[str, Any]:
+    """The subscription of a browser, as the browser sends it."""
     keys = {"p256dh": encoded(point_of(browser.key)), "auth": encoded(browser.auth)}
     return {"kind": "webpush", "endpoint": browser.endpoint, "expirationTime": None, "keys": keys}
 
@@ -53,11 +55,11 @@ def acting(local: Server, user: int) -> httpx.Client:
     return http
 
 
-def test_a_like_rings_in_the_browser_of_whom_it_concerns(local: Server, service: Endpoint, people: People) -> None:
+def test_a_like_is_pushed_to_the_browser_of_its_recipient(local: Server, service: Endpoint, people: People) -> None:
     browser = Browser("alice", f"http://127.0.0.1:{service.port}")
     with acting(local, people.alice) as alice, acting(local, people.bob) as bob:
-        made = ok(alice.post(ROUTE, json=told(browser)), 201)
-        assert ok(alice.post(ROUTE, json=told(browser)), 201)["id"] == made["id"]
+        made = ok(alice.post(ROUTE, json=subscription_of(browser)), 201)
+        assert ok(alice.post(ROUTE, json=subscription_of(browser)), 201)["id"] == made["id"]
         listed = alice.get(ROUTE)
         assert [one["id"] for one in ok(listed)["devices"]] == [made["id"]]
         assert ok(listed)["kinds"] == ["webpush"]
@@ -78,12 +80,12 @@ def test_a_like_rings_in_the_browser_of_whom_it_concerns(local: Server, service:
         assert code(alice.get(f"{ROUTE}/{made['id']}"), 404) == "DEVICE_NOT_FOUND"
 
 
-def test_a_browser_that_is_gone_is_forgotten_and_what_is_owed_is_counted(
+def test_a_gone_browser_is_removed_and_owed_pushes_are_counted(
     local: Server, service: Endpoint, people: People
 ) -> None:
     browser = Browser("gone", f"http://127.0.0.1:{service.port}")
     with acting(local, people.alice) as alice, acting(local, people.bob) as bob:
-        ok(alice.post(ROUTE, json=told(browser)), 201)
+        ok(alice.post(ROUTE, json=subscription_of(browser)), 201)
         service.answer = lambda _: Answer(503)
         post = make(alice, "news")
         ok(bob.post(f"{API}/posts/{post}/like"))
@@ -93,8 +95,8 @@ def test_a_browser_that_is_gone_is_forgotten_and_what_is_owed_is_counted(
         eventually(lambda: "kith_push_owed 0.0" in local.get("/metrics").text)
 
 
-def test_what_is_no_device_is_refused(local: Server, people: People) -> None:
-    browser = told(Browser("x", "https://elsewhere.example"))
+def test_an_invalid_device_is_refused(local: Server, people: People) -> None:
+    browser = subscription_of(Browser("x", "https://elsewhere.example"))
     with acting(local, people.alice) as alice:
         assert code(alice.post(ROUTE, json=browser), 400) == "INVALID_CONTENT"
         assert code(alice.post(ROUTE, json={"kind": "webpush", "token": "x"}), 400) == "INVALID_CONTENT"
@@ -107,9 +109,9 @@ def test_what_is_no_device_is_refused(local: Server, people: People) -> None:
 def test_a_removed_user_has_no_devices(local: Server, service: Endpoint, people: People) -> None:
     browser = Browser("carol", f"http://127.0.0.1:{service.port}")
     with acting(local, people.carol) as carol, local.client() as http:
-        ok(carol.post(ROUTE, json=told(browser)), 201)
+        ok(carol.post(ROUTE, json=subscription_of(browser)), 201)
         job = ok(http.delete(f"{API}/users/{people.carol}"), 202)["job"]["id"]
         eventually(lambda: ok(http.get(f"{API}/jobs/{job}"))["done"])
         assert ok(carol.get(ROUTE))["devices"] == []
-        assert code(carol.post(ROUTE, json=told(browser)), 403) == "FORBIDDEN"
+        assert code(carol.post(ROUTE, json=subscription_of(browser)), 403) == "FORBIDDEN"
         assert ok(carol.get(ROUTE))["devices"] == []

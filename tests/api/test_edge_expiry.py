@@ -1,4 +1,4 @@
-"""Edges that end by themselves, and live edges that are moved, as clients of the API see them."""
+"""Edges that expire, and live edges that are moved, as clients of the API see them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def follow(http: httpx.Client, user: int, expires_at: str | None) -> Any:
 
 
 def end_now(http: httpx.Client, graph: str, source: int, destination: int) -> None:
-    """Let the end of an edge be a moment ago, as if time had passed."""
+    """Make an edge expire a moment ago, as if time had passed."""
     stored = ok(http.get(f"{API}/graph/{graph}/{source}/{destination}/edge"))
     fields = {"position": stored["position"], "updatedAt": str(int(stored["updatedAt"]) + 1)}
     assert add_edges(http, graph, (source, destination), **fields, expiresAt=moment(seconds=-1))["applied"] == 1
@@ -36,7 +36,7 @@ def count(http: httpx.Client, user: int) -> Any:
     return ok(http.get(f"{API}/graph/follows/{user}/in/count"))["count"]
 
 
-def test_a_follow_until_a_moment_is_over_everywhere_at_that_moment(
+def test_a_follow_that_expires_is_gone_everywhere_at_that_moment(
     http: httpx.Client, acting: Acting, people: People
 ) -> None:
     alice, bob, carol, _ = people
@@ -59,7 +59,7 @@ def test_a_follow_until_a_moment_is_over_everywhere_at_that_moment(
     assert ids(ok(http.get(f"{API}/users/{carol}/followers"))) == [alice, bob]
 
 
-def test_what_was_said_last_holds_and_the_place_stays(http: httpx.Client, acting: Acting, people: People) -> None:
+def test_the_last_expiry_wins_and_the_place_in_lists_stays(http: httpx.Client, acting: Acting, people: People) -> None:
     alice, bob, carol, _ = people
     follow(acting(alice), carol, moment(days=1))
     follow(acting(bob), carol, None)
@@ -71,7 +71,9 @@ def test_what_was_said_last_holds_and_the_place_stays(http: httpx.Client, acting
     assert count(http, carol) == 2
 
 
-def test_a_request_that_is_accepted_is_a_follow_until_then(http: httpx.Client, acting: Acting, people: People) -> None:
+def test_an_accepted_request_becomes_a_follow_with_its_expiry(
+    http: httpx.Client, acting: Acting, people: People
+) -> None:
     alice, bob, carol, _ = people
     ok(acting(carol).patch(f"{API}/users/{carol}", json={"private": True}))
     assert follow(acting(alice), carol, moment(days=7))["requested"]
@@ -83,7 +85,9 @@ def test_a_request_that_is_accepted_is_a_follow_until_then(http: httpx.Client, a
     assert "expiresAt" in edge.json()
 
 
-def test_who_asks_a_private_account_for_a_longer_follow_still_follows_it(acting: Acting, people: People) -> None:
+def test_a_follower_who_requests_a_longer_follow_of_a_private_account_still_follows_it(
+    acting: Acting, people: People
+) -> None:
     alice, _, carol, _ = people
     follow(acting(alice), carol, moment(days=1))
     ok(acting(carol).patch(f"{API}/users/{carol}", json={"private": True}))
@@ -95,7 +99,7 @@ def test_who_asks_a_private_account_for_a_longer_follow_still_follows_it(acting:
     assert row["requested"]
 
 
-def test_who_follows_a_private_account_may_end_it_sooner_without_asking(
+def test_a_follower_of_a_private_account_may_shorten_the_follow_without_a_request(
     http: httpx.Client, acting: Acting, people: People
 ) -> None:
     alice, _, carol, _ = people
@@ -107,13 +111,13 @@ def test_who_follows_a_private_account_may_end_it_sooner_without_asking(
         assert (answer["following"], answer["changed"], "requested" in answer) == (True, True, False)
         ends.append(ok(http.get(f"{API}/graph/follows/{alice}/{carol}/edge"))["expiresAt"])
     assert ends[1] < ends[0]
-    assert follow(acting(alice), carol, moment(days=3))["requested"], "longer is theirs to say"
+    assert follow(acting(alice), carol, moment(days=3))["requested"], "a longer follow needs a request"
     assert ok(http.get(f"{API}/graph/follows/{alice}/{carol}/edge"))["expiresAt"] == ends[1]
     assert follow(acting(alice), carol, moment(hours=1))["changed"]
-    assert ok(acting(carol).get(f"{API}/follow-requests"))["items"] == [], "what was said last holds"
+    assert ok(acting(carol).get(f"{API}/follow-requests"))["items"] == [], "the last follow replaces the request"
 
 
-def test_any_edge_may_end_by_itself(http: httpx.Client, people: People) -> None:
+def test_edges_of_any_graph_may_expire(http: httpx.Client, people: People) -> None:
     alice, bob, carol, _ = people
     add_edges(http, "mutes", (alice, bob), (alice, carol), expiresAt=moment(days=7))
     end_now(http, "mutes", alice, bob)
@@ -124,7 +128,7 @@ def test_any_edge_may_end_by_itself(http: httpx.Client, people: People) -> None:
     assert ids(ok(http.post(f"{API}/graph/select", json={"program": program}))) == [carol]
 
 
-def test_an_end_that_cannot_be_is_refused(http: httpx.Client, acting: Acting, people: People) -> None:
+def test_an_invalid_expiry_is_refused(http: httpx.Client, acting: Acting, people: People) -> None:
     alice, bob, *_ = people
     over = acting(alice).post(f"{API}/users/{bob}/follow", json={"expiresAt": moment(seconds=-1)})
     assert code(over, 400) == "INVALID_CONTENT"
@@ -142,7 +146,7 @@ def test_an_end_that_cannot_be_is_refused(http: httpx.Client, acting: Acting, pe
     assert not check(http, "follows", alice, bob)
 
 
-def test_a_live_edge_is_moved_in_both_lists_and_every_count_stays(http: httpx.Client, people: People) -> None:
+def test_a_live_edge_is_moved_in_both_lists_and_counts_stay(http: httpx.Client, people: People) -> None:
     alice, bob, carol, dana = people
     add_edges(http, "follows", (alice, bob), position=1)
     add_edges(http, "follows", (alice, carol), position=2, expiresAt=moment(days=7))
@@ -170,7 +174,7 @@ def test_a_live_edge_is_moved_in_both_lists_and_every_count_stays(http: httpx.Cl
     assert not check(http, "follows", alice, bob)
 
 
-def test_the_python_client_says_when_edges_end(server: Any, people: People) -> None:
+def test_the_python_client_reads_and_writes_expiries(server: Any, people: People) -> None:
     week = datetime.now(UTC) + timedelta(days=7)
     with Kith(server.url, server.key) as kith:
         kith.as_user(people.alice).follow(people.bob, expires_at=week)

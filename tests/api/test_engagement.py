@@ -30,7 +30,7 @@ def test_engagement_answers_state_and_exact_count_however_often(acting: Acting, 
     assert (gone[state], gone[count]) == (False, 1)
 
 
-def test_views_count_people_and_hides_are_told_to_nobody(
+def test_views_count_users_and_hides_are_visible_to_nobody_else(
     acting: Acting, owner: Acting, http: httpx.Client, people: People
 ) -> None:
     id_ = make(acting(people.alice))
@@ -48,7 +48,7 @@ def test_views_count_people_and_hides_are_told_to_nobody(
     assert ids(ok(owner(people.bob).get(f"{API}/graph/hides/{people.bob}/out"))) == [int(id_)]
 
 
-def test_a_page_of_views_is_one_write_that_counts_as_each_by_itself(acting: Acting, people: People) -> None:
+def test_a_batch_of_views_is_one_write_and_counts_like_single_views(acting: Acting, people: People) -> None:
     alice, bob, carol = (acting(user) for user in people[:3])
     shown, private = [make(alice) for _ in range(3)], make(alice, visibility="private")
     ok(carol.post(f"{API}/posts/{shown[0]}/view"))
@@ -59,7 +59,7 @@ def test_a_page_of_views_is_one_write_that_counts_as_each_by_itself(acting: Acti
     assert [one and (one["viewed"], one["viewCount"]) for one in seen] == [
         (True, 1), None, (True, 2), None, (True, 1), (True, 2)
     ]  # fmt: skip
-    assert seen[4] == first, "it was seen before, and stays seen since then"
+    assert seen[4] == first, "the time of the first view stays"
     again = ok(bob.post(f"{API}/posts/view", json={"ids": asked}))["posts"]
     assert again == seen
     page = ok(bob.get(f"{API}/feed", headers={"Kith-Token": answer.headers["Kith-Token"]}))
@@ -68,7 +68,7 @@ def test_a_page_of_views_is_one_write_that_counts_as_each_by_itself(acting: Acti
     assert counts == [2, 1, 1, 0]
 
 
-def test_a_page_of_views_is_bounded_and_of_active_users_only(
+def test_a_batch_of_views_is_bounded_and_for_active_users_only(
     acting: Acting, http: httpx.Client, people: People
 ) -> None:
     bob, path = acting(people.bob), f"{API}/posts/view"
@@ -82,7 +82,7 @@ def test_a_page_of_views_is_bounded_and_of_active_users_only(
     assert ok(http.get(f"{API}/posts/{post}"))["engagement"]["viewCount"] == 0
 
 
-def test_nobody_reads_comments_raw_because_a_post_has_their_number(owner: Acting, people: People) -> None:
+def test_a_user_cannot_read_raw_comment_edges_of_a_post_with_their_id(owner: Acting, people: People) -> None:
     for graph in ("comments", "replies"):
         for path in (f"{people.alice}/out", f"{people.alice}/out/count", f"{people.alice}/5", f"{people.alice}/5/edge"):
             assert code(owner(people.alice).get(f"{API}/graph/{graph}/{path}"), 403) == "FORBIDDEN"
@@ -101,7 +101,7 @@ def test_engagement_shows_on_the_post_for_each_reader(acting: Acting, people: Pe
 
 
 @pytest.mark.parametrize("verb", ["like", "save", "share", "view", "hide"])
-def test_what_is_not_there_for_one_gets_no_engagement(acting: Acting, people: People, verb: str) -> None:
+def test_an_invisible_post_gets_no_engagement(acting: Acting, people: People, verb: str) -> None:
     private = make(acting(people.alice), visibility="private")
     for post in (private, "5"):
         for method in ("POST",) if verb == "view" else ("POST", "DELETE"):

@@ -1,4 +1,4 @@
-"""GET /feed and what belongs to it over real HTTP: the shape of article 001, paging, bad input, who gets what."""
+"""GET /feed and related routes over real HTTP: the shape of article 001, paging, bad input, who sees what."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ from kith.run.config import Settings
 Acting = Callable[[int], httpx.Client]
 Make = Callable[..., str]
 URL_BYTES_MAX = 8_000
-"""What nginx and most proxies take of a request's first line unless told otherwise."""
+"""The bytes of a request line that nginx and most proxies accept by default."""
 
 
 @pytest.fixture
 def follow(acting: Acting, people: People) -> None:
-    """Alice follows Bob and Carol."""
+    """Let Alice follow Bob and Carol."""
     for author in (people.bob, people.carol):
         ok(acting(people.alice).post(f"{API}/users/{author}/follow"))
 
@@ -124,7 +124,7 @@ def test_latest_is_newest_first_without_a_ranking(acting: Acting, people: People
         assert sorted(scroll(acting(people.alice), limit=2, refresh=refresh)) == sorted(made)
 
 
-def test_one_who_follows_nobody_has_their_own_posts_only(acting: Acting, people: People, make: Make) -> None:
+def test_a_user_who_follows_nobody_has_only_their_own_posts(acting: Acting, people: People, make: Make) -> None:
     make(people.bob, "not for Alice")
     assert shown(read(acting(people.alice))) == []
     mine = make(people.alice, "mine")
@@ -134,7 +134,7 @@ def test_one_who_follows_nobody_has_their_own_posts_only(acting: Acting, people:
 
 
 @pytest.mark.usefixtures("follow")
-def test_friends_who_say_the_same_are_all_at_home(acting: Acting, people: People, make: Make) -> None:
+def test_short_equal_posts_of_several_friends_are_all_at_home(acting: Acting, people: People, make: Make) -> None:
     made = [make(author, text) for text in ("Happy new year!", "🎉") for author in (people.bob, people.carol)]
     content = {"link": "https://example.com/x"}
     made += [make(author, text, content=content) for author, text in ((people.bob, "look"), (people.carol, "see here"))]
@@ -144,7 +144,7 @@ def test_friends_who_say_the_same_are_all_at_home(acting: Acting, people: People
 
 
 @pytest.mark.usefixtures("follow")
-def test_copies_come_once_and_say_of_which_post(acting: Acting, people: People, make: Make) -> None:
+def test_a_copied_post_is_shown_once_and_names_its_copies(acting: Acting, people: People, make: Make) -> None:
     alice, joke = acting(people.alice), "A joke that everybody sends on. " * 3
     jokes = [make(people.bob, joke), make(people.carol, f" {joke.upper()}")]
     links = [make(author, "", content={"link": "https://example.com/x"}) for author in (people.bob, people.carol)]
@@ -157,12 +157,12 @@ def test_copies_come_once_and_say_of_which_post(acting: Acting, people: People, 
         why = ok(alice.get(f"{API}/posts/{id_}/why"))
         assert (why["excludedBy"], why["copyOf"]) == ([], None)
     latest = read(alice, type="latest")["posts"]
-    assert sorted(post["id"] for post in latest) == [*jokes, *links], "latest leaves nothing out"
+    assert sorted(post["id"] for post in latest) == [*jokes, *links], "the feed latest leaves nothing out"
     assert not any("copies" in post for post in latest)
 
 
 @pytest.mark.usefixtures("follow")
-def test_what_was_seen_comes_after_all_else_and_says_so(acting: Acting, people: People, make: Make) -> None:
+def test_seen_posts_come_last_and_are_marked(acting: Acting, people: People, make: Make) -> None:
     alice, made = acting(people.alice), [make(people.bob, f"post {at}") for at in range(6)]
 
     def marks(body: Any) -> list[bool | None]:
@@ -185,7 +185,9 @@ def test_what_was_seen_comes_after_all_else_and_says_so(acting: Acting, people: 
 
 
 @pytest.mark.usefixtures("follow")
-def test_scrolling_goes_past_five_hundred_candidates_each_once(acting: Acting, people: People, make: Make) -> None:
+def test_scrolling_continues_past_five_hundred_candidates_and_shows_each_once(
+    acting: Acting, people: People, make: Make
+) -> None:
     size = SLATE_MAX + 60
     made = [make((people.bob, people.carol, people.alice)[at % 3], f"{people.alice} {at}") for at in range(size)]
     first = read(acting(people.alice), limit=50)
@@ -204,7 +206,7 @@ def test_the_same_cursor_leads_to_the_same_page(acting: Acting, people: People, 
 
 
 @pytest.mark.usefixtures("follow")
-def test_a_users_own_token_goes_on_where_the_app_began_for_them(
+def test_a_user_token_continues_a_feed_that_a_server_key_began(
     acting: Acting, owner: Acting, people: People, make: Make
 ) -> None:
     made = [make(people.bob, f"post {at}") for at in range(4)]
@@ -215,7 +217,7 @@ def test_a_users_own_token_goes_on_where_the_app_began_for_them(
 
 @pytest.mark.usefixtures("follow")
 @pytest.mark.parametrize("kind", ["ranked", "latest"])
-def test_a_cursor_holds_for_its_reader_and_its_feed_only(acting: Acting, people: People, make: Make, kind: str) -> None:
+def test_a_cursor_is_valid_for_its_reader_and_feed_only(acting: Acting, people: People, make: Make, kind: str) -> None:
     ok(acting(people.bob).post(f"{API}/users/{people.carol}/follow"))
     for at in range(6):
         make((people.bob, people.carol)[at % 2], f"post {at}")
@@ -243,10 +245,8 @@ def _altered(cursor: str) -> list[str]:
     return [*map(turned, places), *cuts, cursor + "A", cursor * 2, "x", "%00", "🦊", "A" * 6_000]
 
 
-def test_a_cursor_tells_nothing_of_posts_that_its_reader_may_not_see(
-    acting: Acting, people: People, make: Make
-) -> None:
-    """All that Alice can read of a cursor is its length."""
+def test_a_cursor_reveals_no_id_of_a_hidden_post(acting: Acting, people: People, make: Make) -> None:
+    """A cursor is sealed. Alice can read nothing of it but its length."""
     ok(acting(people.alice).post(f"{API}/users/{people.bob}/follow"))
     hidden = [make(people.bob, f"private {at}", visibility="private") for at in range(3)]
     for at in range(4):
@@ -256,7 +256,7 @@ def test_a_cursor_tells_nothing_of_posts_that_its_reader_may_not_see(
     assert all(int(id_).to_bytes(8, "big")[:5] not in raw for id_ in hidden)
 
 
-def test_a_cursor_is_as_long_whatever_its_reader_may_not_see(acting: Acting, people: People, make: Make) -> None:
+def test_the_length_of_a_cursor_does_not_depend_on_hidden_posts(acting: Acting, people: People, make: Make) -> None:
     lengths = set()
     for reader, author, hidden in ((people.alice, people.bob, 0), (people.dana, people.carol, 9)):
         ok(acting(reader).post(f"{API}/users/{author}/follow"))
@@ -284,17 +284,17 @@ def _decoded(cursor: str) -> bytes:
     ],
     ids=str,
 )  # fmt: skip
-def test_parameters_that_mean_nothing_are_refused(acting: Acting, people: People, params: dict[str, Any]) -> None:
+def test_invalid_parameters_are_refused(acting: Acting, people: People, params: dict[str, Any]) -> None:
     assert code(acting(people.alice).get(f"{API}/feed", params=params), 400) == "INVALID_REQUEST"
 
 
 @pytest.mark.parametrize("limit", [1, 50])
-def test_the_limits_themselves_hold(acting: Acting, people: People, limit: int) -> None:
+def test_the_smallest_and_largest_page_sizes_are_accepted(acting: Acting, people: People, limit: int) -> None:
     read(acting(people.alice), limit=limit)
     read(acting(people.alice), limit=limit, cursor="")
 
 
-def test_nobodys_feed_is_refused(http: httpx.Client, server: Server) -> None:
+def test_a_feed_without_a_user_is_refused(http: httpx.Client, server: Server) -> None:
     nobody = http.get(f"{API}/feed")
     assert code(nobody, 400) == "INVALID_REQUEST"
     assert "X-Kith-User" in nobody.json()["error"]["message"]
@@ -303,7 +303,7 @@ def test_nobodys_feed_is_refused(http: httpx.Client, server: Server) -> None:
 
 
 @pytest.mark.parametrize("name", ["r-1", "a" * 64, "f81d4fae-7dec-11d0-a765-00a0c91e6bf6", "!~"])
-def test_a_request_keeps_the_name_it_came_with(acting: Acting, people: People, name: str) -> None:
+def test_a_request_keeps_the_id_that_the_client_sent(acting: Acting, people: People, name: str) -> None:
     answer = acting(people.alice).get(f"{API}/feed", headers={"X-Request-Id": name})
     assert ok(answer)["meta"]["requestId"] == name
 
@@ -313,7 +313,7 @@ def test_a_request_keeps_the_name_it_came_with(acting: Acting, people: People, n
     [b"", b"a" * 65, b"a" * 5_000, b"two words", b"caf\xc3\xa9", b"\xff\xfe", b"a\tb"],
     ids=["empty", "long", "very-long", "two-words", "latin", "no-text", "tab"],
 )
-def test_a_name_that_cannot_be_used_is_replaced(acting: Acting, people: People, name: bytes) -> None:
+def test_an_invalid_request_id_is_replaced(acting: Acting, people: People, name: bytes) -> None:
     answer = acting(people.alice).get(f"{API}/feed", headers=[(b"X-Request-Id", name)])
     used = ok(answer)["meta"]["requestId"]
     assert len(used) == 16
@@ -324,7 +324,7 @@ def test_a_name_that_cannot_be_used_is_replaced(acting: Acting, people: People, 
 
 
 @pytest.mark.usefixtures("follow")
-def test_see_fewer_is_said_and_taken_back_and_shows_in_why(acting: Acting, people: People, make: Make) -> None:
+def test_see_fewer_can_be_set_and_undone_and_shows_in_why(acting: Acting, people: People, make: Make) -> None:
     alice, id_ = acting(people.alice), make(people.bob, "again and again")
 
     def damping() -> float:
@@ -347,7 +347,7 @@ def test_see_fewer_is_said_and_taken_back_and_shows_in_why(acting: Acting, peopl
 
 
 @pytest.mark.usefixtures("follow")
-def test_why_agrees_with_the_feed_and_knows_only_what_the_reader_may_see(
+def test_why_agrees_with_the_feed_and_answers_only_for_visible_posts(
     acting: Acting, people: People, make: Make
 ) -> None:
     alice = acting(people.alice)
@@ -366,10 +366,10 @@ def test_why_agrees_with_the_feed_and_knows_only_what_the_reader_may_see(
     assert code(alice.get(f"{API}/posts/{id_}/why"), 404) == "POST_NOT_FOUND"
 
 
-# --- what is kept, and what is not available ---------------------------------------------------------------
+# --- served pages, and an unavailable store ---------------------------------------------------------------
 
 
-def test_what_was_served_is_in_files_under_the_names_of_the_requests(tmp_path: Path, people: People) -> None:
+def test_served_pages_are_recorded_under_their_request_ids(tmp_path: Path, people: People) -> None:
     with serving(tmp_path, settings=AGREED) as server:
         with server.client(acting=people.alice) as alice:
             made = ok(alice.post(f"{API}/posts", json={"content": {"text": "mine"}}), 201)["id"]
@@ -381,7 +381,7 @@ def test_what_was_served_is_in_files_under_the_names_of_the_requests(tmp_path: P
     assert kept[0].scores == pytest.approx([score], abs=1e-4)
 
 
-def test_without_its_store_the_feed_is_unavailable_and_says_when_to_come_back(tmp_path: Path) -> None:
+def test_without_its_store_the_feed_is_unavailable_and_says_when_to_retry(tmp_path: Path) -> None:
     async def ask() -> httpx.Response:
         settings = Settings(data=str(tmp_path / "data"), api_keys=(KEY,), durability="relaxed")
         headers = {"Authorization": f"Bearer {KEY}", "X-Kith-User": "1"}

@@ -1,4 +1,4 @@
-"""What anybody may ask, without credentials or with wrong ones, costs a process a bounded amount, however often."""
+"""Requests without credentials, or with wrong ones, cost a process a bounded amount, however many there are."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def bearer(credential: str) -> dict[str, str]:
     return {"Authorization": f"Bearer {credential}"}
 
 
-def test_tokens_that_the_app_did_not_sign_are_not_even_read(tmp_path: Path) -> None:
+def test_tokens_with_a_wrong_signature_are_not_decoded(tmp_path: Path) -> None:
     async def ask() -> None:
         async with opened(tmp_path) as http:
             good = sign(1)
@@ -52,7 +52,7 @@ def test_tokens_that_the_app_did_not_sign_are_not_even_read(tmp_path: Path) -> N
     asyncio.run(ask())
 
 
-def test_a_token_that_will_never_hold_is_read_once(tmp_path: Path) -> None:
+def test_a_token_that_can_never_become_valid_is_decoded_once(tmp_path: Path) -> None:
     async def ask() -> None:
         async with opened(tmp_path) as http:
             for token, why in ((sign(1, ttl_s=-60), "expired"), (sign(1, aud="another"), "aud")):
@@ -66,7 +66,7 @@ def test_a_token_that_will_never_hold_is_read_once(tmp_path: Path) -> None:
     asyncio.run(ask())
 
 
-def test_metrics_are_made_off_the_loop_and_once_for_all_who_wait(tmp_path: Path) -> None:
+def test_metrics_are_rendered_off_the_event_loop_and_once_for_all_waiting_requests(tmp_path: Path) -> None:
     threads: list[int] = []
     rendered = Metrics._rendered
 
@@ -82,7 +82,7 @@ def test_metrics_are_made_off_the_loop_and_once_for_all_who_wait(tmp_path: Path)
             assert threading.get_ident() not in threads
             before = count((await http.get("/metrics")).text)
             ok(await http.get(f"{API}/users/1", headers=bearer(KEY)))
-            assert count((await http.get("/metrics")).text) == before + 1, "no answer is older than the question"
+            assert count((await http.get("/metrics")).text) == before + 1, "an answer is not older than its request"
 
     def count(text: str) -> float:
         name = 'kith_responses_total{operation="get_user",status="200"}'

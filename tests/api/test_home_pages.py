@@ -1,4 +1,4 @@
-"""Pages of home over HTTP: every post is whole, also one that stands in for another, and comes once."""
+"""Pages of home over HTTP: every post is complete, also one that replaces a hidden one, and is shown once."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kith.home.skeleton.pinned import PINS_EACH
 Acting = Callable[[int], httpx.Client]
 
 
-def test_a_post_in_place_of_a_hidden_one_is_as_whole_as_the_others(acting: Acting, people: People) -> None:
+def test_a_post_that_replaces_a_hidden_one_is_as_complete_as_the_others(acting: Acting, people: People) -> None:
     alice, bob = acting(people.alice), acting(people.bob)
     ok(alice.post(f"{API}/users/{people.bob}/follow"))
     ok(bob.patch(f"{API}/users/{people.bob}", json={"displayName": "Bob"}))
@@ -30,7 +30,7 @@ def test_a_post_in_place_of_a_hidden_one_is_as_whole_as_the_others(acting: Actin
         assert posts[ids[0]]["engagement"]["isLiked"]
 
 
-def test_a_pinned_post_comes_once_though_newer_pins_take_its_place(acting: Acting, people: People) -> None:
+def test_a_pinned_post_is_shown_once_although_newer_pins_displace_it(acting: Acting, people: People) -> None:
     alice, bob, carol = (acting(who) for who in (people.alice, people.bob, people.carol))
     for author in (people.bob, people.carol):
         ok(alice.post(f"{API}/users/{author}/follow"))
@@ -45,6 +45,6 @@ def test_a_pinned_post_comes_once_though_newer_pins_take_its_place(acting: Actin
         cursor = body["pagination"]["nextCursor"]
         if not cursor:
             break
-        if len(found) == 21:  # the oldest pin was shown
+        if len(found) == 21:  # the oldest pin has been shown
             ok(bob.post(f"{API}/boards/{board}/pins", json={"post": ids[-1]}))
     assert sorted(found) == sorted(ids)

@@ -1,4 +1,4 @@
-"""The JavaScript client and the OpenAPI document say the same. Node is not needed: what is generated is compared."""
+"""The JavaScript client and the OpenAPI document agree. Compares generated files, so it does not need Node."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from kith.client.routes import Routes, Walk
 
 CLIENT = Path(__file__).parents[2] / "clients" / "js"
 COMPRESSED_MAX = 15_499  # 15 KB, as its README says
-"""Bytes of all modules, comments included; a bundler leaves these out."""
+"""Bytes of all modules, compressed, comments included. A bundler drops the comments."""
 OF_TYPESCRIPT = {
     "Array", "ArrayBuffer", "ArrayBufferView", "AbortSignal", "AsyncGenerator", "AsyncIterable", "Blob", "Error",
     "Iterable", "Math", "Omit", "Promise", "Record", "Symbol", "URL",
@@ -34,29 +34,29 @@ def document(server: Server) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def types() -> str:
-    """Both files of types, without comments and words in quotes."""
+    """Both files of types, without comments and strings."""
     text = (CLIENT / "index.d.ts").read_text() + (CLIENT / "src" / "operations.d.ts").read_text()
     return re.sub(r'/\*.*?\*/|//.*?$|"[^"\n]*"', "", text, flags=re.DOTALL | re.MULTILINE)
 
 
 @pytest.mark.parametrize("name", ["operations.js", "operations.d.ts"])
-def test_what_is_generated_is_not_stale(document: dict[str, Any], name: str) -> None:
+def test_generated_files_are_up_to_date(document: dict[str, Any], name: str) -> None:
     made = GENERATE["files"](document)[name]
     assert (CLIENT / "src" / name).read_text() == made, "make client-js"
 
 
-def test_the_document_of_the_generator_is_that_of_a_server(document: dict[str, Any]) -> None:
+def test_the_generators_document_equals_that_of_a_server(document: dict[str, Any]) -> None:
     assert GENERATE["document"]() == document
 
 
-def test_every_operation_is_a_method_or_stands_elsewhere(document: dict[str, Any]) -> None:
+def test_every_operation_is_a_method_or_is_listed_as_an_exception(document: dict[str, Any]) -> None:
     ids = {told["operationId"] for item in document["paths"].values() for told in item.values()}
     methods = {one.id for one in GENERATE["operations_of"](document)}
     assert methods == ids - GENERATE["ELSEWHERE"].keys()
     assert GENERATE["ELSEWHERE"].keys() | GENERATE["NAMES"].keys() | GENERATE["BATCHES"].keys() <= ids
 
 
-def test_methods_are_called_as_those_of_the_python_client(document: dict[str, Any]) -> None:
+def test_methods_have_the_names_of_the_python_client(document: dict[str, Any]) -> None:
     camel = GENERATE["camel"]
     single = {camel(name) for name in vars(Routes) if not name.startswith("_") and not name.endswith("_page")}
     walked = {camel(name) for name, route in vars(Routes).items() if isinstance(route, Walk)}
@@ -65,12 +65,12 @@ def test_methods_are_called_as_those_of_the_python_client(document: dict[str, An
     assert {one.method for one in operations if one.items} == walked
 
 
-def test_answers_that_are_unwrapped_have_one_field(document: dict[str, Any]) -> None:
+def test_unwrapped_answers_have_one_field(document: dict[str, Any]) -> None:
     for name, field in GENERATE["ONLY"].items():
         assert list(document["components"]["schemas"][name]["properties"]) == [field]
 
 
-def test_types_name_only_what_is_declared(types: str) -> None:
+def test_types_name_only_declared_types(types: str) -> None:
     declared = set(re.findall(r"(?:interface|class|type) (\w+)", types)) | {"Item", "Page"}
     named = set(re.findall(r"(?<![\w.])[A-Z]\w+", types))
     assert named <= declared | OF_TYPESCRIPT
@@ -78,7 +78,7 @@ def test_types_name_only_what_is_declared(types: str) -> None:
         assert types.count(opening) == types.count(closing)
 
 
-def test_types_declare_what_the_module_exports(types: str) -> None:
+def test_types_declare_the_exports_of_the_module(types: str) -> None:
     exported = set(re.findall(r"\w+", " ".join(re.findall(r"export {(.*?)}", (CLIENT / "index.js").read_text()))))
     assert exported == set(re.findall(r"export (?:class|function) (\w+)", types))
 
@@ -98,7 +98,7 @@ def test_the_package_can_be_published() -> None:
 
 
 @pytest.mark.skipif(shutil.which("tsc") is None, reason="needs the TypeScript compiler, `tsc`")
-def test_typescript_takes_right_calls_and_refuses_wrong_ones() -> None:
+def test_typescript_accepts_right_calls_and_rejects_wrong_ones() -> None:
     flags = ["--noEmit", "--strict", "--target", "es2022", "--module", "nodenext", "--lib", "es2022,dom,dom.iterable"]
     run = subprocess.run(
         ["tsc", *flags, "tests/types.ts"], cwd=CLIENT, capture_output=True, text=True, timeout=120, check=False

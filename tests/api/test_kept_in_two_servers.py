@@ -1,6 +1,6 @@
-"""Two servers of one folder: what one keeps is as if read anew, at once after the other wrote anything.
+"""Two servers of one folder: after the other server wrote anything, cached answers equal freshly read ones at once.
 
-What is asked for many at once keeps nothing, so it says what the answers for one, and pages of home, must be.
+Batch requests are not cached, so their answers show what single requests and pages of home must answer.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ RANKED_ONLY = {"ranking", "seen", "copies"}
 
 
 class History:
-    """Writes anything to one server. `client`: of it; `act`: one write, whether it is taken or refused."""
+    """Random writes to one server, through its `client`. `act` makes one write, which may be refused."""
 
     def __init__(self, client: httpx.Client, chance: random.Random) -> None:
         self.client, self._chance = client, chance
         self.posts: list[str] = []
-        self._comments: list[tuple[str, str]] = []  # with their posts
+        self._comments: list[tuple[str, str]] = []  # (comment, its post)
 
     def act(self, number: int) -> str:
-        """What was done, as text."""
+        """Make one write; returns a description of it."""
         who, other = self._chance.sample(PEOPLE, 2)
         post = self._chance.choice(self.posts or ["1"])
         comment, of = self._chance.choice(self._comments or [("1", post)])
@@ -72,7 +72,7 @@ class History:
 
 
 def compare(client: httpx.Client, viewer: int | str | None, posts: list[str]) -> None:
-    """What a viewer is answered is as if it was read anew."""
+    """Check that the answers to a viewer equal freshly read ones."""
     headers = {} if viewer is None else {"X-Kith-User": str(viewer)}
 
     def one(path: str) -> Any:
@@ -90,7 +90,7 @@ def compare(client: httpx.Client, viewer: int | str | None, posts: list[str]) ->
         assert shown == many("posts", [post["id"] for post in page])
 
 
-def test_what_one_server_keeps_is_given_up_at_once_when_the_other_writes(tmp_path: Path) -> None:
+def test_a_cached_answer_is_dropped_at_once_when_the_other_server_writes(tmp_path: Path) -> None:
     seed = random.SystemRandom().getrandbits(32)
     print("seed", seed)
     chance = random.Random(seed)

@@ -1,6 +1,6 @@
-"""Users, posts and lists of people are answered from what a process keeps: after any change as if all was read anew.
+"""A process caches users, posts and lists of people: after any change, cached answers equal freshly read ones.
 
-What is asked for many at once keeps nothing, so it says what the answer for one must be.
+Batch requests are not cached, so their answers show what single requests must answer.
 """
 
 from __future__ import annotations
@@ -18,14 +18,16 @@ Acting = Callable[[int], httpx.Client]
 
 
 def one(http: httpx.Client, path: str) -> Any:
-    """The answer, or None where it is refused."""
+    """The answer, or None if it is refused."""
     found = http.get(f"{API}/{path}")
     assert found.status_code in (200, 400, 403, 404), found.text
     return found.json() if found.status_code == 200 else None
 
 
 def compare(http: httpx.Client, people: People, post: str) -> tuple[Any, ...]:
-    """What one who looks sees of Alice, her post and the lists that she is in, which is as if read anew."""
+    """Check that cached answers about Alice, her post and the lists that she is in equal freshly read ones. Returns
+    them.
+    """
     alice, carol = people.alice, people.carol
     user, shown = one(http, f"users/{alice}"), one(http, f"posts/{post}")
     assert [user] == ok(http.post(f"{API}/users/lookup", json={"ids": [alice]}))["users"]
@@ -44,7 +46,7 @@ def compare(http: httpx.Client, people: People, post: str) -> tuple[Any, ...]:
     return user, shown, home and home["posts"], *lists
 
 
-def test_what_is_kept_is_answered_as_if_it_was_read_anew(
+def test_cached_answers_equal_freshly_read_ones(
     server: Server, acting: Acting, system: httpx.Client, people: People
 ) -> None:
     alice, bob, carol = people.alice, people.bob, people.carol

@@ -1,4 +1,4 @@
-"""Moderation over HTTP: what a label takes from whom, at every door, at once; and what the app keeps of it."""
+"""Moderation over HTTP: what a label hides from whom, on every route, at once; and what the app can read of it."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ Acting = Callable[[int], httpx.Client]
 
 
 def label(http: httpx.Client, kind: str, id_: int | str, *labels: str, **fields: Any) -> Any:
-    """Set the labels of an object."""
+    """Set the labels of an object; returns the answer."""
     return ok(http.put(f"{API}/labels/{kind}/{id_}", json={"labels": labels, **fields}))
 
 
 def seen(http: httpx.Client, author: int, post: str) -> list[bool]:
-    """Whether a post shows: by itself, in its author's posts, at home."""
+    """Whether a post is visible by its id, in its author's posts, and at home."""
     alone = http.get(f"{API}/posts/{post}")
     assert alone.status_code == 200 or code(alone, 404) == "POST_NOT_FOUND"
     outbox = http.get(f"{API}/users/{author}/posts")
@@ -32,7 +32,7 @@ def seen(http: httpx.Client, author: int, post: str) -> list[bool]:
 
 
 @pytest.mark.parametrize("kind", ["post", "user"])
-def test_hide_leaves_a_post_to_the_app_and_its_author(
+def test_a_post_labelled_hide_is_visible_to_the_app_and_its_author_only(
     acting: Acting, system: httpx.Client, people: People, kind: str
 ) -> None:
     alice, bob, carol = (acting(user) for user in people[:3])
@@ -46,7 +46,7 @@ def test_hide_leaves_a_post_to_the_app_and_its_author(
             assert code(other.post(f"{API}/posts/{post}/{verb}"), 404) == "POST_NOT_FOUND"
         assert code(other.post(f"{API}/posts/{post}/comments", json={"text": "x"}), 404) == "POST_NOT_FOUND"
         assert code(other.get(f"{API}/posts/{post}/comments"), 404) == "POST_NOT_FOUND"
-    assert seen(alice, people.alice, post) == [True, True, True], "its author is told, not deceived"
+    assert seen(alice, people.alice, post) == [True, True, True], "its author sees the post and its label"
     for reader in (alice, system):
         assert ok(reader.get(f"{API}/posts/{post}"))["labels"] == ["hide"]
     ok(system.delete(f"{API}/labels/{kind}/{post if kind == 'post' else people.alice}"))
@@ -55,7 +55,7 @@ def test_hide_leaves_a_post_to_the_app_and_its_author(
 
 
 @pytest.mark.parametrize("kind", ["post", "user"])
-def test_limit_leaves_a_post_to_followers_who_are_not_told(
+def test_a_post_labelled_limit_is_visible_to_followers_who_do_not_see_the_label(
     acting: Acting, system: httpx.Client, people: People, kind: str
 ) -> None:
     alice, bob, carol = (acting(user) for user in people[:3])
@@ -74,7 +74,7 @@ def test_limit_leaves_a_post_to_followers_who_are_not_told(
 
 
 @pytest.mark.parametrize("kind", ["post", "user"])
-def test_a_limited_post_ranks_below_what_is_not_and_only_its_author_is_told(
+def test_a_limited_post_ranks_below_others_and_only_its_author_sees_why(
     acting: Acting, http: httpx.Client, people: People, kind: str
 ) -> None:
     alice, bob, carol = (acting(user) for user in people[:3])
@@ -92,7 +92,7 @@ def test_a_limited_post_ranks_below_what_is_not_and_only_its_author_is_told(
     assert [post["id"] for post in ok(carol.get(f"{API}/feed?type=latest"))["posts"]] == [newest, older]
 
 
-def test_sensitive_shows_with_a_mark_everywhere(acting: Acting, http: httpx.Client, people: People) -> None:
+def test_the_label_sensitive_is_shown_everywhere(acting: Acting, http: httpx.Client, people: People) -> None:
     alice, bob = acting(people.alice), acting(people.bob)
     ok(bob.post(f"{API}/users/{people.alice}/follow"))
     one, other = make(alice, "one"), make(alice, "other")
@@ -108,10 +108,10 @@ def test_sensitive_shows_with_a_mark_everywhere(acting: Acting, http: httpx.Clie
     edited = ok(alice.patch(f"{API}/posts/{other}", json={"content": {"text": "new"}}))
     assert edited["labels"] == ["sensitive"]
     http.delete(f"{API}/labels/user/{people.alice}")
-    assert ok(bob.get(f"{API}/posts/{other}"))["labels"] == [], "the user's label was never the post's"
+    assert ok(bob.get(f"{API}/posts/{other}"))["labels"] == [], "the label of the user was never one of the post"
 
 
-def test_comments_and_replies_of_a_hidden_user_disappear_and_come_back(
+def test_comments_and_replies_of_a_hidden_user_disappear_and_return(
     acting: Acting, system: httpx.Client, people: People
 ) -> None:
     alice, bob, carol = (acting(user) for user in people[:3])
@@ -137,7 +137,7 @@ def test_comments_and_replies_of_a_hidden_user_disappear_and_come_back(
     assert texts(bob) == [("first", ["reply"]), ("second", [])]
 
 
-def test_a_hidden_account_is_as_if_it_were_not_there_and_goes_on_all_the_same(
+def test_a_hidden_account_is_invisible_to_others_and_can_still_act(
     acting: Acting, system: httpx.Client, people: People
 ) -> None:
     alice, bob, name = acting(people.alice), acting(people.bob), f"hidden{people.alice}"
@@ -146,7 +146,7 @@ def test_a_hidden_account_is_as_if_it_were_not_there_and_goes_on_all_the_same(
     for path in (f"{people.alice}", f"by-username/{name}"):
         assert code(bob.get(f"{API}/users/{path}"), 404) == "USER_NOT_FOUND"
         assert ok(alice.get(f"{API}/users/{path}"))["labels"] == ["hide"]
-        assert ok(system.get(f"{API}/users/{path}"))["state"] == "normal", "this is no deactivation"
+        assert ok(system.get(f"{API}/users/{path}"))["state"] == "normal", "hiding is no deactivation"
     for path in ("posts", "followers", "following", "friends"):
         assert code(bob.get(f"{API}/users/{people.alice}/{path}"), 404) == "USER_NOT_FOUND"
     assert code(bob.patch(f"{API}/users/{people.bob}", json={"username": name}), 409) == "USERNAME_TAKEN"
@@ -159,9 +159,7 @@ def test_a_hidden_account_is_as_if_it_were_not_there_and_goes_on_all_the_same(
     assert ok(acting(people.carol).get(f"{API}/feed"))["posts"] == []
 
 
-def test_a_hidden_account_is_in_nobodys_lists_but_the_apps(
-    acting: Acting, system: httpx.Client, people: People
-) -> None:
+def test_a_hidden_account_is_in_lists_for_the_app_only(acting: Acting, system: httpx.Client, people: People) -> None:
     alice, bob, hidden = (acting(user) for user in people[:3])
     add_edges(system, "follows", (people.alice, people.carol), (people.alice, people.bob), (people.bob, people.carol))
     add_edges(system, "follows", (people.carol, people.alice), (people.carol, people.bob), (people.bob, people.alice))
@@ -173,15 +171,17 @@ def test_a_hidden_account_is_in_nobodys_lists_but_the_apps(
         assert people.carol not in ids(ok(alice.get(f"{API}/users/{people.alice}/{name}"))), name
         assert people.carol not in ids(ok(bob.get(f"{API}/users/{people.alice}/{name}"))), name
     assert ids(ok(acting(people.dana).get(f"{API}/follow-requests"))) == []
-    assert people.carol in ids(ok(hidden.get(f"{API}/users/{people.alice}/followers"))), "they are not told"
+    assert people.carol in ids(ok(hidden.get(f"{API}/users/{people.alice}/followers"))), (
+        "a hidden user does not notice it"
+    )
     assert people.carol in ids(ok(system.get(f"{API}/users/{people.alice}/followers")))
 
 
-def test_a_users_own_raw_lists_and_checks_know_no_hidden_account(
+def test_raw_lists_and_checks_of_a_user_token_leave_out_hidden_accounts(
     owner: Acting, http: httpx.Client, people: People
 ) -> None:
     alice, bob, *_ = people
-    hidden = int(make(owner(bob)))  # a post has the number of the user
+    hidden = int(make(owner(bob)))  # the id of this post is used as the id of the hidden user
     edges = [(alice, bob), (bob, alice), (alice, hidden), (hidden, alice)]
     own = [("follows", *pair) for pair in edges] + [("mutes", *pair) for pair in edges[::2]]
     lists = [("follows", "in"), ("follows", "out"), ("mutes", "out")]
@@ -190,7 +190,7 @@ def test_a_users_own_raw_lists_and_checks_know_no_hidden_account(
     ok(owner(alice).post(f"{API}/posts/{hidden}/like"))
 
     def answers(client: httpx.Client) -> list[Any]:
-        """Everything that the routes tell of Bob, then of the hidden one."""
+        """What the routes answer about Bob, then about the hidden user."""
         found: list[Any] = []
         shown = [ids(ok(client.get(f"{API}/graph/{graph}/{alice}/{end}"))) for graph, end in lists]
         for graph, end in lists:
@@ -214,13 +214,15 @@ def test_a_users_own_raw_lists_and_checks_know_no_hidden_account(
     assert answers(http) == [{True}, {True}], "the app sees everything"
     assert ids(ok(owner(alice).get(f"{API}/graph/likes/{alice}/out"))) == [hidden]
     assert ok(owner(alice).get(f"{API}/graph/likes/{alice}/{hidden}"))["exists"]
-    assert ids(ok(owner(hidden).get(f"{API}/graph/follows/{hidden}/in"))) == [alice], "they are not told"
+    assert ids(ok(owner(hidden).get(f"{API}/graph/follows/{hidden}/in"))) == [alice], "a hidden user does not notice it"
     label(http, "user", hidden)
     assert answers(owner(alice)) == [{True}, {True}]
 
 
-def test_one_stands_to_a_hidden_account_as_to_nobody(owner: Acting, http: httpx.Client, people: People) -> None:
-    """Edges of all kinds, though on a cluster a follow beside a block does not last."""
+def test_relationships_to_a_hidden_account_look_like_those_to_an_unknown_one(
+    owner: Acting, http: httpx.Client, people: People
+) -> None:
+    """Edges of all kinds (on a cluster, a follow does not last beside a block)."""
     alice, bob, hidden, nobody = people
     for graph in ("follows", "mutes", "blocks", "follow_requests"):
         add_edges(http, graph, (alice, bob), (bob, alice), (alice, hidden), (hidden, alice))
@@ -234,11 +236,13 @@ def test_one_stands_to_a_hidden_account_as_to_nobody(owner: Acting, http: httpx.
     shown, *others = standing(alice, bob, hidden, nobody)
     assert True in shown
     assert others == [{False}, {False}]
-    assert True in standing(hidden, alice)[0], "they are not told"
+    assert True in standing(hidden, alice)[0], "a hidden user does not notice it"
 
 
-def test_a_name_tells_nothing_of_who_may_not_be_seen(acting: Acting, http: httpx.Client, people: People) -> None:
-    """Whoever asks for the name of a hidden account, or of one that blocks them, cannot tell it from a free one."""
+def test_a_username_reveals_nothing_of_an_account_that_may_not_be_seen(
+    acting: Acting, http: httpx.Client, people: People
+) -> None:
+    """The name of a hidden account, or of one that blocks the reader, is answered like a free name."""
     alice, names = acting(people.alice), [f"user{user}" for user in people]
     for user, name in zip(people, names, strict=True):
         ok(http.put(f"{API}/users/{user}", json={"username": name}))
@@ -257,7 +261,7 @@ def test_a_name_tells_nothing_of_who_may_not_be_seen(acting: Acting, http: httpx
     assert edited["mentions"] == []
 
 
-def test_stories_and_lookups_are_doors_too(acting: Acting, http: httpx.Client, people: People) -> None:
+def test_labels_also_apply_to_stories_and_lookups(acting: Acting, http: httpx.Client, people: People) -> None:
     alice, bob = acting(people.alice), acting(people.bob)
     ok(bob.post(f"{API}/users/{people.alice}/follow"))
     post, other = make(alice), make(bob)
@@ -320,9 +324,7 @@ def test_labels_read_as_they_were_set(acting: Acting, http: httpx.Client, people
     ],
     ids=str,
 )
-def test_labels_that_mean_nothing_are_refused(
-    http: httpx.Client, path: str, body: Any, status: int, error: str
-) -> None:
+def test_unknown_labels_are_refused(http: httpx.Client, path: str, body: Any, status: int, error: str) -> None:
     assert code(http.put(f"{API}/labels/{path}", json=body), status) == error
 
 
@@ -345,7 +347,7 @@ def test_labels_hold_in_every_process_and_after_a_kill(tmp_path: Path, people: P
             label(http, "post", post, "hide", reason="spam")
             label(http, "user", people.alice, "sensitive")
         for _ in range(20):
-            with server.client(acting=people.bob) as bob:  # a new connection, so either process
+            with server.client(acting=people.bob) as bob:  # a new connection, so that either process may answer
                 assert code(bob.get(f"{API}/posts/{post}"), 404) == "POST_NOT_FOUND"
                 assert ok(bob.get(f"{API}/posts/{other}"))["labels"] == ["sensitive"]
         server.process.kill()
@@ -358,7 +360,7 @@ def test_labels_hold_in_every_process_and_after_a_kill(tmp_path: Path, people: P
 
 
 @pytest.mark.skipif(ON_CLUSTER, reason="looks into the folder")
-def test_nothing_that_a_removed_account_said_stays_in_the_store(tmp_path: Path, people: People) -> None:
+def test_nothing_that_a_removed_account_wrote_stays_in_the_store(tmp_path: Path, people: People) -> None:
     with serving(tmp_path) as server, server.client(acting=people.alice) as alice, server.client() as http:
         posts = [make(alice, f"word-of-alice-{at}", attributes={"a": "word-of-alice"}) for at in range(5)]
         ok(alice.put(f"{API}/users/{people.alice}", json={"bio": "word-of-alice"}))

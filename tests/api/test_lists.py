@@ -1,4 +1,4 @@
-"""Lists that an app shows: who likes a post, and what is a user's own: saved posts, mentions, blocked, muted."""
+"""Lists that an app shows: who likes a post; and a user's own lists: saved posts, mentions, blocked, muted."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def label(http: httpx.Client, user: int, *labels: str) -> None:
     ok(http.put(f"{API}/labels/user/{user}", json={"labels": list(labels)}))
 
 
-def test_who_likes_a_post_is_listed_with_names_newest_first(acting: Acting, people: People) -> None:
+def test_users_who_like_a_post_are_listed_with_names_newest_first(acting: Acting, people: People) -> None:
     alice, bob = acting(people.alice), acting(people.bob)
     ok(bob.patch(f"{API}/users/{people.bob}", json={"displayName": "Bob"}))
     post, crowd = make(alice), people.crowd(4)
@@ -41,7 +41,7 @@ def test_who_likes_a_post_is_listed_with_names_newest_first(acting: Acting, peop
     assert len(ok(alice.get(path))["items"]) == 4
 
 
-def test_likes_show_nobody_who_is_hidden_away_or_has_a_block_with_the_reader(
+def test_lists_of_likes_leave_out_hidden_inactive_and_blocked_users(
     acting: Acting, http: httpx.Client, system: httpx.Client, people: People
 ) -> None:
     post = make(acting(people.alice))
@@ -61,7 +61,7 @@ def test_likes_show_nobody_who_is_hidden_away_or_has_a_block_with_the_reader(
     assert ids(ok(acting(people.bob).get(path))) == [there, hidden]
 
 
-def test_my_saved_posts_are_those_i_may_still_see_newest_save_first(
+def test_saved_posts_are_those_the_user_may_still_see_newest_save_first(
     acting: Acting, owner: Acting, people: People
 ) -> None:
     alice, bob = acting(people.alice), acting(people.bob)
@@ -82,7 +82,7 @@ def test_my_saved_posts_are_those_i_may_still_see_newest_save_first(
     assert texts(bob, path) == []
 
 
-def test_posts_that_mention_me_are_listed_as_far_as_i_may_see_them(
+def test_mentions_list_the_posts_that_the_user_may_see(
     acting: Acting, owner: Acting, http: httpx.Client, system: httpx.Client, people: People
 ) -> None:
     alice, bob, carol = acting(people.alice), acting(people.bob), acting(people.carol)
@@ -94,7 +94,9 @@ def test_posts_that_mention_me_are_listed_as_far_as_i_may_see_them(
     path = f"/users/{people.bob}/mentions"
     assert texts(bob, path, limit=1) == ["carol's", "first"]
     ok(alice.patch(f"{API}/posts/{later}", json=me))
-    assert texts(owner(people.bob), path, limit=2) == ["carol's", "later", "first"], "at the time of the post"
+    assert texts(owner(people.bob), path, limit=2) == ["carol's", "later", "first"], (
+        "a mention is listed at the time of its post"
+    )
     ok(alice.patch(f"{API}/posts/{first}", json={"mentions": [people.carol]}))
     assert texts(bob, path) == ["carol's", "later"]
     assert texts(carol, f"/users/{people.carol}/mentions") == ["first"]
@@ -105,12 +107,12 @@ def test_posts_that_mention_me_are_listed_as_far_as_i_may_see_them(
     finish(http, http.post(f"{API}/users/{people.carol}/reactivate"))
     assert texts(bob, path) == ["carol's"]
     finish(http, carol.delete(f"{API}/users/{people.carol}"))
-    assert texts(system, path) == ["private"], "the back office sees all that is there"
+    assert texts(system, path) == ["private"], "the back office sees every existing post"
     assert ok(http.get(f"{API}/graph/mentioned/{people.bob}/out/count")) == {"count": 1}
 
 
 @pytest.mark.parametrize(("verb", "path"), [("block", "blocked"), ("mute", "muted")])
-def test_whom_i_block_or_mute_is_listed_for_me_alone(
+def test_blocked_and_muted_users_are_listed_for_the_user_only(
     acting: Acting, http: httpx.Client, system: httpx.Client, people: People, verb: str, path: str
 ) -> None:
     alice, (one, two, three) = acting(people.alice), people.crowd(3)
@@ -118,21 +120,23 @@ def test_whom_i_block_or_mute_is_listed_for_me_alone(
         ok(alice.post(f"{API}/users/{user}/{verb}"))
     ok(acting(two).post(f"{API}/users/{people.alice}/block"))
     mine = f"{API}/users/{people.alice}/{path}"
-    assert walk(alice, mine, 2)[0] == [[three, two], [one]], "also who blocks me, or I could not undo mine"
+    assert walk(alice, mine, 2)[0] == [[three, two], [one]], (
+        "includes accounts that block me, or I could not undo my own"
+    )
     assert {item["user"]["id"] for item in ok(alice.get(mine))["items"]} == {str(one), str(two), str(three)}
     label(http, three, "hide")
     assert ids(ok(alice.get(mine))) == [two, one]
     ok(alice.delete(f"{API}/users/{one}/{verb}"))
     assert ids(ok(alice.get(mine))) == [two]
     assert ids(ok(system.get(mine))) == [three, two]
-    assert code(http.get(mine), 403) == "FORBIDDEN", "a forgotten X-Kith-User shows nobody's"
+    assert code(http.get(mine), 403) == "FORBIDDEN", "without X-Kith-User no list is shown"
     assert code(acting(people.bob).get(mine), 403) == "FORBIDDEN"
 
 
 def test_lists_of_people_are_sorted_and_searched_by_name(
     http: httpx.Client, acting: Acting, people: People, server: Server
 ) -> None:
-    """With the rules of these lists, and cursors that are good for one list, one prefix and one reader."""
+    """The lists keep their own rules, and a cursor is valid for one list, one prefix and one reader."""
     alice, bob, carol, dana = people
     for user, name in ((bob, "Óscar Bell"), (carol, "anna bell"), (dana, "Bella")):
         ok(acting(user).patch(f"{API}/users/{user}", json={"displayName": name}))

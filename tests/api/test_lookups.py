@@ -1,4 +1,4 @@
-"""Many posts or users at once, and ranges of time in lists, over real HTTP."""
+"""Lookups of many posts or users at once, and ranges of time in lists, over real HTTP."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Acting = Callable[[int], httpx.Client]
 # --- lookups ---------------------------------------------------------------------------------------------
 
 
-def test_many_posts_at_once_as_each_by_itself(acting: Acting, people: People) -> None:
+def test_a_lookup_of_posts_equals_single_reads(acting: Acting, people: People) -> None:
     alice, bob = acting(people.alice), acting(people.bob)
     visibilities = ("public", "private", "friends", "public")
     posts = [
@@ -37,7 +37,7 @@ def test_many_posts_at_once_as_each_by_itself(acting: Acting, people: People) ->
     assert body["posts"][2]["engagement"]["isLiked"] is True
 
 
-def test_many_users_at_once_as_each_by_itself(acting: Acting, people: People, http: httpx.Client) -> None:
+def test_a_lookup_of_users_equals_single_reads(acting: Acting, people: People, http: httpx.Client) -> None:
     alice, bob, carol, dana = people
     ok(http.put(f"{API}/users/{alice}", json={"displayName": "Alice", "private": True, "attributes": {"a": 1}}))
     add_edges(http, "follows", (alice, carol), (dana, alice))
@@ -54,7 +54,7 @@ def test_many_users_at_once_as_each_by_itself(acting: Acting, people: People, ht
 
 
 @pytest.mark.parametrize("kind", ["posts", "users"])
-def test_a_lookup_is_bounded_and_takes_ids_only(acting: Acting, people: People, kind: str) -> None:
+def test_a_lookup_is_bounded_and_accepts_ids_only(acting: Acting, people: People, kind: str) -> None:
     http, path = acting(people.alice), f"{API}/{kind}/lookup"
     assert ok(http.post(path, json={"ids": []})) == {kind: []}
     assert len(ok(http.post(path, json={"ids": list(range(100))}))[kind]) == 100
@@ -102,7 +102,7 @@ def test_a_list_is_read_by_range_of_time_both_ways_of_an_edge(http: httpx.Client
             assert code(http.get(API + path, params=asked), 400) == "CURSOR_INVALID"
 
 
-def test_a_range_holds_what_stays_while_the_list_is_written_to(http: httpx.Client, people: People) -> None:
+def test_a_range_shows_every_edge_that_stays_while_the_list_is_written_to(http: httpx.Client, people: People) -> None:
     crowd = people.crowd(40)
     for at, other in enumerate(crowd):
         add_edges(http, "mutes", (people.alice, other), position=at)
@@ -112,8 +112,8 @@ def test_a_range_holds_what_stays_while_the_list_is_written_to(http: httpx.Clien
         body = ok(http.get(path, params={**params, **({"cursor": cursor} if cursor else {})}))
         found += ids(body)
         cursor = body["pagination"]["nextCursor"]
-        add_edges(http, "mutes", (people.alice, people.bob + turn), position=29)  # newer than what comes
-        add_edges(http, "mutes", (people.alice, crowd[turn]), position=9)  # outside
+        add_edges(http, "mutes", (people.alice, people.bob + turn), position=29)  # newer than the edges to be read
+        add_edges(http, "mutes", (people.alice, crowd[turn]), position=9)  # outside the range
         gone = [{"op": "remove", "source": people.alice, "destination": found[-1]}]
         ok(http.post(f"{API}/graph/mutes/edges", json={"edges": gone}))
     assert found == crowd[29:9:-1]
@@ -126,7 +126,7 @@ def test_a_range_holds_what_stays_while_the_list_is_written_to(http: httpx.Clien
     [{"since": 2, "until": 1}, {"since": "x"}, {"until": 2**63}, {"since": "1.5"}, {"since": ""}, {"from": 1}],
     ids=str,
 )
-def test_bounds_that_are_none_are_refused(http: httpx.Client, people: People, route: str, bounds: Any) -> None:
+def test_invalid_bounds_are_refused(http: httpx.Client, people: People, route: str, bounds: Any) -> None:
     assert code(http.get(API + route.format(people.alice), params=bounds), 400) == "INVALID_REQUEST"
 
 

@@ -1,4 +1,4 @@
-"""Pictures and videos over real HTTP: what is refused, what is served and how, and who gets what (article 001)."""
+"""Pictures and videos over real HTTP: which files are refused, how files are served, who gets what (article 001)."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 
 def files(server: Server) -> set[str]:
-    """The files that lie in the folder."""
+    """The media files in the server's folder."""
     return {file.name for file in (server.data / "media").rglob("*") if file.is_file()}
 
 
@@ -47,7 +47,9 @@ def post_form(http: httpx.Client, data: bytes, content_type: str = "image/jpeg",
 # --- upload --------------------------------------------------------------------------------------------------
 
 
-def test_an_upload_answers_as_the_article_says(acting: Acting, visitor: httpx.Client, people: People) -> None:
+def test_an_upload_is_answered_in_the_shape_of_the_article(
+    acting: Acting, visitor: httpx.Client, people: People
+) -> None:
     made = upload(acting(people.alice), photo(orientation=6), altText="a fox 🦊")
     assert set(made) == ANSWER
     assert (made["type"], made["width"], made["height"], made["altText"]) == ("image", 80, 120, "a fox 🦊")
@@ -71,7 +73,7 @@ def test_an_upload_answers_as_the_article_says(acting: Acting, visitor: httpx.Cl
     ],
     ids=["jpg", "png", "gif", "webp", "mp4", "webm"],
 )
-def test_a_file_is_what_its_bytes_say_whatever_its_sender_says(
+def test_the_kind_of_a_file_comes_from_its_bytes_not_from_its_sender(
     acting: Acting, visitor: httpx.Client, people: People, data: bytes, content_type: str, kind: str
 ) -> None:
     made = ok(post_form(acting(people.alice), data, "text/html", "evil.html"), 201)
@@ -116,7 +118,7 @@ def test_a_file_is_what_its_bytes_say_whatever_its_sender_says(
         "nothing-too-large",
     ],
 )
-def test_what_cannot_be_shown_is_refused_and_leaves_nothing(
+def test_a_file_that_cannot_be_shown_is_refused_and_leaves_nothing(
     small: Server, people: People, data: bytes, status: int, expected: str
 ) -> None:
     before = files(small)
@@ -164,7 +166,7 @@ TEXT = b'--b\r\nContent-Disposition: form-data; name="altText"\r\n\r\n'
         "part-header-too-long",
     ],
 )
-def test_a_form_that_is_none_is_a_400_and_leaves_nothing(
+def test_an_invalid_form_is_a_400_and_leaves_nothing(
     small: Server, people: People, content_type: str, body: bytes
 ) -> None:
     before = files(small)
@@ -177,7 +179,7 @@ def test_a_form_that_is_none_is_a_400_and_leaves_nothing(
 def open_upload(
     server: Server, sent: bytes, credential: str | None = KEY, size: int = 200_000, user: int = 1
 ) -> socket.socket:
-    """An upload of which only the beginning has been sent."""
+    """An upload of which only the beginning is sent."""
     client = socket.create_connection(("127.0.0.1", server.port), timeout=20)
     authorization = f"Authorization: Bearer {credential}\r\n" if credential else ""
     head = f"POST {API}/media HTTP/1.1\r\nHost: x\r\n{authorization}X-Kith-User: {user}\r\nContent-Length: {size}\r\n"
@@ -185,12 +187,12 @@ def open_upload(
     return client
 
 
-def test_who_has_no_credentials_is_refused_before_the_body_comes(small: Server) -> None:
+def test_an_upload_without_credentials_is_refused_before_its_body(small: Server) -> None:
     with open_upload(small, b"", credential=None) as client:
         assert client.recv(20).startswith(b"HTTP/1.1 401")
 
 
-def test_a_body_that_never_ends_is_cut_off_at_the_limit(small: Server) -> None:
+def test_an_endless_body_is_cut_off_at_the_limit(small: Server) -> None:
     client = socket.create_connection(("127.0.0.1", small.port), timeout=20)
     head = f"POST {API}/media HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {KEY}\r\nX-Kith-User: 1\r\n"
     form = "Content-Type: multipart/form-data; boundary=b\r\nTransfer-Encoding: chunked\r\n\r\n"
@@ -205,7 +207,7 @@ def test_a_body_that_never_ends_is_cut_off_at_the_limit(small: Server) -> None:
     assert answer.startswith(b"HTTP/1.1 413")
 
 
-def test_uploads_beyond_the_places_are_refused_and_an_idle_one_runs_out_of_time(small: Server, people: People) -> None:
+def test_uploads_beyond_the_limit_are_refused_and_an_idle_one_times_out(small: Server, people: People) -> None:
     with small.client(acting=people.alice) as http:
 
         def refused() -> bool:
@@ -213,7 +215,7 @@ def test_uploads_beyond_the_places_are_refused_and_an_idle_one_runs_out_of_time(
             return answer.status_code == 503 and code(answer, 503) == "OVERLOADED"
 
         idle = [open_upload(small, FILE[:-10], user=user) for user in (1, 1, 2)]
-        assert idle[1].recv(20).startswith(b"HTTP/1.1 503"), "half of the places are for others"
+        assert idle[1].recv(20).startswith(b"HTTP/1.1 503"), "one user gets at most half of the upload slots"
         eventually(refused)
         assert idle[0].recv(20).startswith(b"HTTP/1.1 503")
         for client in idle:
@@ -232,7 +234,7 @@ def test_a_large_photo_is_scaled_down(small: Server, people: People) -> None:
 # --- owners, posts and profiles ------------------------------------------------------------------------------
 
 
-def test_only_its_owner_describes_and_deletes_it(acting: Acting, visitor: httpx.Client, people: People) -> None:
+def test_only_the_owner_describes_and_deletes_media(acting: Acting, visitor: httpx.Client, people: People) -> None:
     alice, bob = acting(people.alice), acting(people.bob)
     made = upload(alice, photo())
     path = f"{API}/media/{made['id']}"
@@ -256,7 +258,7 @@ def test_the_files_of_a_removed_account_are_gone_at_once(acting: Acting, visitor
         assert code(visitor.get(address), 404) == "MEDIA_NOT_FOUND"
 
 
-def test_a_post_shows_media_of_its_author_and_loses_what_is_deleted(acting: Acting, people: People) -> None:
+def test_a_post_shows_media_of_its_author_and_loses_deleted_media(acting: Acting, people: People) -> None:
     alice, bob = acting(people.alice), acting(people.bob)
     image, film, other = upload(alice, photo(), altText="fox"), upload(alice, mp4()), upload(bob, photo())
     made = ok(alice.post(f"{API}/posts", json={"content": {"mediaIds": [image["id"], film["id"]]}}), 201)
@@ -274,7 +276,7 @@ def test_a_post_shows_media_of_its_author_and_loses_what_is_deleted(acting: Acti
     assert ok(bob.get(path))["content"]["media"] == [{**image, "altText": "a fox"}]
 
 
-def test_null_takes_link_and_media_away_and_what_is_left_out_stays(acting: Acting, people: People) -> None:
+def test_null_removes_link_and_media_and_omitted_fields_stay(acting: Acting, people: People) -> None:
     alice = acting(people.alice)
     image = upload(alice, photo())
     said = {"text": "hi", "link": "https://example.com/", "mediaIds": [image["id"]]}
@@ -294,7 +296,7 @@ def test_null_takes_link_and_media_away_and_what_is_left_out_stays(acting: Actin
         assert code(alice.patch(path, json=body), 400) == "INVALID_REQUEST"
 
 
-def test_an_avatar_is_shown_with_all_that_its_user_says(acting: Acting, people: People) -> None:
+def test_an_avatar_is_shown_with_everything_that_its_user_writes(acting: Acting, people: People) -> None:
     alice, bob = acting(people.alice), acting(people.bob)
     image, film, other = upload(alice, photo()), upload(alice, mp4()), upload(bob, photo())
     path = f"{API}/users/{people.alice}"

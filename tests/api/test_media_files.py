@@ -1,4 +1,4 @@
-"""Files of pictures and videos over HTTP: safe headers, ranges, addresses that nobody guesses, buckets."""
+"""Files of pictures and videos over HTTP: safe headers, ranges, addresses that cannot be guessed, buckets."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_files_are_served_with_safe_headers(acting: Acting, visitor: httpx.Clien
         ("bytes=-0", 416, 0, None),
     ],
 )
-def test_a_player_gets_the_part_of_a_video_that_it_asks_for(
+def test_a_range_request_gets_its_part_of_a_video(
     acting: Acting, visitor: httpx.Client, people: People, asked: str, status: int, first: int, last: int | None
 ) -> None:
     made = upload(acting(people.alice), mp4())
@@ -105,14 +105,14 @@ def test_addresses_cannot_be_guessed_or_bent(acting: Acting, visitor: httpx.Clie
 @pytest.mark.skipif(ON_CLUSTER, reason="looks for files of the folder")
 @pytest.mark.parametrize("path", ["../store.mdb", "./../store.mdb", "..//store.mdb", "../media/x", "%2e%2e/store.mdb"])
 def test_no_other_file_of_the_machine_is_served(server: Server, path: str) -> None:
-    """Sent as it is: clients take such a path apart before they send it."""
+    """The path is sent over a socket as it is, because HTTP clients normalize such paths."""
     assert (server.data / "media" / "../store.mdb").exists()
     with socket.create_connection(("127.0.0.1", server.port), timeout=20) as client:
         client.sendall(f"GET /media/{path} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
         assert client.recv(12) == b"HTTP/1.1 404"
 
 
-def test_what_a_stalled_reader_leaves_is_not_kept_in_memory(server: Server, acting: Acting, people: People) -> None:
+def test_a_file_for_a_stalled_reader_is_not_held_in_memory(server: Server, acting: Acting, people: People) -> None:
     made = upload(acting(people.alice), mp4() + b"\0\0\0\0mdat" + bytes(60 << 20))
     pids = [int(file.stem.removeprefix("api-")) for file in (server.data / "metrics").glob("api-*.json")]
 
@@ -132,7 +132,7 @@ def test_what_a_stalled_reader_leaves_is_not_kept_in_memory(server: Server, acti
         reader.close()
 
 
-def test_files_of_a_bucket_are_shown_by_the_bucket(tmp_path: Path, people: People) -> None:
+def test_files_in_a_bucket_are_served_by_the_bucket(tmp_path: Path, people: People) -> None:
     with small_s3() as bucket, serving(tmp_path, KITH_MEDIA_URL="s3://bucket/kith", **bucket.environment) as server:
         with server.client(acting=people.alice) as http:
             made = upload(http, photo())

@@ -1,4 +1,4 @@
-"""A process that lost its node number makes no ids, says so, and is replaced; it still answers reads."""
+"""A process that lost its node number creates no ids, reports it, and is replaced. It still answers reads."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from kith.run.machines.machine import machine_of
 from kith.run.services import open_services
 
 
-class Elsewhere(ReferenceLeases):
-    """Leases that a process does not keep itself."""
+class LastingLeases(ReferenceLeases):
+    """Leases in a store that outlives its process."""
 
     def close(self) -> None:
-        """They stay."""
+        """Keep the leases."""
 
 
 async def posted(http: httpx.AsyncClient) -> httpx.Response:
@@ -34,10 +34,10 @@ async def posted(http: httpx.AsyncClient) -> httpx.Response:
     return await http.post(f"{API}/posts", json={"content": {"text": "hello"}}, headers=headers)
 
 
-def test_a_process_that_lost_its_node_number_makes_no_ids(run: Run, tmp_path: Path) -> None:
+def test_a_process_that_lost_its_node_number_creates_no_ids(run: Run, tmp_path: Path) -> None:
     settings = Settings(data=str(tmp_path), api_keys=(KEY,), durability="relaxed")
     clock = FakeClock(wall_ms())
-    store = Elsewhere(clock)
+    store = LastingLeases(clock)
 
     async def play() -> None:
         replaced = asyncio.Event()

@@ -1,4 +1,4 @@
-"""The OpenAPI document is true: what schemathesis makes of it gets no 5xx and answers that fit their schema."""
+"""The OpenAPI document is true: requests made by schemathesis get no 5xx, and answers that fit their schema."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ HEADERS = {"Authorization": f"Bearer {KEY}", "X-Kith-User": "1"}
 
 
 def failing(server: Server, examples: int) -> dict[str, str]:
-    """What does not hold, by operation."""
+    """The violations found, by operation."""
     import requests  # noqa: PLC0415 - they take a second, of every process that collects tests
     import schemathesis  # noqa: PLC0415
     from schemathesis import checks  # noqa: PLC0415
@@ -25,10 +25,10 @@ def failing(server: Server, examples: int) -> dict[str, str]:
         checks.response_schema_conformance,
     ]
     wrong: dict[str, str] = {}
-    session = requests.Session()  # one connection, as clients have
+    session = requests.Session()  # one connection, like a client
     session.trust_env = False
     document = schemathesis.openapi.from_url(server.url + "/openapi.json")
-    for result in document.exclude(path_regex="/(feed/stream|watch)$").get_all_operations():  # whose answers do not end
+    for result in document.exclude(path_regex="/(feed/stream|watch)$").get_all_operations():  # these answers never end
         operation = result.ok()
 
         @given(case=operation.as_strategy())
@@ -45,8 +45,8 @@ def failing(server: Server, examples: int) -> dict[str, str]:
 
 
 @pytest.mark.slow
-def test_no_request_gets_a_5xx_and_each_answer_is_one_that_the_document_names(tmp_path: Path) -> None:
-    with serving(tmp_path) as server:  # of its own: nobody knows which accounts it hides
+def test_no_request_gets_a_5xx_and_each_answer_is_documented(tmp_path: Path) -> None:
+    with serving(tmp_path) as server:  # its own server, because random requests may hide any account
         wrong = failing(server, 20)
     assert not wrong, "\n\n".join(f"=== {label}\n{text[:1_500]}" for label, text in wrong.items())
 
@@ -60,14 +60,14 @@ def test_every_operation_has_a_summary_and_documents_its_refusals(server: Server
                 assert {"400", "401", "403", "429"} <= set(operation["responses"]), f"{method} {path}"
 
 
-def test_what_a_503_says_of_writes_is_what_a_timeout_does(server: Server) -> None:
-    """A write goes on after the deadline of its request."""
+def test_the_503_of_writes_says_that_the_write_may_have_been_made(server: Server) -> None:
+    """A write continues after the deadline of its request."""
     said = server.get("/openapi.json").json()["paths"]["/api/v1/posts"]["post"]["responses"]["503"]["description"]
     assert "may have been made" in said
     assert "Idempotency-Key" in said
 
 
-def test_bodies_are_documented_where_a_route_takes_one(server: Server) -> None:
+def test_bodies_are_documented(server: Server) -> None:
     document = server.get("/openapi.json").json()
     for path in ("/graph/{graph}/edges", "/graph/{graph}/check", "/graph/select", "/relationships"):
         content = document["paths"]["/api/v1" + path]["post"]["requestBody"]["content"]

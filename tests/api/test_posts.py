@@ -1,4 +1,4 @@
-"""Posts over real HTTP: the contract, bad input, and who gets what (article 001)."""
+"""Posts over real HTTP: the contract, bad input, and who sees what (article 001)."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ POST = {
 # --- posts -------------------------------------------------------------------------------------------------
 
 
-def test_a_new_post_answers_as_the_article_says(acting: Acting, people: People) -> None:
+def test_a_new_post_is_answered_in_the_shape_of_the_article(acting: Acting, people: People) -> None:
     answer = acting(people.alice).post(f"{API}/posts", json={"content": {"text": "Hello world!"}})
     body = ok(answer, 201)
     assert set(body) == {"id", "author", "content", "createdAt", "visibility", "fanoutStatus"}
@@ -43,7 +43,7 @@ def test_a_new_post_answers_as_the_article_says(acting: Acting, people: People) 
     ok(acting(people.bob).get(f"{API}/posts/{body['id']}", headers={"Kith-Token": token}))
 
 
-def test_a_post_reads_as_it_was_made(acting: Acting, people: People) -> None:
+def test_a_post_reads_as_it_was_created(acting: Acting, people: People) -> None:
     alice = acting(people.alice)
     film, image = upload(alice, mp4(), altText="a fox"), upload(alice, photo())
     asked = {
@@ -73,7 +73,7 @@ def test_a_post_reads_as_it_was_made(acting: Acting, people: People) -> None:
         "likeCount": 0, "commentCount": 0, "shareCount": 0, "viewCount": 0, "isLiked": False, "isSaved": False
     }  # fmt: skip
     assert body["editedAt"] is None
-    assert ok(acting(people.dana).get(f"{API}/posts/{id_}"))["audience"] is None, "who else may see it is not told"
+    assert ok(acting(people.dana).get(f"{API}/posts/{id_}"))["audience"] is None, "only the author sees the audience"
     assert code(acting(people.carol).get(f"{API}/posts/{id_}"), 404) == "POST_NOT_FOUND"
 
 
@@ -119,7 +119,7 @@ def test_content_that_breaks_a_rule_is_refused(acting: Acting, people: People, c
     ],
     ids=str,
 )
-def test_a_post_with_other_fields_that_mean_nothing_is_refused(acting: Acting, people: People, fields: Any) -> None:
+def test_a_post_with_invalid_or_unknown_fields_is_refused(acting: Acting, people: People, fields: Any) -> None:
     body = {"content": {"text": "x"}, **fields}
     assert code(acting(people.alice).post(f"{API}/posts", json=body), 400)[:7] == "INVALID"
 
@@ -137,14 +137,14 @@ def test_a_post_with_other_fields_that_mean_nothing_is_refused(acting: Acting, p
     ],
     ids=lambda body: str(body)[:40],
 )
-def test_a_body_that_is_no_text_or_no_json_is_a_400(acting: Acting, people: People, body: bytes) -> None:
+def test_a_body_that_is_not_text_or_not_json_is_a_400(acting: Acting, people: People, body: bytes) -> None:
     headers = {"Content-Type": "application/json"}
     post = acting(people.alice).post(f"{API}/posts", content=body, headers=headers)
     assert code(post, 400) == "INVALID_REQUEST"
     assert texts(acting(people.alice), f"/users/{people.alice}/posts") == []
 
 
-def test_numbers_beyond_64_bits_come_back_as_they_were(acting: Acting, people: People) -> None:
+def test_numbers_beyond_64_bits_are_returned_unchanged(acting: Acting, people: People) -> None:
     big = {"big": 2**70, "small": -(2**70), "float": 1.5}
     id_ = make(acting(people.alice), attributes=big)
     assert ok(acting(people.alice).get(f"{API}/posts/{id_}"))["attributes"] == big
@@ -200,7 +200,9 @@ def test_a_deleted_post_is_gone_for_everybody(acting: Acting, http: httpx.Client
     assert code(acting(people.bob).post(f"{API}/posts/{id_}/comments", json={"text": "x"}), 404) == "POST_NOT_FOUND"
 
 
-def test_an_outbox_pages_through_what_the_reader_may_see(acting: Acting, system: httpx.Client, people: People) -> None:
+def test_an_outbox_pages_through_the_posts_the_reader_may_see(
+    acting: Acting, system: httpx.Client, people: People
+) -> None:
     alice, bob = acting(people.alice), acting(people.bob)
     for at in range(7):
         make(alice, str(at), visibility="private" if at % 2 else "public")
@@ -208,13 +210,13 @@ def test_an_outbox_pages_through_what_the_reader_may_see(acting: Acting, system:
     assert texts(alice, path, limit=2) == texts(system, path, limit=3) == list("6543210")
     assert texts(bob, path, limit=2) == list("6420")
     first = ok(bob.get(API + path, params={"limit": 2}))
-    assert len(first["items"]) == 2, "the private one between them takes no room"
+    assert len(first["items"]) == 2, "the private post between them takes no place"
     assert first["pagination"]["hasMore"]
     cursor = first["pagination"]["nextCursor"]
     assert code(acting(people.carol).get(API + path, params={"cursor": cursor}), 400) == "CURSOR_INVALID"
 
 
-def test_posts_that_one_may_not_see_can_neither_be_counted_nor_dated(acting: Acting, people: People) -> None:
+def test_a_list_reveals_neither_the_number_nor_the_dates_of_hidden_posts(acting: Acting, people: People) -> None:
     alice, bob = acting(people.alice), acting(people.bob)
     nothing = {"nextCursor": None, "prevCursor": None, "hasMore": False}
     made = [make(alice, visibility="private") for _ in range(3)]
@@ -259,7 +261,7 @@ def test_friends_private_accounts_blocks_and_deactivation_hide_posts(
     assert seen() == [True, False]
     finish(system, system.post(f"{API}/users/{people.alice}/deactivate"))
     assert seen() == [False, False]
-    assert ok(system.get(f"{API}/posts/{public}"))["id"] == public, "the app sees it"
+    assert ok(system.get(f"{API}/posts/{public}"))["id"] == public, "the app sees the post"
     assert code(alice.post(f"{API}/posts", json={"content": {"text": "x"}}), 403) == "FORBIDDEN"
     finish(system, system.post(f"{API}/users/{people.alice}/reactivate"))
     assert seen() == [True, False]
@@ -279,7 +281,7 @@ def test_an_edit_that_changes_nothing_is_no_edit(acting: Acting, people: People)
     assert ok(alice.patch(path, json={"content": {"text": "bye"}})) == edited
 
 
-def test_the_same_key_answers_the_same_and_posts_once(acting: Acting, people: People) -> None:
+def test_a_repeated_key_gets_the_same_answer_and_posts_once(acting: Acting, people: People) -> None:
     alice, key = acting(people.alice), {"Idempotency-Key": "a-key_1"}
     body = {"content": {"text": "once"}}
     first, again = (alice.post(f"{API}/posts", json=body, headers=key) for _ in range(2))
@@ -292,7 +294,7 @@ def test_the_same_key_answers_the_same_and_posts_once(acting: Acting, people: Pe
     assert texts(acting(people.bob), f"/users/{people.bob}/posts") == ["once"]
 
 
-def test_the_same_key_answers_the_post_as_it_is_by_then(acting: Acting, people: People) -> None:
+def test_a_repeated_key_gets_the_post_in_its_current_state(acting: Acting, people: People) -> None:
     alice, key = acting(people.alice), {"Idempotency-Key": "a-key_2"}
     body = {"content": {"text": "hello", "mediaIds": [upload(alice, photo())["id"]]}}
     first = ok(alice.post(f"{API}/posts", json=body, headers=key), 201)
@@ -305,13 +307,13 @@ def test_the_same_key_answers_the_post_as_it_is_by_then(acting: Acting, people: 
 
 
 @pytest.mark.parametrize("key", [b"", b"x" * 201, "é".encode()], ids=["empty", "long", "not-ASCII"])
-def test_a_key_that_cannot_be_kept_is_refused(acting: Acting, people: People, key: bytes) -> None:
+def test_an_invalid_key_is_refused(acting: Acting, people: People, key: bytes) -> None:
     headers = {b"Idempotency-Key": key}
     answer = acting(people.alice).post(f"{API}/posts", json={"content": {"text": "x"}}, headers=headers)
     assert code(answer, 400) == "INVALID_REQUEST"
 
 
-def test_a_key_in_the_query_is_refused_and_not_overlooked(acting: Acting, people: People) -> None:
+def test_a_key_in_the_query_is_refused_not_ignored(acting: Acting, people: People) -> None:
     for name in ("idempotency_key", "Idempotency-Key"):
         answer = acting(people.alice).post(f"{API}/posts", params={name: "k"}, json={"content": {"text": "x"}})
         assert code(answer, 400) == "INVALID_REQUEST"
@@ -336,10 +338,10 @@ def test_two_processes_make_different_ids(tmp_path: Path, people: People) -> Non
     with serving(tmp_path, "--workers", "2") as server:
         made: list[int] = []
         numbers: set[int] = set()
-        deadline = time.monotonic() + _BOTH_S  # ready is the first; the second may open long after it
+        deadline = time.monotonic() + _BOTH_S  # the second process may start long after the first
         while len(numbers) < 2 and time.monotonic() < deadline:
             with server.client(acting=people.alice) as http:
                 made.append(int(make(http)))
             numbers.add(made[-1] >> 12 & NODES_MAX - 1)
-        assert len(numbers) == 2, "each has a number of its own"
+        assert len(numbers) == 2, "each process has its own node number"
         assert len(set(made)) == len(made)

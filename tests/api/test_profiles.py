@@ -1,4 +1,4 @@
-"""Usernames, verified accounts, and what the author of a post decides, over HTTP (article 001)."""
+"""Usernames, verified accounts, and what the author of a post allows, over HTTP (article 001)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ HELLO = {"content": {"text": "hello"}}
 
 
 def name_of(user: int, prefix: str = "Ann.") -> str:
-    """A username of this test's own."""
+    """A username that only this test uses."""
     return f"{prefix}{user}"
 
 
@@ -77,17 +77,17 @@ def test_a_name_is_free_again_when_it_is_changed_given_up_or_its_account_removed
     assert [take(people.carol, second), take(people.alice, ""), take(people.carol, second)] == [409, 200, 200]
     assert take(people.alice, first) == 409
     ok(acting(people.bob).put(f"{API}/users/{people.bob}", json={"displayName": "Bob"}))
-    assert take(people.alice, first) == 409, "what PUT leaves out stays"
+    assert take(people.alice, first) == 409, "a PUT keeps omitted fields"
     assert ok(acting(people.bob).put(f"{API}/users/{people.bob}", json={"username": None}))["username"] is None
     assert take(people.alice, first) == 200
     finish(http, http.post(f"{API}/users/{people.alice}/deactivate"))
-    assert take(people.bob, first) == 409, "who is away keeps the name"
+    assert take(people.bob, first) == 409, "a deactivated account keeps its name"
     finish(http, http.delete(f"{API}/users/{people.alice}"))
     assert take(people.bob, first) == 200
     assert ok(http.get(f"{API}/users/by-username/{first}"))["id"] == str(people.bob)
 
 
-def test_of_many_who_take_a_name_at_once_in_several_processes_one_gets_it(tmp_path: Path, people: People) -> None:
+def test_of_many_concurrent_requests_for_a_name_on_two_processes_one_succeeds(tmp_path: Path, people: People) -> None:
     with serving(tmp_path, "--workers", "2") as server, ThreadPoolExecutor(16) as pool:
 
         def take(user: int, name: str) -> int:
@@ -107,10 +107,12 @@ def test_of_many_who_take_a_name_at_once_in_several_processes_one_gets_it(tmp_pa
 
 
 @pytest.mark.parametrize("method", ["PUT", "PATCH"])
-def test_what_is_left_out_stays_as_it_is_and_null_clears_it(
+def test_omitted_fields_stay_and_null_clears_a_field(
     acting: Acting, http: httpx.Client, people: People, method: str
 ) -> None:
-    """An app that puts a name and a picture at every login must neither open a private account nor free its name."""
+    """An app that puts a name and a picture at every login must neither make a private account public nor free its
+    name.
+    """
     alice, path = acting(people.alice), f"{API}/users/{people.alice}"
     image = upload(alice, photo())["id"]
     said = {
@@ -130,8 +132,8 @@ def test_what_is_left_out_stays_as_it_is_and_null_clears_it(
         assert code(http.request(method, path, json={not_clear: None}), 400) == "INVALID_REQUEST"
 
 
-def test_the_token_of_a_set_profile_covers_that_it_is_private(tmp_path: Path) -> None:
-    """Whoever carries it must not be answered from before the account became private."""
+def test_the_token_of_a_profile_write_covers_its_privacy(tmp_path: Path) -> None:
+    """A request with this token must not be answered with the state before the account became private."""
 
     async def play() -> None:
         headers = {"authorization": f"Bearer {KEY}"}
@@ -149,7 +151,7 @@ def test_the_token_of_a_set_profile_covers_that_it_is_private(tmp_path: Path) ->
 # --- verified accounts -------------------------------------------------------------------------------------
 
 
-def test_only_the_app_verifies_and_a_user_cannot_lose_it_by_accident(
+def test_only_the_app_verifies_and_a_users_own_writes_keep_the_verification(
     acting: Acting, owner: Acting, http: httpx.Client, people: People
 ) -> None:
     path, alice = f"{API}/users/{people.alice}", owner(people.alice)
@@ -167,7 +169,7 @@ def test_only_the_app_verifies_and_a_user_cannot_lose_it_by_accident(
 # --- the author of a post decides --------------------------------------------------------------------------
 
 
-def test_a_new_post_and_its_comments_tell_who_made_them(acting: Acting, people: People) -> None:
+def test_a_new_post_and_its_comments_name_their_authors(acting: Acting, people: People) -> None:
     alice, name = acting(people.alice), name_of(people.alice)
     ok(alice.put(f"{API}/users/{people.alice}", json={"username": name, "displayName": "Ann"}))
     author = {"id": str(people.alice), "username": name, "displayName": "Ann", "isVerified": False}
@@ -180,7 +182,7 @@ def test_a_new_post_and_its_comments_tell_who_made_them(acting: Acting, people: 
     assert author.items() <= comment["author"].items()
 
 
-def test_comments_and_shares_are_refused_where_the_author_wants_none(acting: Acting, people: People) -> None:
+def test_comments_and_shares_are_refused_if_the_author_disallows_them(acting: Acting, people: People) -> None:
     alice, bob = acting(people.alice), acting(people.bob)
     id_ = ok(alice.post(f"{API}/posts", json={**HELLO, "allowComments": False, "allowSharing": False}), 201)["id"]
     seen = ok(bob.get(f"{API}/posts/{id_}"))
@@ -200,7 +202,7 @@ def test_comments_and_shares_are_refused_where_the_author_wants_none(acting: Act
     assert not ok(bob.delete(f"{API}/posts/{id_}/share"))["shared"]
 
 
-def test_a_location_is_shown_changed_and_taken_away(acting: Acting, people: People) -> None:
+def test_a_location_is_shown_changed_and_removed(acting: Acting, people: People) -> None:
     alice, bob = acting(people.alice), acting(people.bob)
     here = {"latitude": 37.7749, "longitude": -122.4194, "name": "San Francisco, CA"}
     id_ = ok(alice.post(f"{API}/posts", json={**HELLO, "location": here}), 201)["id"]
@@ -235,7 +237,7 @@ def test_a_location_off_the_map_is_refused(acting: Acting, people: People, locat
 
 
 @pytest.mark.parametrize("away", ["blocker", "blocked"])
-def test_a_block_holds_while_either_of_the_two_is_away(acting: Acting, people: People, away: str) -> None:
+def test_a_block_holds_while_either_user_is_deactivated(acting: Acting, people: People, away: str) -> None:
     alice, bob = acting(people.alice), acting(people.bob)
     name = f"away{people.alice}"
     ok(alice.patch(f"{API}/users/{people.alice}", json={"username": name, "bio": "secret"}))

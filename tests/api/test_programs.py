@@ -1,4 +1,4 @@
-"""Set programs over HTTP: pages that looked at as many ids as a page may say so, and go on from there."""
+"""Set programs over HTTP: a page that has looked at its maximum of ids says so, and the next one continues there."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from kith.run.api import open_api
 from kith.run.config import Settings
 
 
-def test_a_page_of_few_members_among_many_says_that_it_is_partial(
+def test_a_page_with_few_results_among_many_candidates_is_marked_partial(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Everybody follows 1, and all but the first two follow 2."""
+    """40 users follow account 1, and all of them but the first two follow account 2."""
     for name, most in (("WHOLE_MAX", 5), ("LOOKED_MAX", 10), ("_FIRST_CHUNK", 4)):
         monkeypatch.setattr(programs, name, most)
     pairs = [(user, 1) for user in range(100, 140)] + [(user, 2) for user in range(102, 140)]

@@ -1,4 +1,4 @@
-"""How often a user may load feeds, post, engage: article 001's limits, counted over all API processes together."""
+"""How often a user may load feeds, post and engage: limits of article 001, counted over all API processes together."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from kith.run.api import open_api as serving_api
 from kith.run.config import Settings
 
 DEFAULT = {name: value for name, value in AGREED.items() if "_PER_" not in name}
-"""The settings of a server whose quotas are those it has by default."""
+"""The settings of a server with the default quotas."""
 POST: dict[str, Any] = {"content": {"text": "x"}}
 
 
@@ -34,7 +34,7 @@ def limited(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 
 class User:
-    """One user with a token, who asks each time over a new connection: so either process answers."""
+    """A user with a token. Each request uses a new connection, so either process may answer."""
 
     def __init__(self, server: Server, user: int) -> None:
         self._server, self._token = server, sign(user)
@@ -44,7 +44,7 @@ class User:
             return http.request(method, API + path, **request)
 
     def until_refused(self, tries: int, method: str, path: str, **request: Any) -> tuple[int, httpx.Response]:
-        """How many passed before the first 429, and that."""
+        """How many requests passed before the first 429, and that answer."""
         for passed in range(tries):
             answer = self.ask(method, path, **request)
             if answer.status_code == 429:
@@ -53,7 +53,7 @@ class User:
         raise AssertionError("never refused")
 
 
-def test_ten_posts_an_hour_whichever_process_is_asked(limited: Server, people: People) -> None:
+def test_a_user_gets_ten_posts_an_hour_over_all_processes(limited: Server, people: People) -> None:
     alice = User(limited, people.alice)
     passed, refused = alice.until_refused(20, "POST", "/posts", json=POST)
     assert passed == 10
@@ -64,23 +64,23 @@ def test_ten_posts_an_hour_whichever_process_is_asked(limited: Server, people: P
     assert refused.headers["RateLimit-Policy"] == '"10";q=10;w=3600'
     details = refused.json()["error"]["details"]
     assert (details["limit"], details["windowSeconds"]) == (10, 3600)
-    assert ok(User(limited, people.bob).ask("POST", "/posts", json=POST), 201), "nobody else notices"
-    assert ok(alice.ask("GET", "/feed"))["posts"], "the rest goes on"
+    assert ok(User(limited, people.bob).ask("POST", "/posts", json=POST), 201), "other users are not limited"
+    assert ok(alice.ask("GET", "/feed"))["posts"], "other routes are not limited"
     with limited.client() as http:
         near = ok(http.get("/console/quotas"))["items"]
     mine = [one for one in near if one["user"] in (str(people.alice), str(people.bob))]
     assert mine == [{"quota": "posts", "user": str(people.alice), "used": 10, "limit": 10, "windowS": 3600}]
 
 
-def test_a_minute_has_sixty_feed_loads(limited: Server, people: People) -> None:
+def test_a_user_gets_sixty_feed_loads_a_minute(limited: Server, people: People) -> None:
     passed, refused = User(limited, people.alice).until_refused(80, "GET", "/feed")
     assert passed == 60
     assert 40 < int(refused.headers["Retry-After"]) <= 60
     assert refused.headers["RateLimit-Policy"] == '"60";q=60;w=60'
 
 
-def test_a_strip_of_stories_is_a_feed_load(limited: Server, people: People) -> None:
-    """It reads as much as one, or far more: hundreds of stories of hundreds of authors."""
+def test_a_strip_of_stories_counts_as_a_feed_load(limited: Server, people: People) -> None:
+    """It reads at least as much as a feed: up to hundreds of stories of hundreds of authors."""
     alice = User(limited, people.alice)
     ok(alice.ask("GET", "/feed"))
     passed, refused = alice.until_refused(80, "GET", "/stories")
@@ -90,8 +90,8 @@ def test_a_strip_of_stories_is_a_feed_load(limited: Server, people: People) -> N
     ok(alice.ask("GET", f"/users/{people.alice}/stories"))
 
 
-def test_why_a_post_stands_where_it_does_is_a_feed_load(limited: Server, people: People) -> None:
-    """It ranks a home to say which post is shown in place of a copy."""
+def test_an_explanation_of_a_ranking_counts_as_a_feed_load(limited: Server, people: People) -> None:
+    """It ranks a home, to say which post is shown in place of a copy."""
     alice = User(limited, people.alice)
     post = ok(alice.ask("POST", "/posts", json=POST), 201)["id"]
     ok(alice.ask("GET", "/feed"))
@@ -101,7 +101,7 @@ def test_why_a_post_stands_where_it_does_is_a_feed_load(limited: Server, people:
     assert code(alice.ask("GET", "/feed"), 429) == "RATE_LIMITED"
 
 
-def test_a_minute_has_a_hundred_likes_and_comments_and_undoing_them_is_free(limited: Server, people: People) -> None:
+def test_a_user_gets_a_hundred_engagements_a_minute_and_undoing_is_free(limited: Server, people: People) -> None:
     alice = User(limited, people.alice)
     post = ok(alice.ask("POST", "/posts", json=POST), 201)["id"]
     comment = ok(alice.ask("POST", f"/posts/{post}/comments", json={"text": "x"}), 201)["id"]
@@ -120,7 +120,7 @@ def test_a_minute_has_a_hundred_likes_and_comments_and_undoing_them_is_free(limi
     ok(alice.ask("POST", f"/posts/{post}/view"))
 
 
-def test_invitations_to_boards_are_counted_so_that_nobody_is_flooded(limited: Server, people: People) -> None:
+def test_invitations_to_boards_have_a_quota(limited: Server, people: People) -> None:
     owner, (guest, other) = User(limited, people.bob), people.crowd(2)
     board = ok(owner.ask("POST", "/boards", json={"name": "ours"}), 201)["id"]
     passed, refused = owner.until_refused(120, "POST", f"/boards/{board}/collaborators/{guest}")
@@ -129,8 +129,8 @@ def test_invitations_to_boards_are_counted_so_that_nobody_is_flooded(limited: Se
     assert code(owner.ask("POST", f"/boards/{board}/collaborators/{other}"), 429) == "RATE_LIMITED"
 
 
-def test_uploads_are_counted_whether_they_are_kept_or_not(tmp_path: Any, people: People) -> None:
-    """To look at one that is refused costs as much."""
+def test_refused_uploads_count_too(tmp_path: Any, people: People) -> None:
+    """Checking an upload that is refused costs as much."""
     with serving(tmp_path, settings={**DEFAULT, "KITH_RATE_MEDIA_PER_HOUR": "3"}) as server:
         alice = User(server, people.alice)
         assert code(alice.ask("POST", "/media", files={"file": ("x", b"no picture")}), 400) == "INVALID_CONTENT"
@@ -139,7 +139,7 @@ def test_uploads_are_counted_whether_they_are_kept_or_not(tmp_path: Any, people:
         assert refused.headers["RateLimit-Policy"] == '"3";q=3;w=3600'
 
 
-def test_what_was_not_done_does_not_count(limited: Server, people: People) -> None:
+def test_refused_posts_do_not_count(limited: Server, people: People) -> None:
     alice = User(limited, people.alice)
     for _ in range(12):
         assert code(alice.ask("POST", "/posts", json={"content": {"text": ""}}), 400) == "INVALID_CONTENT"
@@ -154,7 +154,7 @@ def test_a_server_key_has_no_quota(limited: Server, people: People) -> None:
         assert {http.get(f"{API}/feed").status_code for _ in range(70)} == {200}
 
 
-def test_quotas_are_settings_and_last_through_a_restart(tmp_path: Any, people: People) -> None:
+def test_quotas_follow_the_settings_and_survive_a_restart(tmp_path: Any, people: People) -> None:
     settings = {**DEFAULT, "KITH_RATE_POSTS_PER_HOUR": "2", "KITH_RATE_FEED_PER_MINUTE": "0"}
     for expected in (2, 0):
         with serving(tmp_path, settings=settings) as server:
@@ -168,7 +168,7 @@ def test_quotas_are_settings_and_last_through_a_restart(tmp_path: Any, people: P
 @pytest.mark.parametrize(
     ("error", "status"), [(RuntimeError("a bug"), 500), (StoreUnavailable("away"), 503), (TimeoutError(), 503)]
 )
-def test_a_post_that_is_made_counts_and_its_token_is_told_though_its_answer_fails(
+def test_a_stored_post_counts_and_returns_its_token_although_its_answer_fails(
     tmp_path: Path, error: Exception, status: int
 ) -> None:
     async def ask() -> None:

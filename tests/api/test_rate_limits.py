@@ -1,4 +1,4 @@
-"""Beyond its rate a key is told when to come back; no other key notices."""
+"""A key beyond its rate gets a 429 that says when to retry. Other keys are not affected."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def limited(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 
 def until_refused(client: httpx.Client, method: str, path: str, rate: int) -> httpx.Response:
-    """The first 429; by then a burst of some seconds must have passed, and little more."""
+    """The first 429. Checks that about a burst of BURST_S seconds passed before it."""
     for passed in range(100):
         answer = client.request(method, API + path)
         if answer.status_code == 429:
@@ -61,16 +61,16 @@ def test_beyond_the_rate_a_token_gets_429_with_retry_after_and_ratelimit(
         assert 0 < details["retryAfterSeconds"] <= 1
         assert bob.request(method, API + path.format(me=people.bob)).status_code != 429
         other = ("GET", f"/users/{people.alice}") if method != "GET" else ("POST", "/users/2/mute")
-        assert alice.request(other[0], API + other[1]).status_code != 429, "reads and writes count apart"
+        assert alice.request(other[0], API + other[1]).status_code != 429, "reads and writes count separately"
 
 
-def test_a_second_token_of_the_same_user_has_no_second_rate(limited: Server, people: People) -> None:
+def test_two_tokens_of_a_user_share_one_rate(limited: Server, people: People) -> None:
     with limited.client(sign(people.alice)) as first, limited.client(sign(people.alice, ttl_s=900)) as second:
         until_refused(first, "GET", f"/users/{people.alice}", READ_RATE)
         assert code(second.get(f"{API}/users/{people.alice}"), 429) == "RATE_LIMITED"
 
 
-def test_a_server_key_is_counted_over_all_users_it_acts_for_and_apart_from_others(limited: Server) -> None:
+def test_a_server_key_has_one_rate_for_all_acting_users_separate_from_other_keys(limited: Server) -> None:
     with limited.client(KEY) as http, limited.client(OTHER_KEY) as other:
         for user in range(100):
             answer = http.post(f"{API}/users/5000/mute", headers={"X-Kith-User": str(user)})
@@ -80,7 +80,7 @@ def test_a_server_key_is_counted_over_all_users_it_acts_for_and_apart_from_other
         assert ok(other.post(f"{API}/users/5000/mute", headers={"X-Kith-User": "1"}))["muting"]
 
 
-def test_whoever_waits_as_told_is_let_in_again(limited: Server, people: People) -> None:
+def test_a_request_after_retry_after_passes(limited: Server, people: People) -> None:
     with limited.client(sign(people.alice)) as alice:
         refused = until_refused(alice, "GET", f"/users/{people.alice}", READ_RATE)
         deadline = float(refused.json()["error"]["details"]["retryAfterSeconds"])

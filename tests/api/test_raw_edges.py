@@ -1,4 +1,4 @@
-"""Which graphs an app may write edge by edge: those of users and its own, none that a route keeps."""
+"""Which graphs an app may write edge by edge: graphs between users and its own graphs, none that a route maintains."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ GRAPHS = Graphs({name: number for number, name in enumerate(BUILT_IN, 1)})
 
 
 @pytest.mark.parametrize("op", ["add", "remove", "archive", "negate"])
-def test_nothing_that_a_route_keeps_is_written_as_a_raw_edge(
+def test_graphs_maintained_by_routes_refuse_raw_edges(
     http: httpx.Client, acting: Acting, people: People, op: str
 ) -> None:
-    """A post in another's outbox, a comment under another post, a like that nobody gave."""
+    """For example a post in another user's outbox, a comment under another post, or a like that nobody gave."""
     alice, bob = acting(people.alice), acting(people.bob)
     post, other = make(alice), make(alice)
     comment = say(bob, post, "x")
@@ -41,24 +41,24 @@ def test_nothing_that_a_route_keeps_is_written_as_a_raw_edge(
     assert ids(ok(http.get(f"{API}/posts/{other}/comments"))) == []
 
 
-def test_every_graph_of_what_people_make_is_kept_by_a_route_and_no_graph_of_people() -> None:
+def test_routes_maintain_every_graph_to_objects_and_no_other_graph_of_users() -> None:
     assert {GRAPHS.number(name) for name in KEPT_BY_ROUTES} == GRAPHS.to_objects | {
         GRAPHS.number(name) for name in ("implicit_follows", "names")
     }
 
 
-def test_graphs_of_people_and_the_apps_own_are_written_as_ever(tmp_path: Path, people: People) -> None:
+def test_graphs_between_users_and_the_apps_own_accept_raw_edges(tmp_path: Path, people: People) -> None:
     with serving(tmp_path, settings={**AGREED, "KITH_GRAPHS": "reads"}) as server, server.client() as http:
         for name in ("reads", *(name for name in BUILT_IN if name not in KEPT_BY_ROUTES)):
             assert add_edges(http, name, (people.alice, people.bob))["applied"] == 1
             assert check(http, name, people.alice, people.bob)
         add_edges(http, "reads", (people.alice, people.alice))
-        for direction in ("out", "in"):  # ids of what the app relates may be equal, and nobody does it to themselves
+        for direction in ("out", "in"):  # ids in the app's graph may be equal, so no self-edge is refused or hidden
             answer = ok(http.get(f"{API}/graph/reads/{people.alice}/{direction}"))
             assert people.alice in ids(answer)
 
 
-def test_one_bad_edge_refuses_all_that_came_with_it_and_says_which_it_is(http: httpx.Client, people: People) -> None:
+def test_one_bad_edge_refuses_the_whole_request_and_is_named(http: httpx.Client, people: People) -> None:
     good, ends = {"op": "add", "source": people.alice, "destination": people.bob}, {"source": 8, "destination": 9}
     for bad, refusal in (
         ({"op": "add", "source": people.carol, "destination": people.carol}, "SELF_EDGE"),

@@ -1,4 +1,4 @@
-"""A page of home, of which a process remembers most, shows each post exactly as it is read alone."""
+"""A page of home, mostly cached in a process, shows each post exactly as a single read shows it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ RANKED_ONLY = {"ranking", "seen", "copies"}
 
 
 def page(http: httpx.Client, kind: str) -> list[dict[str, Any]]:
-    """The posts of a page as they are shown, each compared with its own answer."""
+    """The posts of a page, each compared with its own answer."""
     posts = ok(http.get(f"{API}/feed", params={"type": kind}))["posts"]
     shown = [{name: value for name, value in post.items() if name not in RANKED_ONLY} for post in posts]
     assert shown == [ok(http.get(f"{API}/posts/{post['id']}")) for post in posts]
@@ -26,7 +26,7 @@ def page(http: httpx.Client, kind: str) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("kind", ["latest", "ranked"])
-def test_whatever_changes_of_a_post_is_on_the_next_page(
+def test_every_change_of_a_post_is_on_the_next_page(
     acting: Acting, system: httpx.Client, people: People, kind: str
 ) -> None:
     alice, bob, carol = acting(people.alice), acting(people.bob), acting(people.carol)
@@ -63,11 +63,11 @@ def test_whatever_changes_of_a_post_is_on_the_next_page(
     then(system.put(f"{API}/labels/user/{people.carol}", json={"labels": ["sensitive"], "reason": "skin"}))
     assert bob.delete(f"{API}/media/{picture}").status_code == 204
     pages.append(page(alice, kind))
-    assert all(before != after for before, after in pairwise(pages)), "each change shows"
+    assert all(before != after for before, after in pairwise(pages)), "each change is visible"
 
 
 @pytest.mark.parametrize("kind", ["latest", "ranked"])
-def test_what_a_reader_may_or_wants_not_see_is_not_on_the_next_page(
+def test_a_hidden_or_unwanted_post_is_not_on_the_next_page(
     acting: Acting, system: httpx.Client, people: People, kind: str
 ) -> None:
     alice, bob, carol = acting(people.alice), acting(people.bob), acting(people.carol)

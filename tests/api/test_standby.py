@@ -1,4 +1,4 @@
-"""The routes of standbys: for machines of ours with a server key, and nobody else."""
+"""The routes of standbys: only for our own machines, with a server key."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def test_strangers_and_users_are_refused(server: Server, people: People, method:
             code(http.request(method, API + path, json=body), status)
 
 
-def test_the_log_is_what_follows_an_event_and_204_where_nothing_does(server: Server, people: People) -> None:
+def test_the_log_answers_the_events_after_a_number_or_204_if_there_are_none(server: Server, people: People) -> None:
     with server.client(acting=people.alice) as http:
         http.post(f"{API}/users/{people.bob}/follow").raise_for_status()
         first = segments.unpack(http.get(f"{API}/standby/log").content, "the log")
@@ -33,8 +33,8 @@ def test_the_log_is_what_follows_an_event_and_204_where_nothing_does(server: Ser
         assert (nothing.status_code, nothing.content) == (204, b"")
 
 
-def test_waiting_for_something_to_happen_is_no_time_to_answer(server: Server) -> None:
-    """A standby asks four times a second; else more than one request in a hundred would look slow."""
+def test_time_spent_waiting_for_events_does_not_count_as_response_time(server: Server) -> None:
+    """A standby polls four times a second. If waiting counted, more than one request in a hundred would look slow."""
     waited_s = 1.5
 
     def took_s() -> float:
@@ -49,7 +49,7 @@ def test_waiting_for_something_to_happen_is_no_time_to_answer(server: Server) ->
 
 
 @pytest.mark.parametrize("asked", [{"after": "-1"}, {"wait_ms": "2001"}, {"has": "x"}, {"name": "[/]"}])
-def test_what_no_standby_asks_is_refused(server: Server, asked: dict[str, str]) -> None:
+def test_invalid_parameters_are_refused(server: Server, asked: dict[str, str]) -> None:
     with server.client() as http:
         assert code(http.get(f"{API}/standby/log", params=asked), 400) == "INVALID_REQUEST"
 

@@ -1,4 +1,4 @@
-"""Stories over real HTTP: the contract, refusals, and who gets what."""
+"""Stories over real HTTP: the contract, refusals, and who sees what."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ ENTRY = {"id", "author", "storyCount", "unseenCount", "latestAt", "more"}
 
 
 def strip(http: httpx.Client) -> list[tuple[int, int, int]]:
-    """(author, stories, unseen) of the acting user's strip."""
+    """The acting user's strip, as rows of (author, stories, unseen)."""
     items = ok(http.get(f"{API}/stories"))["items"]
     return [(int(item["id"]), item["storyCount"], item["unseenCount"]) for item in items]
 
@@ -40,7 +40,7 @@ def strip(http: httpx.Client) -> list[tuple[int, int, int]]:
 # --- stories ---------------------------------------------------------------------------------------------
 
 
-def test_a_story_reads_as_it_was_told(acting: Acting, people: People) -> None:
+def test_a_story_reads_as_it_was_created(acting: Acting, people: People) -> None:
     alice, bob = acting(people.alice), acting(people.bob)
     ok(alice.patch(f"{API}/users/{people.alice}", json={"displayName": "Alice"}))
     asked = {
@@ -62,7 +62,9 @@ def test_a_story_reads_as_it_was_told(acting: Acting, people: People) -> None:
     assert expires - created == timedelta(hours=24)
     assert ok(alice.get(f"{API}/stories/{body['id']}")) == body
     shown = ok(bob.get(f"{API}/stories/{body['id']}"))
-    assert shown == body | {"audience": None, "seen": False, "viewCount": None}, "what is its author's stays theirs"
+    assert shown == body | {"audience": None, "seen": False, "viewCount": None}, (
+        "audience and view count are shown to the author only"
+    )
     assert code(acting(people.carol).get(f"{API}/stories/{body['id']}"), 404) == "STORY_NOT_FOUND"
 
 
@@ -92,7 +94,7 @@ def test_a_story_that_breaks_a_rule_is_refused(acting: Acting, people: People, b
 
 
 @pytest.mark.parametrize("id_", ["x", "-1", str(2**63), "1.5"])
-def test_an_id_that_is_none_is_a_400(acting: Acting, people: People, id_: str) -> None:
+def test_an_invalid_id_is_a_400(acting: Acting, people: People, id_: str) -> None:
     alice = acting(people.alice)
     for method, path in (
         ("GET", f"/stories/{id_}"),
@@ -104,7 +106,7 @@ def test_an_id_that_is_none_is_a_400(acting: Acting, people: People, id_: str) -
         assert code(alice.request(method, API + path), 400) in ("INVALID_ID", "INVALID_REQUEST")
 
 
-def test_a_story_that_never_was_or_is_a_post_is_a_404(acting: Acting, people: People) -> None:
+def test_a_missing_story_or_the_id_of_a_post_is_a_404(acting: Acting, people: People) -> None:
     alice = acting(people.alice)
     post = ok(alice.post(f"{API}/posts", json={"content": {"text": "a post"}}), 201)["id"]
     story = tell(alice)
@@ -126,7 +128,7 @@ def test_a_story_is_in_no_feed_and_no_list_of_posts(acting: Acting, people: Peop
     assert ok(alice.get(f"{API}/users/{people.alice}/posts"))["items"] == []
 
 
-def test_the_same_key_tells_one_story(acting: Acting, people: People) -> None:
+def test_a_repeated_key_creates_one_story(acting: Acting, people: People) -> None:
     alice, key = acting(people.alice), {"Idempotency-Key": "once"}
     body = {"content": {"text": "once"}}
     first, again = (ok(alice.post(f"{API}/stories", json=body, headers=key), 201) for _ in range(2))
@@ -144,7 +146,7 @@ def test_seen_state_and_viewers(acting: Acting, people: People, system: httpx.Cl
     assert set(first) == {"viewed", "timestamp"}
     assert first["viewed"] is True
     assert answer.headers["Kith-Token"]
-    assert ok(bob.post(f"{API}/stories/{story}/view")) == first, "repeating it changes nothing"
+    assert ok(bob.post(f"{API}/stories/{story}/view")) == first, "a second view changes nothing"
     ok(carol.post(f"{API}/stories/{story}/view"))
     ok(alice.post(f"{API}/stories/{story}/view"))
     assert ok(bob.get(f"{API}/stories/{story}"))["seen"] is True
@@ -154,7 +156,9 @@ def test_seen_state_and_viewers(acting: Acting, people: People, system: httpx.Cl
     assert all(set(item) == {"id", "user", "viewedAt"} for item in body["items"])
     assert ids(body) == [people.carol, people.bob]
     assert body["items"][1]["viewedAt"] == first["timestamp"]
-    assert ids(ok(system.get(f"{API}/stories/{story}/viewers"))) == [people.carol, people.bob], "the app sees it too"
+    assert ids(ok(system.get(f"{API}/stories/{story}/viewers"))) == [people.carol, people.bob], (
+        "the app sees the viewers, too"
+    )
     assert code(bob.get(f"{API}/stories/{story}/viewers"), 403) == "FORBIDDEN"
     page = ok(alice.get(f"{API}/stories/{story}/viewers", params={"limit": 1}))
     rest = {"limit": 1, "cursor": page["pagination"]["nextCursor"]}
@@ -189,7 +193,7 @@ def test_the_strip_over_http(acting: Acting, people: People) -> None:
         assert code(bob.get(f"{API}/stories", params={"limit": limit}), 400) == "INVALID_REQUEST"
 
 
-def test_whose_posts_one_likes_comes_before_others(acting: Acting, people: People) -> None:
+def test_authors_whose_posts_the_user_likes_come_first(acting: Acting, people: People) -> None:
     bob = acting(people.bob)
     post = ok(acting(people.alice).post(f"{API}/posts", json={"content": {"text": "a post"}}), 201)["id"]
     for author in (people.alice, people.carol):
@@ -200,7 +204,7 @@ def test_whose_posts_one_likes_comes_before_others(acting: Acting, people: Peopl
     assert [row[0] for row in strip(bob)] == [people.alice, people.carol]
 
 
-def test_an_authors_stories_are_paged_in_the_order_of_telling(acting: Acting, people: People) -> None:
+def test_an_authors_stories_are_paged_in_the_order_of_creation(acting: Acting, people: People) -> None:
     alice, bob = acting(people.alice), acting(people.bob)
     told = [int(tell(alice, str(number))) for number in range(5)]
     path, found, cursor = f"{API}/users/{people.alice}/stories", [], None
@@ -214,7 +218,7 @@ def test_an_authors_stories_are_paged_in_the_order_of_telling(acting: Acting, pe
     assert ids(ok(bob.get(path, params={"limit": 2, "cursor": body["pagination"]["prevCursor"]}))) == told[2:4]
 
 
-def test_stories_that_one_may_not_see_cannot_be_counted(acting: Acting, people: People) -> None:
+def test_a_list_does_not_reveal_the_number_of_hidden_stories(acting: Acting, people: People) -> None:
     alice, bob, path = acting(people.alice), acting(people.bob), f"{API}/users/{people.alice}/stories"
     nothing = {"nextCursor": None, "prevCursor": None, "hasMore": False}
     for _ in range(3):
@@ -226,7 +230,7 @@ def test_stories_that_one_may_not_see_cannot_be_counted(acting: Acting, people: 
     assert (ids(body), body["pagination"]) == ([shown], nothing)
 
 
-def test_blocks_private_accounts_and_deactivation_hide_stories_at_every_door(
+def test_blocks_private_accounts_and_deactivation_hide_stories_on_every_route(
     acting: Acting, people: People, http: httpx.Client
 ) -> None:
     alice, bob, carol = acting(people.alice), acting(people.bob), acting(people.carol)
@@ -266,8 +270,11 @@ def test_a_deleted_story_is_gone_for_its_author_too(acting: Acting, people: Peop
     assert strip(alice) == []
 
 
-def told_before(folder: Path, *hours_ago: float) -> list[int]:
-    """Alice, whom Bob follows, told stories so long ago; Bob has seen them. The server is started after."""
+def write_stories(folder: Path, *hours_ago: float) -> list[int]:
+    """Write Alice's stories of so many hours ago into a new folder. Bob follows her and has seen them.
+
+    The server starts afterwards.
+    """
 
     async def write(store: Any, environment: Any) -> list[int]:
         clock = FakeClock(wall_ms() - 100 * HOUR_MS)
@@ -287,8 +294,8 @@ def told_before(folder: Path, *hours_ago: float) -> list[int]:
 
 
 @pytest.mark.skipif(ON_CLUSTER, reason="writes into the folder")
-def test_what_is_over_is_gone_for_everybody_and_its_room_is_given_back(tmp_path: Path) -> None:
-    old, over, live = told_before(tmp_path, 30, 24.2, 23.5)
+def test_an_expired_story_is_gone_for_everybody_and_its_space_is_reclaimed(tmp_path: Path) -> None:
+    old, over, live = write_stories(tmp_path, 30, 24.2, 23.5)
     with serving(tmp_path) as server, server.client() as app, server.client(acting=ALICE) as alice:
         for http in (app, alice, server.client(acting=BOB)):
             for story in (old, over):
@@ -300,13 +307,13 @@ def test_what_is_over_is_gone_for_everybody_and_its_room_is_given_back(tmp_path:
         eventually(lambda: app.get(f"{edge}/{old}/edge").status_code == 404)
         eventually(lambda: app.get(f"{view}/{old}/edge").status_code == 404)
         assert "stories reclaimed" in eventually(lambda: "stories reclaimed" in server.output() and server.output())
-        for story in (over, live):  # the one that is just over may still be written about
+        for story in (over, live):  # a story that has just expired may still be written about
             ok(app.get(f"{edge}/{story}/edge"))
             ok(app.get(f"{view}/{story}/edge"))
 
 
 @pytest.mark.skipif(ON_CLUSTER, reason="writes into the folder")
-def test_how_long_a_story_is_there_is_a_setting(tmp_path: Path) -> None:
-    _, two_days, one_day = told_before(tmp_path, 72, 47.5, 23.5)
+def test_the_lifetime_of_a_story_is_a_setting(tmp_path: Path) -> None:
+    _, two_days, one_day = write_stories(tmp_path, 72, 47.5, 23.5)
     with serving(tmp_path, KITH_STORY_HOURS="48") as server, server.client(acting=BOB) as bob:
         assert ids(ok(bob.get(f"{API}/users/{ALICE}/stories"))) == [two_days, one_day]

@@ -1,4 +1,4 @@
-"""GET /feed/stream: who is told what, and who is not."""
+"""GET /feed/stream: which reader gets which message."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Acting = Callable[[int], httpx.Client]
 
 @pytest.fixture
 def listen(server: Server) -> Iterator[Callable[..., Listener]]:
-    """`listen(alice, posts="5")`: a stream of hers; all are closed in the end."""
+    """`listen(alice, posts="5")` opens a stream of hers. All streams are closed at the end."""
     made: list[tuple[Listener, httpx.Client]] = []
 
     def begin(user: int, last_id: str | None = None, **query: str) -> Listener:
@@ -40,7 +40,7 @@ def listen(server: Server) -> Iterator[Callable[..., Listener]]:
 
 
 def mark(server: Server, listener: Listener, author: int) -> None:
-    """Until the stream has told all that happened before: a post that comes through in the order of the log."""
+    """Publish a post and wait for it: then the stream has sent everything from before it, in the order of the log."""
     listener.wait("new_post", publish(server, author, "marker"))
 
 
@@ -48,7 +48,7 @@ def befriend(http: httpx.Client, a: int, b: int) -> None:
     add_edges(http, "follows", (a, b), (b, a))
 
 
-def test_followers_and_the_author_are_told_of_a_new_post(
+def test_followers_and_the_author_are_sent_a_new_post(
     server: Server, people: People, http: httpx.Client, listen: Callable[..., Listener]
 ) -> None:
     alice, bob, carol, dana = people
@@ -66,7 +66,7 @@ def test_followers_and_the_author_are_told_of_a_new_post(
 
 
 @pytest.mark.parametrize("visibility", ["friends", "private", "custom"])
-def test_a_post_is_told_only_to_those_who_may_see_it(
+def test_a_post_is_sent_only_to_readers_who_may_see_it(
     server: Server, people: People, http: httpx.Client, listen: Callable[..., Listener], visibility: str
 ) -> None:
     alice, bob, carol, dana = people
@@ -87,10 +87,10 @@ def test_a_post_is_told_only_to_those_who_may_see_it(
     for listener in streams.values():
         listener.wait("new_post", public)
     gone = {user for user, listener in streams.items() if post in listener.posts("post_removed")}
-    assert gone == told, "who could not see it does not learn that there was one"
+    assert gone == told, "a reader who could not see it does not learn of it"
 
 
-def test_a_block_and_a_mute_stop_delivery_and_take_away(
+def test_a_block_and_a_mute_stop_delivery_and_remove_shown_posts(
     server: Server, people: People, http: httpx.Client, acting: Acting, listen: Callable[..., Listener]
 ) -> None:
     alice, bob, carol, dana = people
@@ -104,7 +104,9 @@ def test_a_block_and_a_mute_stop_delivery_and_take_away(
         streams[user].wait("new_post", of_alice)
     ok(acting(alice).post(f"{API}/users/{bob}/block"))
     assert streams[alice].wait("post_removed", of_bob).data["reason"] == "blocked"
-    assert streams[bob].wait("post_removed", of_alice).data["reason"] == "unavailable", "a block is not told of"
+    assert streams[bob].wait("post_removed", of_alice).data["reason"] == "unavailable", (
+        "the reason does not reveal the block"
+    )
     ok(acting(carol).post(f"{API}/users/{alice}/mute"))
     assert streams[carol].wait("post_removed", of_alice).data["reason"] == "muted"
     later = publish(server, alice)
@@ -114,7 +116,7 @@ def test_a_block_and_a_mute_stop_delivery_and_take_away(
     assert later not in streams[bob].posts() + streams[carol].posts()
 
 
-def test_numbers_of_watched_posts_are_told_together_and_views_ride_along(
+def test_counts_of_watched_posts_are_sent_together_and_include_views(
     server: Server, people: People, http: httpx.Client, acting: Acting, listen: Callable[..., Listener]
 ) -> None:
     alice, bob, carol, dana = people
@@ -129,12 +131,12 @@ def test_numbers_of_watched_posts_are_told_together_and_views_ride_along(
     for listener in (owner, named, at_home):
         heard = listener.wait("engagement_update", post, likeCount=30, commentCount=1)
         assert heard.data == {"postId": post, "likeCount": 30, "commentCount": 1, "shareCount": 0, "viewCount": 1}
-        assert len(listener.posts("engagement_update")) <= 10, "31 changes within a few seconds"
+        assert len(listener.posts("engagement_update")) <= 10, "31 changes within a few seconds are sent together"
     mark(server, unnamed, dana)
     assert unnamed.posts("engagement_update") == []
 
 
-def test_numbers_stop_where_the_reader_may_no_longer_see_the_post(
+def test_counts_stop_when_the_reader_may_no_longer_see_the_post(
     server: Server, people: People, acting: Acting, listen: Callable[..., Listener]
 ) -> None:
     alice, bob, *_ = people
@@ -149,7 +151,7 @@ def test_numbers_stop_where_the_reader_may_no_longer_see_the_post(
 
 
 @pytest.mark.parametrize("kind", ["post", "user"])
-def test_what_the_app_hides_goes_from_screens_and_comes_to_none(
+def test_a_post_hidden_by_the_app_is_removed_from_streams_and_sent_to_none(
     server: Server, people: People, http: httpx.Client, listen: Callable[..., Listener], kind: str
 ) -> None:
     alice, bob, carol, _ = people
@@ -168,7 +170,7 @@ def test_what_the_app_hides_goes_from_screens_and_comes_to_none(
 
 
 @pytest.mark.parametrize("kind", ["post", "user"])
-def test_a_new_post_is_told_with_the_labels_that_reading_it_shows(
+def test_a_new_post_is_sent_with_the_labels_that_a_read_shows(
     server: Server, people: People, http: httpx.Client, acting: Acting, listen: Callable[..., Listener], kind: str
 ) -> None:
     alice, bob, *_ = people
@@ -188,7 +190,7 @@ def test_a_new_post_is_told_with_the_labels_that_reading_it_shows(
     assert at_once == (shown if kind == "user" else {alice: [], bob: []})
 
 
-def test_a_named_post_that_is_not_there_is_said_to_be_gone_whatever_the_reason(
+def test_a_watched_post_that_is_not_visible_is_reported_as_unavailable(
     server: Server, people: People, acting: Acting, listen: Callable[..., Listener]
 ) -> None:
     alice, bob, *_ = people
@@ -204,7 +206,7 @@ def test_a_named_post_that_is_not_there_is_said_to_be_gone_whatever_the_reason(
     assert public not in listener.posts("post_removed")
 
 
-def test_a_hidden_post_goes_from_the_readers_other_screens(
+def test_a_post_hidden_by_its_reader_is_removed_from_the_readers_streams(
     server: Server, people: People, http: httpx.Client, acting: Acting, listen: Callable[..., Listener]
 ) -> None:
     alice, bob, carol, _ = people
@@ -217,7 +219,7 @@ def test_a_hidden_post_goes_from_the_readers_other_screens(
     assert other.posts("post_removed") == []
 
 
-def test_a_stream_resumes_after_the_last_event_it_got(
+def test_a_stream_resumes_after_its_last_event(
     server: Server, people: People, http: httpx.Client, acting: Acting, listen: Callable[..., Listener]
 ) -> None:
     alice, bob, *_ = people
@@ -240,14 +242,14 @@ def test_a_stream_resumes_after_the_last_event_it_got(
         assert all(heard.id for heard in again.heard)
 
 
-def test_a_reader_who_was_away_too_long_or_sends_nonsense_is_told_to_load_anew(
+def test_a_reader_who_was_away_too_long_or_sends_a_bad_id_gets_a_reset(
     server: Server, people: People, http: httpx.Client, acting: Acting, listen: Callable[..., Listener]
 ) -> None:
     alice, bob, *_ = people
     add_edges(http, "follows", (bob, alice))
     start = listen(bob)
     start.close()
-    assert read_place(start.last_id or "") is None, "a place would tell how much is written here"
+    assert read_place(start.last_id or "") is None, "a readable position would reveal how much is written"
     for _ in range(POSTS_MAX + 1):
         ok(acting(alice).post(f"{API}/posts", json={"content": {"text": "!"}}), 201)
     far = listen(bob, start.last_id)
@@ -255,12 +257,12 @@ def test_a_reader_who_was_away_too_long_or_sends_nonsense_is_told_to_load_anew(
     eventually(lambda: far.ended)
     again = listen(bob, far.last_id)
     mark(server, again, alice)
-    assert len(again.posts()) == 1, "after the reset it goes on from there"
+    assert len(again.posts()) == 1, "after the reset the stream continues from there"
     for nonsense in ("x", "99999999999-1", "-1", "5-6", ".", "AAAAAAAAAAA.AAAAAAAAAAA"):
         assert listen(bob, nonsense).wait("reset").data == {"reason": "unknown"}
 
 
-def test_a_block_meanwhile_resets(
+def test_a_block_during_an_absence_resets_the_stream(
     server: Server, people: People, http: httpx.Client, acting: Acting, listen: Callable[..., Listener]
 ) -> None:
     alice, bob, carol, _ = people
@@ -271,7 +273,7 @@ def test_a_block_meanwhile_resets(
     assert listen(bob, start.last_id).wait("reset").data == {"reason": "changed"}
 
 
-def test_a_post_that_fewer_may_see_since_resets(
+def test_a_post_made_less_visible_during_an_absence_resets_the_stream(
     server: Server, people: People, http: httpx.Client, acting: Acting, listen: Callable[..., Listener]
 ) -> None:
     alice, bob, *_ = people
@@ -289,7 +291,7 @@ def test_a_post_that_fewer_may_see_since_resets(
     assert listen(bob, between.last_id).wait("reset").data == {"reason": "changed"}
 
 
-def test_bad_requests_are_refused_before_a_stream_begins(server: Server, people: People) -> None:
+def test_bad_requests_are_refused_before_a_stream_starts(server: Server, people: People) -> None:
     with server.client(acting=people.alice) as http:
         for query in ("posts=x", "posts=" + "1," * 101, "post=1", "limit=5"):
             with http.stream("GET", f"{API}/feed/stream?{query}") as answer:
@@ -301,9 +303,9 @@ def test_bad_requests_are_refused_before_a_stream_begins(server: Server, people:
         assert code(answer, 400) == "INVALID_REQUEST"
 
 
-def test_a_stream_ends_with_its_token_and_a_new_one_goes_on(server: Server, people: People) -> None:
+def test_a_stream_ends_with_its_token_and_resumes_with_a_new_one(server: Server, people: People) -> None:
     now = int(time.time())
-    with server.client(sign(people.alice, exp=now - 8)) as http:  # the leeway of 10 s leaves it 2
+    with server.client(sign(people.alice, exp=now - 8)) as http:  # the leeway of 10 s leaves it 2 s
         listener = Listener(http)
         assert listener.status == 200
         eventually(lambda: listener.ended)
@@ -320,7 +322,9 @@ def test_streams_are_limited_by_user_and_by_process(tmp_path: Path, people: Peop
         streams = [Listener(alice), Listener(alice)]
         refused = Listener(alice)
         assert (refused.status, refused.body["error"]["code"]) == (429, "TOO_MANY_STREAMS")
-        assert refused.body["error"]["details"] == {"limit": 2, "retryAfterSeconds": 5.0}, "no window: it is at once"
+        assert refused.body["error"]["details"] == {"limit": 2, "retryAfterSeconds": 5.0}, (
+            "the limit counts open streams, so there is no window"
+        )
         assert refused.headers["retry-after"] == "5"
         assert not {"ratelimit", "ratelimit-policy"} & refused.headers.keys()
         with server.client(acting=people.bob) as bob, Listener(bob), server.client(acting=people.carol) as carol:
@@ -336,8 +340,8 @@ def test_streams_are_limited_by_user_and_by_process(tmp_path: Path, people: Peop
         eventually(again).close()
 
 
-def test_streams_that_are_opened_all_at_once_are_limited_too(tmp_path: Path, people: People) -> None:
-    """Each reader is without a timeline, so each waits for a commit between the door and its first byte."""
+def test_streams_opened_concurrently_are_limited_too(tmp_path: Path, people: People) -> None:
+    """The readers have no timeline, so each request waits for a commit between its admission and its first byte."""
     with serving(tmp_path, KITH_STREAMS_USER_MAX="3", KITH_STREAMS_MAX="10") as server, server.client() as http:
         add_edges(http, "follows", *((people.alice, 10**9 + number) for number in range(900)))
         for users, most in (([people.alice] * 12, 3), (list(range(2 * 10**9, 2 * 10**9 + 40)), 10)):
@@ -351,7 +355,7 @@ def test_streams_that_are_opened_all_at_once_are_limited_too(tmp_path: Path, peo
             eventually(lambda: "kith_streams 0.0" in http.get("/metrics").text)
 
 
-def test_metrics_count_streams_and_what_they_are_told(
+def test_metrics_count_streams_and_their_messages(
     server: Server, people: People, listen: Callable[..., Listener]
 ) -> None:
     def value(name: str) -> float:
@@ -368,7 +372,7 @@ def test_metrics_count_streams_and_what_they_are_told(
     eventually(lambda: value('kith_stream_ends_total{cause="gone"}') >= 1)
 
 
-def test_what_others_do_is_told_with_the_unread_number(
+def test_a_notice_is_sent_with_the_unread_count(
     acting: Acting, people: People, listen: Callable[..., Listener]
 ) -> None:
     alice, bob = acting(people.alice), acting(people.bob)

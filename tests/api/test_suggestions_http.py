@@ -19,7 +19,10 @@ def suggested(http: httpx.Client, user: int, **query: Any) -> Any:
 
 
 def meet(http: httpx.Client, people: People) -> list[int]:
-    """Alice follows Bob and Carol; each follows Dana and some of a crowd. The crowd, best suggestion first."""
+    """Let Alice follow Bob and Carol, and let both follow Dana and some of a crowd.
+
+    Returns the crowd, the best suggestion first.
+    """
     alice, bob, carol, dana = people
     crowd = people.crowd(6)
     add_edges(http, "follows", (alice, bob))
@@ -28,7 +31,7 @@ def meet(http: httpx.Client, people: People) -> list[int]:
     return [dana, *crowd[2::-1], *crowd[:2:-1]]
 
 
-def test_suggestions_name_how_many_and_who_leads_there(system: httpx.Client, people: People) -> None:
+def test_suggestions_name_the_followees_they_come_from_and_their_number(system: httpx.Client, people: People) -> None:
     crowd = meet(system, people)
     body = suggested(system, people.alice)
     assert set(body) == {"items", "pagination", "meta"}
@@ -41,7 +44,7 @@ def test_suggestions_name_how_many_and_who_leads_there(system: httpx.Client, peo
     assert body["meta"]["computedAt"].endswith("Z")
 
 
-def test_pages_lead_through_all_of_it_and_back(system: httpx.Client, people: People) -> None:
+def test_pages_show_all_suggestions_in_both_directions(system: httpx.Client, people: People) -> None:
     crowd = meet(system, people)
     first = suggested(system, people.alice, limit=3)
     second = suggested(system, people.alice, limit=3, cursor=first["pagination"]["nextCursor"])
@@ -53,9 +56,7 @@ def test_pages_lead_through_all_of_it_and_back(system: httpx.Client, people: Peo
     assert first["pagination"]["prevCursor"] is None
 
 
-def test_a_cursor_of_one_users_suggestions_leads_nowhere_in_anothers(
-    system: httpx.Client, people: People, owner: Acting
-) -> None:
+def test_a_cursor_is_valid_for_one_users_suggestions_only(system: httpx.Client, people: People, owner: Acting) -> None:
     meet(system, people)
     cursor = suggested(system, people.alice, limit=1)["pagination"]["nextCursor"]
     path = f"{API}/users/{people.bob}/suggestions"
@@ -67,7 +68,7 @@ def test_a_cursor_of_one_users_suggestions_leads_nowhere_in_anothers(
     assert code(system.get(f"{API}/users/nobody/suggestions"), 400) == "INVALID_ID"
 
 
-def test_hiding_and_its_undo_hold_at_once_and_for_the_acting_user_only(
+def test_hiding_and_its_undo_apply_at_once_and_to_the_acting_user_only(
     system: httpx.Client, people: People, owner: Acting
 ) -> None:
     crowd, (alice, bob, _, dana) = meet(system, people), people
@@ -84,7 +85,7 @@ def test_hiding_and_its_undo_hold_at_once_and_for_the_acting_user_only(
     assert code(own.post(f"{API}/users/{alice}/hide-suggestion"), 400) == "SELF_EDGE"
 
 
-def test_nobody_is_shown_who_may_not_be_the_moment_it_is_so(
+def test_an_account_that_must_not_be_suggested_disappears_at_once(
     system: httpx.Client, people: People, acting: Acting
 ) -> None:
     left, alice = meet(system, people), people.alice
@@ -104,15 +105,15 @@ def test_nobody_is_shown_who_may_not_be_the_moment_it_is_so(
     assert ids(suggested(system, alice)) == []
 
 
-def test_a_newcomer_is_told_that_nobody_was_found(system: httpx.Client, people: People) -> None:
+def test_a_new_user_gets_an_empty_list_with_source_none(system: httpx.Client, people: People) -> None:
     body = suggested(system, people.alice)
     assert body["items"] == []
     assert body["pagination"] == {"nextCursor": None, "prevCursor": None, "hasMore": False}
     assert body["meta"] == {"source": "none", "computedAt": None}
 
 
-def test_two_processes_answer_the_same_and_see_ones_own_follow_at_once(tmp_path: Path, people: People) -> None:
-    """Each request on a connection of its own, so that either process may get it."""
+def test_two_processes_answer_the_same_and_see_the_users_own_follow_at_once(tmp_path: Path, people: People) -> None:
+    """Each request uses its own connection, so that either process may get it."""
     once = httpx.Limits(max_keepalive_connections=0)
     with serving(tmp_path, "--workers", "2") as server, server.client(sign(people.alice), limits=once) as own:
         with server.client() as http:
@@ -126,7 +127,7 @@ def test_two_processes_answer_the_same_and_see_ones_own_follow_at_once(tmp_path:
             assert ids(ok(found)) == crowd
 
 
-def test_suggestions_are_measured_like_every_route(server: Server, system: httpx.Client, people: People) -> None:
+def test_suggestions_are_counted_in_the_metrics(server: Server, system: httpx.Client, people: People) -> None:
     suggested(system, people.alice)
     metrics = lambda: server.get("/metrics").text  # noqa: E731
     eventually(lambda: 'kith_responses_total{operation="suggestions",status="200"}' in metrics())

@@ -1,4 +1,4 @@
-"""Whom a server key acts for: a user, the back office (`X-Kith-User: system`), or nobody, which is a visitor."""
+"""For whom a server key acts: a user, the back office (`X-Kith-User: system`), or nobody, which makes it a visitor."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from servers import API, Server, sign
 Acting = Callable[[int], httpx.Client]
 
 
-def put_away(http: httpx.Client, acting: Acting, user: int, how: str) -> None:
-    """Make an account one that no visitor sees."""
+def hide_account(http: httpx.Client, acting: Acting, user: int, how: str) -> None:
+    """Make an account invisible to visitors, in this way."""
     match how:
         case "private":
             ok(http.put(f"{API}/users/{user}", json={"private": True}))
@@ -44,10 +44,10 @@ def test_a_visitor_sees_what_is_public(http: httpx.Client, acting: Acting, peopl
 
 
 @pytest.mark.parametrize("how", ["private", "hidden", "deactivated"])
-def test_a_header_that_is_forgotten_shows_nothing_of_who_is_away(
+def test_a_forgotten_header_reveals_nothing_of_an_invisible_account(
     http: httpx.Client, system: httpx.Client, acting: Acting, people: People, how: str
 ) -> None:
-    """At any door; the back office sees it all."""
+    """This holds on every route. The back office sees everything."""
     alice, bob, name = acting(people.alice), acting(people.bob), f"away{people.alice}"
     ok(alice.put(f"{API}/users/{people.alice}", json={"username": name, "bio": "secret"}))
     add_edges(http, "follows", (people.alice, people.bob), (people.bob, people.alice), (people.carol, people.alice))
@@ -55,7 +55,7 @@ def test_a_header_that_is_forgotten_shows_nothing_of_who_is_away(
     say(alice, other, "secret")
     reply = say(alice, other, "secret too", replyTo=say(bob, other, "fine"))
     say(bob, post, "beside a secret")
-    put_away(http, acting, people.alice, how)
+    hide_account(http, acting, people.alice, how)
     doors = [
         f"/users/{people.alice}", f"/users/by-username/{name}", f"/posts/{post}", f"/stories/{story}",
         f"/posts/{post}/comments", f"/comments/{reply}/replies",
@@ -74,11 +74,11 @@ def test_a_header_that_is_forgotten_shows_nothing_of_who_is_away(
         assert people.alice not in ids(ok(http.get(f"{API}/users/{people.bob}/{part}")))
     assert texts(http, f"/posts/{other}/comments") == ["fine"]
     assert "secret" not in http.get(f"{API}/posts/{other}/comments").text
-    if how != "deactivated":  # what they wrote is archived with them, and in no list
+    if how != "deactivated":  # a deactivated user's comments are archived, so they are in no list
         assert "secret too" in system.get(f"{API}/posts/{other}/comments").text
 
 
-def test_a_visitor_sees_no_post_that_is_not_for_all(
+def test_a_visitor_sees_no_post_that_is_not_public(
     http: httpx.Client, system: httpx.Client, acting: Acting, people: People
 ) -> None:
     alice = acting(people.alice)
@@ -98,7 +98,7 @@ def test_a_visitor_sees_no_post_that_is_not_for_all(
     assert code(http.get(f"{API}/posts/{make(alice)}"), 404) == "POST_NOT_FOUND"
 
 
-def test_what_is_one_users_own_is_no_visitors(
+def test_a_users_own_data_is_not_for_visitors(
     http: httpx.Client, system: httpx.Client, acting: Acting, people: People
 ) -> None:
     alice = acting(people.alice)
@@ -118,7 +118,7 @@ def test_what_is_one_users_own_is_no_visitors(
             assert code(who.get(API + path), 400) == "INVALID_REQUEST"
 
 
-def test_what_the_app_does_itself_needs_no_header(
+def test_operations_of_the_app_need_no_header(
     http: httpx.Client, system: httpx.Client, acting: Acting, people: People
 ) -> None:
     post = make(acting(people.alice))
@@ -139,7 +139,9 @@ def test_only_a_server_key_acts_for_the_back_office(server: Server, people: Peop
         assert code(unknown.get(f"{API}/users/{people.bob}"), 400) == "INVALID_ID"
 
 
-def test_a_cursor_of_the_back_office_is_no_visitors(http: httpx.Client, system: httpx.Client, people: People) -> None:
+def test_cursors_of_the_back_office_and_of_visitors_are_separate(
+    http: httpx.Client, system: httpx.Client, people: People
+) -> None:
     add_edges(http, "follows", (people.bob, people.alice), (people.carol, people.alice))
     path = f"{API}/users/{people.alice}/followers?limit=1"
     for one, other in ((http, system), (system, http)):
@@ -148,7 +150,7 @@ def test_a_cursor_of_the_back_office_is_no_visitors(http: httpx.Client, system: 
         assert len(ids(ok(one.get(path, params={"limit": 1, "cursor": cursor})))) == 1
 
 
-def test_a_deactivated_account_is_there_for_itself_and_the_back_office_alone(
+def test_a_deactivated_account_is_visible_to_itself_and_the_back_office_only(
     http: httpx.Client, system: httpx.Client, acting: Acting, owner: Acting, people: People
 ) -> None:
     alice, name = owner(people.alice), f"left{people.alice}"

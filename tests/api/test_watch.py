@@ -1,4 +1,4 @@
-"""GET /watch over real HTTP: every change once and in order for who keeps the token, whatever happens in between."""
+"""GET /watch over real HTTP: a watcher that keeps its token gets every change once and in order, whatever happens."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Acting = Callable[[int], httpx.Client]
 
 @pytest.fixture
 def watch(server: Server, people: People) -> Iterator[Callable[..., Watching]]:
-    """Opens watchers with the server key; all are closed in the end."""
+    """Opens watchers with the server key. All are closed at the end."""
     opened: list[Watching] = []
     with server.client() as http:
 
@@ -44,7 +44,7 @@ def kinds(watching: Watching) -> list[str]:
     return [change["kind"] for change in watching.told]
 
 
-def test_an_edge_is_told_as_it_is_now_with_what_it_was(http: httpx.Client, watch: Any, people: People) -> None:
+def test_an_edge_is_sent_with_its_current_and_previous_state(http: httpx.Client, watch: Any, people: People) -> None:
     seen = watch(graphs="follows", nodes=str(people.alice))
     add_edges(http, "follows", (people.alice, people.bob))
     ok(http.post(f"{API}/graph/follows/edges", json={"edges": [
@@ -62,7 +62,7 @@ def test_an_edge_is_told_as_it_is_now_with_what_it_was(http: httpx.Client, watch
 
 
 @pytest.mark.skipif(ON_CLUSTER, reason="expects one order of all that is told")
-def test_what_people_make_change_and_delete_is_told(acting: Acting, watch: Any, people: People) -> None:
+def test_records_that_users_create_change_and_delete_are_sent(acting: Acting, watch: Any, people: People) -> None:
     alice = acting(people.alice)
     seen = watch(kinds="post,comment,profile,story,node", nodes=f"{people.alice}")
     post = make(alice, "look 🦊", mentions=[str(people.bob)], attributes={"k": [1]})
@@ -84,7 +84,7 @@ def test_what_people_make_change_and_delete_is_told(acting: Acting, watch: Any, 
     assert (node["id"], node["state"], node["private"]) == (str(people.alice), "normal", True)
 
 
-def test_boards_are_told_as_they_are_made_hidden_and_deleted(acting: Acting, watch: Any, people: People) -> None:
+def test_boards_are_sent_when_created_hidden_and_deleted(acting: Acting, watch: Any, people: People) -> None:
     alice = acting(people.alice)
     seen = watch(kinds="board", nodes=f"{people.alice}")
     ok(acting(people.bob).post(f"{API}/boards", json={"name": "of another"}), 201)
@@ -97,7 +97,9 @@ def test_boards_are_told_as_they_are_made_hidden_and_deleted(acting: Acting, wat
     assert said == [("Recipes", False, False), ("Soups", True, False), ("", True, True)]
 
 
-def test_who_keeps_the_token_gets_each_change_once_and_in_order(http: httpx.Client, watch: Any, people: People) -> None:
+def test_a_watcher_that_keeps_its_token_gets_each_change_once_and_in_order(
+    http: httpx.Client, watch: Any, people: People
+) -> None:
     asked = {"graphs": "follows", "nodes": str(people.dana)}
     whole = watch(**asked)
     parts: list[dict[str, Any]] = []
@@ -106,7 +108,7 @@ def test_who_keeps_the_token_gets_each_change_once_and_in_order(http: httpx.Clie
         part = watch(after=token, **asked)
         for number in range(25):
             add_edges(http, "follows", (people.alice + 1 + 25 * round_ + number, people.dana))
-            if number == 12:  # what comes while nobody is there is not missed
+            if number == 12:  # changes while no watcher is connected are not missed
                 eventually(lambda part=part: part.told)
                 part.close()
                 eventually(lambda part=part: part.ended)
@@ -114,7 +116,7 @@ def test_who_keeps_the_token_gets_each_change_once_and_in_order(http: httpx.Clie
         token = part.token
     last = watch(after=token, **asked)
     eventually(lambda: len(parts) + len(last.told) == 200 and len(whole.told) == 200)
-    hidden = "token" if ON_CLUSTER else ""  # a watcher's own, where the log has several ends
+    hidden = "token" if ON_CLUSTER else ""  # where the log has several ends, each watcher has its own tokens
     found, told = (
         [(change["source"], {name: change[name] for name in change if name != hidden}) for change in some]
         for some in (parts + last.told, whole.told)
@@ -126,7 +128,7 @@ def test_who_keeps_the_token_gets_each_change_once_and_in_order(http: httpx.Clie
 
 def test_server_sent_events_carry_the_token_as_their_id(server: Server, http: httpx.Client, people: People) -> None:
     before = Watching(http)
-    resume = {"Last-Event-ID": before.token or ""}  # read now: it moves on with what it is told
+    resume = {"Last-Event-ID": before.token or ""}  # read now, because it changes with each message
     add_edges(http, "follows", (people.alice, people.bob))
     with http.stream("GET", f"{API}/watch", params={"graphs": "follows"}, headers=resume) as response:
         assert response.headers["content-type"] == "text/event-stream"
@@ -157,7 +159,7 @@ def test_server_sent_events_carry_the_token_as_their_id(server: Server, http: ht
         ({"graphs": ["follows", "blocks"]}, 400, "INVALID_REQUEST"),  # as two parameters
     ],
 )
-def test_what_cannot_be_watched_is_refused_at_once(
+def test_an_invalid_watch_is_refused_at_once(
     http: httpx.Client, asked: dict[str, Any], status: int, error: str
 ) -> None:
     assert code(http.get(f"{API}/watch", params=asked), status) == error
@@ -178,7 +180,7 @@ def test_a_token_of_another_store_or_altered_or_too_old_says_what_to_do(tmp_path
         assert "export" in answer.json()["error"]["message"]
 
 
-def test_a_watcher_goes_on_over_a_kill_with_the_clients_own_loop(tmp_path: Path, people: People) -> None:
+def test_the_clients_watch_loop_continues_after_a_kill_of_the_server(tmp_path: Path, people: People) -> None:
     heard: list[tuple[int, int]] = []
     begun = threading.Event()
     with serving(tmp_path) as server:
@@ -208,7 +210,7 @@ def test_a_watcher_goes_on_over_a_kill_with_the_clients_own_loop(tmp_path: Path,
     assert told_in_order(heard) == [(10 + at, 3) for at in range(60)]
 
 
-def test_an_export_and_what_is_told_after_its_token_are_what_is_so(tmp_path: Path) -> None:
+def test_an_export_plus_the_changes_after_its_token_gives_the_current_edges(tmp_path: Path) -> None:
     chosen = random.Random(5)
     with serving(tmp_path) as server, server.client() as http:
         follows: set[tuple[int, int]] = set()
@@ -252,7 +254,7 @@ def test_an_export_and_what_is_told_after_its_token_are_what_is_so(tmp_path: Pat
         seen.close()
 
 
-def test_an_account_that_goes_away_is_told_and_so_are_its_edges(
+def test_a_deactivation_is_sent_with_its_archived_edges(
     http: httpx.Client, system: httpx.Client, people: People
 ) -> None:
     seen = Watching(http, nodes=str(people.alice))
@@ -263,7 +265,7 @@ def test_an_account_that_goes_away_is_told_and_so_are_its_edges(
     seen.close()
 
 
-def test_a_graph_that_is_declared_while_a_server_runs_is_known_to_it_by_name(tmp_path: Path) -> None:
+def test_a_running_server_learns_the_name_of_a_newly_declared_graph(tmp_path: Path) -> None:
     with serving(tmp_path) as server, server.client() as http, server.client(acting="system") as system:
         assert code(http.get(f"{API}/graph/reads/7/8"), 404) == "GRAPH_NOT_FOUND"
         seen = Watching(http)
@@ -281,7 +283,7 @@ def test_a_graph_that_is_declared_while_a_server_runs_is_known_to_it_by_name(tmp
         assert {change["graph"] for change in (*seen.told, *narrow.told)} == {"reads"}
         finish(http, system.delete(f"{API}/users/7"))
         assert ok(http.get(f"{API}/graph/reads/7/8")) == {"exists": False}, (
-            "the edges of a removed account go everywhere"
+            "removing an account removes its edges in every graph"
         )
         seen.close()
         narrow.close()

@@ -1,4 +1,4 @@
-"""Many watchers over HTTP, of which half stop reading: they cost the others nothing, and miss nothing themselves."""
+"""Many watchers over HTTP, half of which stop reading: they do not slow the others, and miss nothing themselves."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _LIMIT_S = 60.0
 
 
 class Reader:
-    """A connection that watches, and what came over it."""
+    """A connection that watches, and what it received."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader, self._writer = reader, writer
@@ -27,7 +27,7 @@ class Reader:
 
     @classmethod
     async def opened(cls, server: Server, after: str = "") -> Reader:
-        """Watches follows, from now on or after a token, with little room for what it does not read."""
+        """Watch follows, from now on or after a token, with a small receive buffer."""
         plain = socket.socket()
         plain.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
         plain.connect(("127.0.0.1", server.port))
@@ -41,7 +41,7 @@ class Reader:
         return opened
 
     async def read(self, changes: int) -> None:
-        """Read until so many changes came, or the connection ended."""
+        """Read until `changes` changes arrived, or the connection ended."""
         while len(self.told) < changes:
             try:
                 line = await self._reader.readline()
@@ -52,7 +52,7 @@ class Reader:
             self._take(line)
 
     def _take(self, line: bytes) -> None:
-        """A line of the answer: its head, the sizes of chunks, and changes."""
+        """Handle a line of the answer: head, chunk size, or change."""
         if line.startswith(b"{"):
             change: dict[str, Any] = json.loads(line)
             self.token = change["token"]
@@ -60,11 +60,11 @@ class Reader:
                 self.told.append(int(change["destination"]))
 
     def close(self) -> None:
-        """End it."""
+        """Close the connection."""
         self._writer.close()
 
 
-def test_half_of_many_watchers_stop_reading_and_nobody_misses_anything(tmp_path: Path) -> None:
+def test_half_of_many_watchers_stop_reading_and_none_misses_a_change(tmp_path: Path) -> None:
     with serving(tmp_path, KITH_STREAM_BUFFER_BYTES=str(_BUFFER_BYTES)) as server:
         run_all(asyncio.wait_for(_scene(server), _LIMIT_S))
 
@@ -81,7 +81,9 @@ async def _scene(server: Server) -> None:
 
 
 async def _all_told(server: Server, one: Reader) -> list[int]:
-    """Every change, over as many connections as it takes: who does not read is cut off, and comes back."""
+    """Receive every change, over as many connections as needed. A watcher that does not read is cut off, and
+    reconnects.
+    """
     told: list[int] = []
     while True:
         await one.read(_CHANGES - len(told))

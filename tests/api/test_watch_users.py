@@ -1,4 +1,4 @@
-"""GET /watch with a user token: a user is told what the API shows them, and nothing else."""
+"""GET /watch with a user token: a user is sent what the API would show them, and nothing else."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def alice(server: Server, people: People) -> Iterator[httpx.Client]:
 
 @pytest.fixture
 def watch(alice: httpx.Client) -> Iterator[Opens]:
-    """Opens watchers of Alice's; all are closed in the end."""
+    """Opens watchers of Alice's. All are closed at the end."""
     opened: list[Watching] = []
 
     def open_(after: str | None = None, **asked: str) -> Watching:
@@ -47,7 +47,7 @@ def edges(watching: Watching) -> list[tuple[str, int, int, str]]:
     ]
 
 
-def test_a_user_is_told_their_own_edges_and_who_follows_them(
+def test_a_user_is_sent_their_own_edges_and_new_followers(
     http: httpx.Client, system: httpx.Client, watch: Opens, people: People
 ) -> None:
     seen = watch()
@@ -61,7 +61,7 @@ def test_a_user_is_told_their_own_edges_and_who_follows_them(
     own = {
         ("follows", people.alice, people.carol, "normal"),
         ("blocks", people.alice, people.dana, "normal"),
-        ("follows", people.bob, people.alice, "removed"),  # archived, which would tell who left
+        ("follows", people.bob, people.alice, "removed"),  # in truth archived, which reveals who left
         ("follows", people.alice, people.bob, "removed"),
     }
     assert own <= told
@@ -71,7 +71,7 @@ def test_a_user_is_told_their_own_edges_and_who_follows_them(
     assert ("blocks", people.bob, people.alice, "normal") not in told
 
 
-def test_a_follower_whom_the_app_hides_is_not_told(
+def test_a_follower_hidden_by_the_app_is_not_sent(
     http: httpx.Client, system: httpx.Client, watch: Opens, people: People
 ) -> None:
     ok(system.put(f"{API}/labels/user/{people.carol}", json={"labels": ["hide"]}))
@@ -81,7 +81,7 @@ def test_a_follower_whom_the_app_hides_is_not_told(
     assert edges(seen) == [("follows", people.bob, people.alice, "normal")]
 
 
-def test_posts_are_told_as_the_api_shows_them(
+def test_posts_are_sent_as_the_api_shows_them(
     acting: Callable[[int], httpx.Client], alice: httpx.Client, watch: Opens, people: People
 ) -> None:
     bob = acting(people.bob)
@@ -101,10 +101,10 @@ def test_posts_are_told_as_the_api_shows_them(
         ("post", public), ("post", chosen), ("comment", said), ("story", story)
     }  # fmt: skip
     assert {("comment", said, "mine"), ("story", story, "look"), ("post", public, "changed")} <= set(told)
-    assert all(one["audience"] == [] for one in seen.told if one["kind"] == "post"), "that is the author's to know"
+    assert all(one["audience"] == [] for one in seen.told if one["kind"] == "post"), "only the author sees the audience"
 
 
-def test_boards_are_told_as_the_api_shows_them(
+def test_boards_are_sent_as_the_api_shows_them(
     acting: Callable[[int], httpx.Client], watch: Opens, people: People
 ) -> None:
     bob = acting(people.bob)
@@ -126,7 +126,7 @@ def test_boards_are_told_as_the_api_shows_them(
     assert [one["id"] for one in seen.told if one["deleted"]] == [last]
 
 
-def test_what_was_taken_back_is_not_told_to_who_reads_a_history(
+def test_a_history_does_not_show_what_was_hidden_or_deleted_later(
     acting: Callable[[int], httpx.Client], alice: httpx.Client, watch: Opens, people: People
 ) -> None:
     bob, start = acting(people.bob), watch().token
@@ -141,7 +141,7 @@ def test_what_was_taken_back_is_not_told_to_who_reads_a_history(
     ]  # fmt: skip
 
 
-def test_a_history_of_anything_is_what_the_api_shows(tmp_path: Path) -> None:
+def test_a_random_history_equals_what_the_api_shows(tmp_path: Path) -> None:
     chance, users = random.Random(11), range(1, 6)
     with serving(tmp_path) as server, server.client() as http, server.client(sign(1)) as alice:
         start = Watching(alice)
@@ -179,7 +179,7 @@ def test_a_history_of_anything_is_what_the_api_shows(tmp_path: Path) -> None:
         told = {kind: {} for kind in EVERYTHING.split(",")}  # type: dict[str, dict[Any, Any]]
         for one in seen.told:
             key = (one["graph"], one["source"], one["destination"]) if one["kind"] == "edge" else one["id"]
-            assert key not in told[one["kind"]], "each as it is now, once"
+            assert key not in told[one["kind"]], "each object is sent once, in its current state"
             told[one["kind"]][key] = one
         shown = {post: alice.get(f"{API}/posts/{post}") for _, post in posts}
         assert {post: one["text"] for post, one in told["post"].items()} == {
@@ -214,13 +214,13 @@ def test_a_history_of_anything_is_what_the_api_shows(tmp_path: Path) -> None:
         ({"graphs": "nonsense"}, 404, "GRAPH_NOT_FOUND"),
     ],
 )
-def test_what_a_user_may_not_watch_is_refused(
+def test_a_watch_that_a_user_may_not_open_is_refused(
     alice: httpx.Client, asked: dict[str, str], status: int, error: str
 ) -> None:
     assert code(alice.get(f"{API}/watch", params=asked), status) == error
 
 
-def test_tokens_of_users_tell_nothing_and_are_no_tokens_of_servers(
+def test_tokens_of_users_and_server_keys_are_not_interchangeable(
     http: httpx.Client, alice: httpx.Client, watch: Opens, people: People
 ) -> None:
     mine, theirs = watch().token, Watching(http)
@@ -238,7 +238,7 @@ def test_tokens_of_users_tell_nothing_and_are_no_tokens_of_servers(
     theirs.close()
 
 
-def test_a_user_holds_so_many_watchers_and_none_longer_than_their_token(tmp_path: Path) -> None:
+def test_a_users_watchers_are_limited_and_end_with_their_token(tmp_path: Path) -> None:
     with serving(tmp_path, KITH_STREAMS_USER_MAX="2") as server, server.client(sign(1)) as alice:
         both = [Watching(alice), Watching(alice)]
         answer = alice.get(f"{API}/watch")

@@ -1,4 +1,4 @@
-"""The reader's files: what is sent, under which headers, how large it is, and that a wheel carries all of it."""
+"""The reader's files: what is sent, with which headers and size, and that a wheel contains all of them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kith.web.site import APP, MAP, Site, client_folder
 
 ROOT = Path(__file__).parents[2]
 BYTES_MAX = 60 * 1024
-"""Code and styles of the reader, compressed."""
+"""Bytes of the reader's code and styles, compressed."""
 FILES = Site(APP, {"client": client_folder()})
 
 
@@ -25,7 +25,7 @@ def visitor(server: Server) -> Iterator[httpx.Client]:
         yield client
 
 
-def test_the_reader_is_there_without_credentials_and_lets_nothing_run_but_its_own_files(visitor: httpx.Client) -> None:
+def test_the_reader_needs_no_credentials_and_runs_only_its_own_files(visitor: httpx.Client) -> None:
     answer = visitor.get("/app")
     assert answer.status_code == 200
     assert answer.headers["content-type"] == "text/html; charset=utf-8"
@@ -40,7 +40,7 @@ def test_the_reader_is_there_without_credentials_and_lets_nothing_run_but_its_ow
 
 
 @pytest.mark.parametrize("name", FILES.names)
-def test_every_file_of_the_reader_is_sent_with_its_type_and_only_where_it_changed(
+def test_every_file_of_the_reader_is_sent_with_its_type_and_only_if_it_changed(
     visitor: httpx.Client, name: str
 ) -> None:
     answer = visitor.get(f"/app/{name}")
@@ -59,11 +59,11 @@ def test_every_file_of_the_reader_is_sent_with_its_type_and_only_where_it_change
 @pytest.mark.parametrize(
     "path", ["/app/none.js", "/app/views/../main.js/x", "/app/../pages.py", "/app/views", "/app/%2e%2e/pages.py"]
 )
-def test_nothing_else_is_there(visitor: httpx.Client, path: str) -> None:
+def test_no_other_file_is_served(visitor: httpx.Client, path: str) -> None:
     assert visitor.get(path).status_code == 404
 
 
-def test_who_signed_out_leaves_no_picture_in_the_browser(visitor: httpx.Client) -> None:
+def test_signing_out_leaves_no_picture_in_the_browser(visitor: httpx.Client) -> None:
     assert visitor.get("/app/signed-out").headers["clear-site-data"] == '"cache"'
 
 
@@ -71,7 +71,7 @@ def test_the_document_names_its_script_so_that_it_is_fetched_at_once(visitor: ht
     assert visitor.get("/app").headers["link"] == '</app/main.js>; rel="modulepreload"'
 
 
-def test_the_reader_writes_what_people_said_as_text_only() -> None:
+def test_the_reader_inserts_user_content_as_text_only() -> None:
     parses = re.compile(
         r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\(|new Function|setHTML|DOMParser"
     )
@@ -81,10 +81,12 @@ def test_the_reader_writes_what_people_said_as_text_only() -> None:
 def test_the_reader_is_small() -> None:
     sent = [FILES.find(name) for name in FILES.names if name != MAP]
     assert sum(len(file.packed) for file in sent if file) <= BYTES_MAX
-    assert not [path.name for path in APP.rglob("*.js") if len(path.read_text().splitlines()) > 250], "small files"
+    assert not [path.name for path in APP.rglob("*.js") if len(path.read_text().splitlines()) > 250], (
+        "files have at most 250 lines"
+    )
 
 
-def test_pictures_come_from_this_server_or_where_the_app_keeps_them() -> None:
+def test_pictures_may_come_from_this_server_or_the_apps_storage_only() -> None:
     def shown(*images: str) -> str:
         return dict(Site(APP, {"client": client_folder()}, images).headers("index.html", "/app"))[
             "content-security-policy"
@@ -94,15 +96,13 @@ def test_pictures_come_from_this_server_or_where_the_app_keeps_them() -> None:
     assert "img-src 'self' blob: https://cdn.example;" in shown("https://cdn.example")
 
 
-def test_a_server_that_does_not_want_the_reader_has_none(tmp_path: Path) -> None:
+def test_a_server_without_the_reader_serves_none(tmp_path: Path) -> None:
     with serving(tmp_path, KITH_WEB_APP="off") as server:
         assert server.get("/app").status_code == 404
         assert server.get("/docs").status_code == 200
 
 
-def test_a_wheel_carries_the_reader_and_the_client_that_it_runs_on(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_wheel_contains_the_reader_and_its_client(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     build = pytest.importorskip("hatchling.build")
     monkeypatch.chdir(ROOT)
     with zipfile.ZipFile(tmp_path / build.build_wheel(str(tmp_path))) as wheel:

@@ -1,4 +1,4 @@
-"""/webhooks over real HTTP: what changes arrives at the app's URL, signed, in order, whoever is killed meanwhile."""
+"""/webhooks over real HTTP: changes arrive at the app's URL, signed and in order, even if processes are killed."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ LOCAL = "127.0.0.0/8"
 
 @pytest.fixture(scope="module")
 def local(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """A server that may call this machine, where the endpoints of these tests are."""
+    """A server that may call this machine, where these tests have their endpoints."""
     with serving(tmp_path_factory.mktemp("webhooks"), KITH_OUTBOUND_NETWORKS=LOCAL, KITH_WEBHOOKS_MAX="3") as running:
         yield running
 
 
 @pytest.fixture
 def hooked(local: Server) -> Iterator[httpx.Client]:
-    """A client with the server key; webhooks that a test makes are ended with it."""
+    """A client with the server key. The webhooks that a test creates are deleted at the end."""
     with local.client() as http:
         yield http
         for one in ok(http.get(f"{API}/webhooks"))["webhooks"]:
@@ -65,7 +65,7 @@ def is_signed(delivery: Delivery, secret: str) -> bool:
     return hmac.compare_digest(said, parts["v1"])
 
 
-def test_what_changes_is_sent_signed_and_as_watch_tells_it(
+def test_changes_are_sent_signed_and_in_the_shape_of_watch(
     local: Server, hooked: httpx.Client, app: Endpoint, people: People
 ) -> None:
     made = webhook(hooked, app, graphs=["follows"], kinds=["edge", "post"], secret=SECRET)
@@ -91,7 +91,7 @@ def test_what_changes_is_sent_signed_and_as_watch_tells_it(
     assert state(hooked, made)["failures"] == state(hooked, made)["deadLetters"] == 0
 
 
-def test_how_deliveries_stand_is_seen_and_the_log_tells_no_secret(
+def test_the_state_of_deliveries_is_shown_and_the_output_reveals_no_secret(
     local: Server, hooked: httpx.Client, app: Endpoint, people: People
 ) -> None:
     app.answer = lambda _: Answer(500)
@@ -109,7 +109,7 @@ def test_how_deliveries_stand_is_seen_and_the_log_tells_no_secret(
 
 
 @pytest.mark.skipif(ON_CLUSTER, reason="writes into the folder")
-def test_a_dead_letter_is_listed_as_it_was_told_and_sent_again(
+def test_a_dead_letter_is_listed_as_it_was_sent_and_can_be_replayed(
     local: Server, hooked: httpx.Client, app: Endpoint, people: People
 ) -> None:
     made = webhook(hooked, app, graphs=["follows"])
@@ -125,7 +125,7 @@ def test_a_dead_letter_is_listed_as_it_was_told_and_sent_again(
 
 
 async def give_up_all(server: Server, group: str) -> None:
-    """Make dead letters of all follows so far."""
+    """Turn all follows so far into dead letters."""
     async with wiring.open_stores(Settings(data=str(server.data)), "test", create=False) as parts:
         follows = parts.graph.graphs.number("follows")
         events = (await parts.log.read(NOWHERE, 10_000)).events
@@ -135,8 +135,8 @@ async def give_up_all(server: Server, group: str) -> None:
         await parts.log.save(group, None, dead)
 
 
-def test_a_private_address_is_never_called_whatever_leads_there(server: Server, app: Endpoint, people: People) -> None:
-    """By its number, in any spelling, or by a name."""
+def test_a_private_address_is_never_called_in_any_spelling(server: Server, app: Endpoint, people: People) -> None:
+    """As a number in any spelling, or by a name."""
     port = app.url.rpartition(":")[2]
     with server.client() as http:
         for address in (
@@ -153,7 +153,7 @@ def test_a_private_address_is_never_called_whatever_leads_there(server: Server, 
     assert not app.got
 
 
-def test_a_redirect_is_not_followed_and_said_so(hooked: httpx.Client, app: Endpoint, people: People) -> None:
+def test_a_redirect_is_not_followed_and_is_reported(hooked: httpx.Client, app: Endpoint, people: People) -> None:
     with endpoint() as elsewhere:
         app.answer = lambda _: Answer(302, {"Location": elsewhere.url})
         made = webhook(hooked, app, graphs=["follows"])
@@ -162,7 +162,7 @@ def test_a_redirect_is_not_followed_and_said_so(hooked: httpx.Client, app: Endpo
         assert not elsewhere.got
 
 
-def test_one_that_hangs_or_is_cut_off_holds_back_no_other(hooked: httpx.Client, app: Endpoint, people: People) -> None:
+def test_a_webhook_that_hangs_or_breaks_delays_no_other(hooked: httpx.Client, app: Endpoint, people: People) -> None:
     with endpoint() as hanging, endpoint() as cut:
         hanging.answer, cut.answer = lambda _: Answer(hangs=True), lambda _: Answer(body=b"half", cut=True)
         for one in (hanging, cut):
@@ -175,7 +175,7 @@ def test_one_that_hangs_or_is_cut_off_holds_back_no_other(hooked: httpx.Client, 
         assert sources == [str(people.alice + 1 + at) for at in range(50)]
 
 
-def test_nothing_is_missing_and_the_order_holds_over_kills_of_the_worker(
+def test_no_change_is_missing_and_the_order_holds_although_the_worker_is_killed(
     tmp_path: Path, app: Endpoint, people: People
 ) -> None:
     with serving(tmp_path, KITH_OUTBOUND_NETWORKS=LOCAL) as server, server.client() as http:
@@ -202,11 +202,11 @@ def heard(app: Endpoint) -> list[dict[str, Any]]:
 
 
 def worker_of(server: Server) -> int:
-    """The process that delivers the webhooks of a server."""
+    """The pid of the process that delivers the webhooks of a server."""
     return named("webhooks", server.process.pid)[0]
 
 
-def test_what_cannot_be_a_webhook_is_refused_and_so_are_too_many(hooked: httpx.Client, app: Endpoint) -> None:
+def test_invalid_webhooks_and_too_many_are_refused(hooked: httpx.Client, app: Endpoint) -> None:
     wrong = [
         ({"url": "app.example"}, 400, "INVALID_REQUEST"), ({}, 400, "INVALID_REQUEST"),
         ({"url": app.url, "kinds": ["likes"]}, 400, "INVALID_REQUEST"),
@@ -221,7 +221,7 @@ def test_what_cannot_be_a_webhook_is_refused_and_so_are_too_many(hooked: httpx.C
     assert code(hooked.post(f"{API}/webhooks", json={"url": app.url}), 409) == "WEBHOOK_LIMIT_REACHED"
 
 
-def test_the_clients_methods_make_find_and_end_webhooks(local: Server, app: Endpoint) -> None:
+def test_the_clients_methods_create_find_and_delete_webhooks(local: Server, app: Endpoint) -> None:
     with Kith(local.url, local.key) as kith:
         made = kith.create_webhook(app.url, graphs=["follows"], key="once")
         assert kith.create_webhook(app.url, graphs=["follows"], key="once") == made

@@ -1,4 +1,4 @@
-"""A word of a body that is none of those that may stand there is answered with them."""
+"""An unknown word in a body is refused, and the error lists the allowed words."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ pytestmark = pytest.mark.usefixtures("nothing_changes")
         ),
     ],
 )
-def test_a_word_that_is_none_of_those_that_may_be_is_answered_with_them(
+def test_an_unknown_word_is_refused_with_the_allowed_words(
     http: httpx.Client,
     acting: Callable[[int], httpx.Client],
     method: str,
