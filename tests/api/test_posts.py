@@ -18,7 +18,7 @@ from servers import AGREED, API, Server, serving
 from kith.core.ids import NODES_MAX
 
 Acting = Callable[[int], httpx.Client]
-_BOTH_S = 30
+_SECOND_PROCESS_S = 30
 NO_AUTHOR = {"username": None, "displayName": "", "avatarUrl": None, "isVerified": False}
 POST = {
     "id", "author", "content", "engagement", "visibility", "audience", "mentions", "attributes", "createdAt",
@@ -338,7 +338,7 @@ def test_two_processes_make_different_ids(tmp_path: Path, people: People) -> Non
     with serving(tmp_path, "--workers", "2") as server:
         made: list[int] = []
         numbers: set[int] = set()
-        deadline = time.monotonic() + _BOTH_S  # the second process may start long after the first
+        deadline = time.monotonic() + _SECOND_PROCESS_S  # the second process may start long after the first
         while len(numbers) < 2 and time.monotonic() < deadline:
             with server.client(acting=people.alice) as http:
                 made.append(int(make(http)))

@@ -40,7 +40,7 @@ HUB = 1_000_000_000
 """The destination of every edge of `write`."""
 
 
-class Obedient:
+class CommandedEngine:
     """Runs the commands."""
 
     def __init__(self, environment: Environment, commits: CommitQueue) -> None:
@@ -81,7 +81,7 @@ class Obedient:
         return {"failed": self._commits.failed}
 
 
-async def obey(engine: Obedient) -> None:
+async def answer_commands(engine: CommandedEngine) -> None:
     """Answer commands until stdin ends."""
     loop = asyncio.get_running_loop()
     while line := await loop.run_in_executor(None, sys.stdin.readline):
@@ -101,7 +101,7 @@ def main() -> None:
         environment.declare(["follows"])
         commits = CommitQueue(environment, queue_max=bounds[1] if len(bounds) > 1 else 100_000)
         try:
-            asyncio.run(obey(Obedient(environment, commits)))
+            asyncio.run(answer_commands(CommandedEngine(environment, commits)))
         finally:
             commits.close()
 

@@ -1,23 +1,25 @@
 /* A disk that fails on command, for two files: the store and its journal.
 
-   Preloaded (LD_PRELOAD) into a process, this looks at every write and sync of files named "store.mdb" (or
-   "<name>.store.mdb", as a test calls the files of inboxes) or "store.journal". What goes wrong stands in the file that KITH_FAULT_FILE names, read anew at each call; without
-   that file nothing does. The first word says what, the second how much:
+   Preload this (LD_PRELOAD) into a process. It intercepts every write and sync of files named "store.mdb" (or
+   "<name>.store.mdb", which a test uses for files of inboxes) or "store.journal". KITH_FAULT_FILE names a file with the
+   order. It is read at each call; if it does not exist, nothing fails. Its first word is the fault, the second the
+   amount:
 
-     ENOSPC [bytes]   the disk is full: the store cannot grow beyond `bytes` (without it: neither file beyond its
-                      size). A write that crosses the bound is cut short first, as file systems do; writes inside the
-                      file go on. statvfs and posix_fallocate tell the same story, of every path and of the store
-     ENOSPC-ALL       every write fails, even one that overwrites: a file system that never writes in place
-     EIO-SYNC [once]  fsync and fdatasync fail; `once` takes the order away when it has been obeyed
-     EIO-STORE [once], EIO-JOURNAL [once]   those of one file fail
-     SLOW ms          every sync takes that much longer
+     ENOSPC [bytes]   The disk is full: the store cannot grow beyond `bytes`. Without `bytes`, neither file can grow
+                      beyond its size. A write across the bound is cut short first, as file systems do. Writes inside
+                      the file succeed. statvfs (of any path) and posix_fallocate (of the store) report the same.
+     ENOSPC-ALL       Every write fails, even one that overwrites, as on a file system that never writes in place.
+     EIO-SYNC [once]  fsync and fdatasync fail. `once` removes the order after the first failure.
+     EIO-STORE [once], EIO-JOURNAL [once]   The same for one of the files.
+     SLOW ms          Every sync takes `ms` longer.
 
-   If KITH_FAULT_TRACE names a file, every write, sync and truncation of the two is appended to it, and every write
-   to stdout: header {mark, kind, file, offset, length}, then the bytes. A process that is killed may leave half a
-   record, of a step that it did not come to. Kinds: W a write begins; B a sync begins, and S it
-   is done, with the thread's number for `offset`; T truncated to `offset`; A said on stdout. Files: 1 the store, 2 its journal.
+   If KITH_FAULT_TRACE names a file, every write, sync and truncation of the two files is appended to it, and every
+   write to stdout: a header {mark, kind, file, offset, length}, then the bytes. A process that is killed may leave an
+   incomplete record at the end, of a step that it did not make. Kinds: W, a write begins; B, a sync begins; S, it has
+   ended (B and S have the id of the thread as `offset`); T, truncated to `offset`; A, written to stdout. Files: 1 is
+   the store, 2 its journal.
 
-   msync is not here: LMDB calls it only with MDB_WRITEMAP, which Kith does not use.
+   msync is not intercepted: LMDB calls it only with MDB_WRITEMAP, which Kith does not use.
 */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -67,7 +69,7 @@ static int file_of(int fd)
     return strcmp(name, JOURNAL) == 0 ? IN_JOURNAL : NEITHER;
 }
 
-/* What is ordered now; an empty `what` if nothing is. */
+/* The current order. `what` is empty if there is none. */
 static struct order ordered(void)
 {
     struct order order = {"", ""};
@@ -132,7 +134,7 @@ static void trace(char kind, int file, uint64_t offset, const struct iovec *part
     errno = saved;
 }
 
-/* Every write of the two files ends here: at `offset`, or where the descriptor stands if that is -1. */
+/* Makes every write of the two files: at `offset`, or at the descriptor's position if `offset` is -1. */
 static ssize_t put(int fd, const struct iovec *parts, int count, off_t offset)
 {
     struct order order = ordered();
@@ -169,7 +171,7 @@ static ssize_t put(int fd, const struct iovec *parts, int count, off_t offset)
             count = kept;
         }
     }
-    /* The trace comes first: a power cut may find any part of a write that has begun. */
+    /* Trace first, because a power cut may leave any part of a write that has begun. */
     trace('W', file, (uint64_t)at, parts, count, length);
     return moves ? syscall(SYS_writev, fd, parts, count) : syscall(SYS_pwritev, fd, parts, count, offset, 0L);
 }

@@ -87,7 +87,7 @@ class Reader:
         post = int(body.get("postId", 0))
         match name:
             case "new_post":
-                assert post not in self.shown or post in self.loaded, f"{self.user} is sent twice {post}"
+                assert post not in self.shown or post in self.loaded, f"{post} is sent to {self.user} twice"
                 self.shown.setdefault(post, 0)
             case "engagement_update":
                 if post in self.shown:
