@@ -180,7 +180,7 @@ class BoardFollowing:
         implicit = questions.states([(settling.implicit, actor, user) for user in users])
         answers = await self._store.answer(questions)
         states, known = answers.towards, standings(answers)
-        said = zip(found, states[explicit], states[unfollowed], strict=True)
+        rows = zip(found, states[explicit], states[unfollowed], strict=True)
         return Checked(
             [
                 _kind_of_user(known[user], tie, user == actor)
@@ -188,7 +188,7 @@ class BoardFollowing:
             ],
             [
                 "none" if board is None else _kind_of(board, actor, known[board.owner], followed, unfollowed)
-                for board, followed, unfollowed in said
+                for board, followed, unfollowed in rows
             ],
         )
 

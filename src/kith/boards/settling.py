@@ -76,19 +76,19 @@ class Settling:
 
     async def rows(self, pairs: Sequence[Pair]) -> list[DecidingEdges]:
         """The rows of each (user, board)."""
-        ties = [(user, board.owner) for user, board in pairs]
-        said = [(user, board.id) for user, board in pairs]
+        follow_pairs = [(user, board.owner) for user, board in pairs]
+        board_pairs = [(user, board.id) for user, board in pairs]
         immediate, get_many = self.store.immediate, self.store.get_many
         nodes, (follows, out, into, explicit, unfollowed) = await together(
             immediate,
-            self.store.nodes([id_ for tie in ties for id_ in tie]),
+            self.store.nodes([id_ for pair in follow_pairs for id_ in pair]),
             together(
                 immediate,
-                get_many(self.follows, ties),
-                get_many(self.blocks, ties),
-                get_many(self.blocks, [(owner, user) for user, owner in ties]),
-                get_many(self.explicit, said),
-                get_many(self.unfollowed, said),
+                get_many(self.follows, follow_pairs),
+                get_many(self.blocks, follow_pairs),
+                get_many(self.blocks, [(owner, user) for user, owner in follow_pairs]),
+                get_many(self.explicit, board_pairs),
+                get_many(self.unfollowed, board_pairs),
             ),
         )
         away = [node.state is State.ARCHIVED for node in nodes]
@@ -104,7 +104,7 @@ class Settling:
         Followers of a board that was merged into another are carried over first. Valid edges are archived while the
         owner is deactivated, or private and not followed by the user, and restored when that ends.
         """
-        later, mark, ties = self.graph.later_mark, NO_MARK, dict[tuple[int, int], None]()
+        later, mark, follow_pairs = self.graph.later_mark, NO_MARK, dict[tuple[int, int], None]()
         while pairs:
             rows = await self.rows(pairs)
             carried = [
@@ -123,7 +123,7 @@ class Settling:
             ]
             if writes:
                 mark = later(mark, write_mark_of(await self.store.apply(writes)))
-            ties |= {
+            follow_pairs |= {
                 (user, owner): None
                 for (user, board), row in zip(pairs, rows, strict=True)
                 for owner in (board.owner, *board.past_owners)
@@ -131,7 +131,7 @@ class Settling:
             }
             targets = await self.read([into for _, into, _ in carried])
             pairs = [(user, board) for (user, *_), board in zip(carried, targets, strict=True) if board is not None]
-        for user, owner in ties:
+        for user, owner in follow_pairs:
             mark = later(mark, await self.agree(user, owner))
         return mark
 
@@ -161,9 +161,9 @@ class Settling:
         if self.store.transactional:
             if not await self.are_any():
                 return []
-            said = await self.store.count_many([listing for user, _ in pairs for listing in self.lists_of(user)])
-            counts = zip(pairs, said[::4], said[1::4], said[2::4], said[3::4], strict=True)
-            pairs = [pair for pair, *some in counts if any(some)]
+            lengths = await self.store.count_many([listing for user, _ in pairs for listing in self.lists_of(user)])
+            counts = zip(pairs, lengths[::4], lengths[1::4], lengths[2::4], lengths[3::4], strict=True)
+            pairs = [pair for pair, *of_user in counts if any(of_user)]
             if not pairs:
                 return []
         boards = await self.store.count_many([listing for _, owner in pairs for listing in self._boards_of(owner)])
@@ -209,10 +209,10 @@ class Settling:
         theirs, boards = self.lists_of(user), self._boards_of(owner)
         if self.store.transactional:
             counts = await self.store.count_many([*theirs, *boards])
-            said, owned = sum(counts[: len(theirs)]), sum(counts[len(theirs) :])
-            if not said or not owned:
+            edge_count, owned = sum(counts[: len(theirs)]), sum(counts[len(theirs) :])
+            if not edge_count or not owned:
                 return []
-            if said < owned:
+            if edge_count < owned:
                 ids = np.concatenate([await whole_list(self.store, listing) for listing in theirs])
                 found = await self.read(np.unique(ids).tolist())
                 return [board for board in found if board is not None and board.owner == owner]
@@ -274,14 +274,14 @@ def void(user: int, board: Board, rows: DecidingEdges) -> list[Edge]:
     and a block between the two, make everything before their last change void. So does a change of owner, for what its
     past owner wrote about the board before giving it away.
     """
-    said = [edge for edge in (rows.explicit, rows.unfollowed) if edge is not None and edge.state == State.NORMAL]
+    live = [edge for edge in (rows.explicit, rows.unfollowed) if edge is not None and edge.state == State.NORMAL]
     if not board.is_open or user == board.owner:
-        return said
+        return live
     follow, follows = rows.follow, rows.follow is not None and rows.follow.state == State.NORMAL
     dropped_at = _dropped_at(rows, board)
     return [
         edge
-        for edge in said
+        for edge in live
         if edge.updated_at <= max(board.since, dropped_at)
         or (bool(board.past_owners) and edge.updated_at <= given_by(board, user))
         or (edge is rows.explicit and follows)
@@ -297,9 +297,9 @@ def returned(user: int, board: Board, rows: DecidingEdges) -> list[tuple[Edge, S
     of the owner is. When a deactivated user returns, all their archived edges are restored; so an edge that became void
     meanwhile is removed at once.
     """
-    said, gone = [edge for edge in (rows.explicit, rows.unfollowed) if edge is not None], void(user, board, rows)
+    stored, gone = [edge for edge in (rows.explicit, rows.unfollowed) if edge is not None], void(user, board, rows)
     changed: list[tuple[Edge, State]] = []
-    for edge in said:
+    for edge in stored:
         shut = rows.owner_away or (rows.owner_private and edge is rows.explicit)
         archived_at = _archived_at(rows.follow) if edge is rows.unfollowed else 0
         if edge.state == State.ARCHIVED:

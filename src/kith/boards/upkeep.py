@@ -128,9 +128,9 @@ class Upkeep:
 
     def _lists(self, change: NotedChange) -> list[Listing]:
         """The lists of a board that a change may concern, in the order in which they are settled."""
-        board, into, said = change.board, Direction.IN, (self._settling.explicit, self._settling.unfollowed)
+        board, into, follows = change.board, Direction.IN, (self._settling.explicit, self._settling.unfollowed)
         states = (State.NORMAL, State.ARCHIVED)
-        followers = [Listing(graph, board, into, state) for state in states for graph in said]
+        followers = [Listing(graph, board, into, state) for state in states for graph in follows]
         if change.away:
             return followers
         return [*followers, Listing(self._pins, board, Direction.OUT), Listing(self._members, board, into)]
@@ -177,7 +177,7 @@ class Upkeep:
 
     async def handle(self, events: Sequence[Event]) -> None:
         """Settle what the events concern. They may be repeated, and may come in any order."""
-        settling, ties = self._settling, dict[tuple[NodeId, NodeId], None]()
+        settling, relations = self._settling, dict[tuple[NodeId, NodeId], None]()
         blocks, pins = list[Event](), list[Pair]()
         for event in events:
             source, destination = NodeId(event.source), NodeId(event.destination)
@@ -188,9 +188,9 @@ class Upkeep:
             elif event.state > State.REMOVED:
                 continue
             elif event.graph == settling.follows:
-                ties[source, destination] = None
+                relations[source, destination] = None
             elif event.graph == settling.blocks and event.state == State.NORMAL:
-                ties[source, destination] = ties[destination, source] = None
+                relations[source, destination] = relations[destination, source] = None
                 blocks.append(event)
             elif event.graph == self._pins:
                 if event.state == State.NORMAL:
@@ -201,7 +201,7 @@ class Upkeep:
         for event in blocks:
             await self._dismiss(event, event.source, event.destination)
             await self._dismiss(event, event.destination, event.source)
-        for user, owner in await settling.depending(list(ties)):
+        for user, owner in await settling.depending(list(relations)):
             await settling.changed(user, owner, ended=False)
         listings = [event for event in events if event.graph == settling.boards and event.state <= State.REMOVED]
         await self._note_relisted(listings)
@@ -285,11 +285,11 @@ class Upkeep:
         """Note those of these boards that have any edge in one of these graphs. Most boards have none."""
         kinds = [(graph, state) for graph in graphs for state in (State.NORMAL, State.ARCHIVED)]
         for start in range(0, len(boards), _PAGE):
-            some = boards[start : start + _PAGE]
+            chunk = boards[start : start + _PAGE]
             counts = await self._store.count_many(
-                [Listing(graph, id_, Direction.IN, state) for id_ in some for graph, state in kinds]
+                [Listing(graph, id_, Direction.IN, state) for id_ in chunk for graph, state in kinds]
             )
-            for at, id_ in enumerate(some):
+            for at, id_ in enumerate(chunk):
                 if any(counts[at * len(kinds) : (at + 1) * len(kinds)]):
                     await self._note_board(id_, away=True)
 
