@@ -54,14 +54,14 @@ def _all_whole(raw: bytes) -> bool:
     return not suspect or _NOT_WHOLE.search(raw) is None
 
 
-def _hint(said: str, type_: Any) -> str:
-    """What is allowed where `said`, the decoder's message, reports an unknown word or field; "" for other messages."""
-    at = _PLACE.search(said)
+def _hint(message: str, type_: Any) -> str:
+    """What is allowed where the decoder's `message` reports an unknown word or field; "" for other messages."""
+    at = _PLACE.search(message)
     kinds = [*_kinds_at(_described(type_), at[1] if at else "")]
-    if said.startswith("Invalid enum value"):
+    if message.startswith("Invalid enum value"):
         words = [str(word) for kind in kinds if isinstance(kind, inspect.LiteralType) for word in kind.values]
         return f"; it must be one of {', '.join(words)}"
-    if said.startswith("Object contains unknown field"):
+    if message.startswith("Object contains unknown field"):
         fields = [field.encode_name for kind in kinds if isinstance(kind, inspect.StructType) for field in kind.fields]
         return f"; its fields are {', '.join(fields)}"
     return ""

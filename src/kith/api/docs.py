@@ -81,10 +81,10 @@ def _inline(text: str) -> str:
 def _values(parameter: dict[str, Any]) -> str:
     """The allowed values of a parameter, and its default."""
     schema = parameter.get("schema", {})
-    said = _shape(schema, {}, "")
+    shape = _shape(schema, {}, "")
     if schema.get("default") is not None:
-        said += f", default {json.dumps(schema['default'])}"
-    return f"{said}, required" if parameter.get("required") and parameter["in"] != "path" else said
+        shape += f", default {json.dumps(schema['default'])}"
+    return f"{shape}, required" if parameter.get("required") and parameter["in"] != "path" else shape
 
 
 def _schema(holder: dict[str, Any], schemas: dict[str, Any], mark: str = "") -> str:

@@ -64,10 +64,10 @@ class _Encoded(msgspec.Struct, frozen=True, gc=False):
 
 
 class _Page(NamedTuple):
-    """The page of posts that a reader was shown last. `said`: the ranking data shown with the posts."""
+    """The page of posts that a reader was shown last. `ranking`: the ranking data shown with the posts."""
 
     posts: Sequence[Post]
-    said: tuple[object, ...]
+    ranking: tuple[object, ...]
     encoded: bytes
 
 
@@ -216,7 +216,7 @@ class PostEncoder:
         None.
         """
         kept = self._pages.get(reader)
-        if kept is None or kept.posts != page.posts or kept.said != _ranking_data(page):
+        if kept is None or kept.posts != page.posts or kept.ranking != _ranking_data(page):
             return None
         return kept.encoded
 
@@ -294,8 +294,8 @@ def _rankings(placed: Mapping[int, Placed]) -> dict[int, bytes]:
     """
     if not placed:
         return {}
-    said = _encode([RankingAnswer(round(score, 4), reason) for score, reason in placed.values()])
-    return {id_: b',"ranking":{%b}' % one for id_, one in zip(placed, said[2:-2].split(b"},{"), strict=True)}
+    encoded = _encode([RankingAnswer(round(score, 4), reason) for score, reason in placed.values()])
+    return {id_: b',"ranking":{%b}' % ranking for id_, ranking in zip(placed, encoded[2:-2].split(b"},{"), strict=True)}
 
 
 def _pictures_of(post: Post, profile: Profile) -> Collection[int]:

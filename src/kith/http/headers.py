@@ -33,7 +33,7 @@ class Headers:
         if len(values) < len(self._pairs):
             for name, value in self._pairs:
                 self._repeated.setdefault(_name(name), []).append(value)
-            self._repeated = {name: those for name, those in self._repeated.items() if len(those) > 1}
+            self._repeated = {name: repeated for name, repeated in self._repeated.items() if len(repeated) > 1}
         return values
 
     def __contains__(self, name: str) -> bool:
