@@ -89,7 +89,7 @@ async def _differing(store: EdgeStore, kept: Mapping[SetKey, frozenset[int]]) ->
     """The sets that differ from what would be filled now."""
     left, differing = list(kept.items()), dict[SetKey, frozenset[int]]()
     for at in range(0, len(left), _AT_ONCE):
-        some = left[at : at + _AT_ONCE]
-        true = await together(False, *(members_of(store, key) for key, _ in some))
-        differing |= {key: members for (key, members), now in zip(some, true, strict=True) if now != members}
+        batch = left[at : at + _AT_ONCE]
+        true = await together(False, *(members_of(store, key) for key, _ in batch))
+        differing |= {key: members for (key, members), now in zip(batch, true, strict=True) if now != members}
     return differing

@@ -184,20 +184,20 @@ class LayeredEdges:
                 by_source.setdefault(source, []).append(at)
         if not by_source:
             return left
-        sets = [((graph, source), [pairs[at][1] for at in some]) for source, some in by_source.items()]
+        sets = [((graph, source), [pairs[at][1] for at in indexes]) for source, indexes in by_source.items()]
         try:
             async with asyncio.timeout(_PATIENCE_S):
                 looked = await self._sets.sets.look(progress.generation, sets)
         except (KithError, TimeoutError):
             self._sets.rest()
             return list(asked)
-        for (key, _), some, one in zip(sets, by_source.values(), looked, strict=True):
+        for (key, _), indexes, one in zip(sets, by_source.values(), looked, strict=True):
             if isinstance(one, Members):
-                for at, there in zip(some, one.there, strict=True):
+                for at, there in zip(indexes, one.there, strict=True):
                     found[at] = there
-                self._count("cache", sum(one.there), len(some) - sum(one.there))
+                self._count("cache", sum(one.there), len(indexes) - sum(one.there))
                 continue
-            left += some
+            left += indexes
             if isinstance(one, Wait):
                 self._wait(key, now_s + one.ms / 1000)
             else:

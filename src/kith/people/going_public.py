@@ -50,8 +50,8 @@ class GoingPublic:
         May be repeated.
         """
         note = await self._note(user) if was and not private else None
-        told = user_changed(user, self._graph.clock.next())
-        wrote((await self._store.change_node(user, private=private, tell=told)).mark)
+        event = user_changed(user, self._graph.clock.next())
+        wrote((await self._store.change_node(user, private=private, tell=event)).mark)
         if note is None and not private and (await self._relations.requests(user, Window(1))).items:
             note = await self._note(user)
         if note is not None:

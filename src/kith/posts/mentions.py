@@ -65,12 +65,12 @@ class MentionLists:
         """
         if self._number is None:
             return []
-        said = dict.fromkeys(old, State.REMOVED) | dict.fromkeys(post.mentioned, State.NORMAL)
+        states = dict.fromkeys(old, State.REMOVED) | dict.fromkeys(post.mentioned, State.NORMAL)
         return [
             EdgeWrite(
                 Edge(self._number, NodeId(user), NodeId(post.id), state, post.created_at, version),
                 chained=True,
                 keep_live=user in old and state == State.NORMAL,  # most edits do not change the mentions
             )
-            for user, state in said.items()
+            for user, state in states.items()
         ]

@@ -191,13 +191,13 @@ def edited(post: Post, change: PostEdit, at_ms: int, media_types: Sequence[Media
     changes = {name: value for name, value in msgspec.structs.asdict(change).items() if value is not UNSET}
     if changes.get("visibility", post.visibility) != "custom":
         changes.setdefault("audience", ())
-    said = {name: getattr(post, name) for name in Draft.__struct_fields__}
-    if any(name in changes and changes[name] != said[name] for name in ("media", "link")):
+    fields = {name: getattr(post, name) for name in Draft.__struct_fields__}
+    if any(name in changes and changes[name] != fields[name] for name in ("media", "link")):
         changes["type"] = None
     if "media" not in changes and post.type in ("image", "video"):
         media_types = [post.type]
-    draft = check_draft(Draft(**{**said, **changes}), media_types)
-    if draft == Draft(**said):
+    draft = check_draft(Draft(**{**fields, **changes}), media_types)
+    if draft == Draft(**fields):
         return post
     has_moved = (draft.visibility, {*draft.audience}) != (post.visibility, {*post.audience})
     times = {"edited_at": at_ms, "audience_at": at_ms if has_moved else post.audience_at}
