@@ -179,8 +179,9 @@ async def _services(
                 media=media, engagement=engagement, moderation=Moderation(posts), boards=boards,
                 board_following=following, pins=pins, stories=stories, strip=Strip(graph, stories, affinity.by_author),
                 home=home, memory=memory, cached_posts=cached_posts, unrestricted=unrestricted, live=live, watch=watch,
-                webhooks=hooks, notifications=told.notifications, outside=told.outside, presence=presence,
-                devices=devices, push_offer=push_keys(settings, known.signing).offer(settings.webpush_hosts),
+                webhooks=hooks, notifications=told.notifications, outside=told.outside,
+                presence=presence, devices=devices,
+                push_offer=push_keys(settings, known.signing).offer(settings.webpush_hosts),
             )  # fmt: skip
     finally:
         await stop(being_here, ahead)
