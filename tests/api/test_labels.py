@@ -359,7 +359,7 @@ def test_labels_hold_in_every_process_and_after_a_kill(tmp_path: Path, people: P
             assert ok(http.get(f"{API}/labels/user/{people.alice}"))["labels"] == ["sensitive"]
 
 
-@pytest.mark.skipif(ON_CLUSTER, reason="looks into the folder")
+@pytest.mark.skipif(ON_CLUSTER, reason="reads the data folder")
 def test_nothing_that_a_removed_account_wrote_stays_in_the_store(tmp_path: Path, people: People) -> None:
     with serving(tmp_path) as server, server.client(acting=people.alice) as alice, server.client() as http:
         posts = [make(alice, f"word-of-alice-{at}", attributes={"a": "word-of-alice"}) for at in range(5)]

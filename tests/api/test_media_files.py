@@ -102,7 +102,7 @@ def test_addresses_cannot_be_guessed_or_bent(acting: Acting, visitor: httpx.Clie
         assert code(visitor.get(path), 404) in ("MEDIA_NOT_FOUND", "NOT_FOUND"), path
 
 
-@pytest.mark.skipif(ON_CLUSTER, reason="looks for files of the folder")
+@pytest.mark.skipif(ON_CLUSTER, reason="reads the data folder")
 @pytest.mark.parametrize("path", ["../store.mdb", "./../store.mdb", "..//store.mdb", "../media/x", "%2e%2e/store.mdb"])
 def test_no_other_file_of_the_machine_is_served(server: Server, path: str) -> None:
     """The path is sent over a socket as it is, because HTTP clients normalize such paths."""

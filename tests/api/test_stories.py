@@ -293,7 +293,7 @@ def write_stories(folder: Path, *hours_ago: float) -> list[int]:
         return asyncio.run(write(store, environment))
 
 
-@pytest.mark.skipif(ON_CLUSTER, reason="writes into the folder")
+@pytest.mark.skipif(ON_CLUSTER, reason="writes to the data folder")
 def test_an_expired_story_is_gone_for_everybody_and_its_space_is_reclaimed(tmp_path: Path) -> None:
     old, over, live = write_stories(tmp_path, 30, 24.2, 23.5)
     with serving(tmp_path) as server, server.client() as app, server.client(acting=ALICE) as alice:
@@ -312,7 +312,7 @@ def test_an_expired_story_is_gone_for_everybody_and_its_space_is_reclaimed(tmp_p
             ok(app.get(f"{view}/{story}/edge"))
 
 
-@pytest.mark.skipif(ON_CLUSTER, reason="writes into the folder")
+@pytest.mark.skipif(ON_CLUSTER, reason="writes to the data folder")
 def test_the_lifetime_of_a_story_is_a_setting(tmp_path: Path) -> None:
     _, two_days, one_day = write_stories(tmp_path, 72, 47.5, 23.5)
     with serving(tmp_path, KITH_STORY_HOURS="48") as server, server.client(acting=BOB) as bob:

@@ -61,7 +61,7 @@ def test_an_edge_is_sent_with_its_current_and_previous_state(http: httpx.Client,
     assert isinstance(first["position"], str)
 
 
-@pytest.mark.skipif(ON_CLUSTER, reason="expects one order of all that is told")
+@pytest.mark.skipif(ON_CLUSTER, reason="expects one order of all changes")
 def test_records_that_users_create_change_and_delete_are_sent(acting: Acting, watch: Any, people: People) -> None:
     alice = acting(people.alice)
     seen = watch(kinds="post,comment,profile,story,node", nodes=f"{people.alice}")

@@ -108,7 +108,7 @@ def test_the_state_of_deliveries_is_shown_and_the_output_reveals_no_secret(
     assert SECRET not in hooked.get(f"{API}/webhooks/{made['id']}").text + hooked.get(f"{API}/webhooks").text
 
 
-@pytest.mark.skipif(ON_CLUSTER, reason="writes into the folder")
+@pytest.mark.skipif(ON_CLUSTER, reason="writes to the data folder")
 def test_a_dead_letter_is_listed_as_it_was_sent_and_can_be_replayed(
     local: Server, hooked: httpx.Client, app: Endpoint, people: People
 ) -> None:

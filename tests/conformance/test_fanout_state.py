@@ -72,7 +72,7 @@ def test_when_timelines_start_anew_no_delivery_is_under_way(run: Run, state: Fan
 
 def test_the_noted_state_is_there_for_the_next_process(run: Run, engine: Engine, tmp_path: Path) -> None:
     if not engine.keeps:
-        pytest.skip("it is in one process's memory")
+        pytest.skip("the state is in the memory of one process")
     assert engine.fanout_state
     with engine.fanout_state(tmp_path) as state:
         run(state.begin_anew(77))

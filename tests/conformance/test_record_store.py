@@ -101,7 +101,7 @@ def test_if_a_condition_does_not_hold_nothing_is_written(run: Run, stores: Store
 
 def test_if_the_first_edge_is_refused_nothing_is_written(run: Run, stores: Stores) -> None:
     if not stores.records.transactional:
-        pytest.skip("the records come first here")
+        pytest.skip("without transactions this engine writes the records first")
     first, second = writes_of(edge_of(ALICE, BOB), edge_of(BOB, ALICE))
     barred = msgspec.structs.replace(first, unless=((G, CAROL, ALICE),))
     run(stores.edges.apply(writes_of(edge_of(CAROL, ALICE))))

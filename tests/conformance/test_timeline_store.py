@@ -371,7 +371,7 @@ def test_two_writers_of_the_same_timelines_lose_no_push(
     engine: Engine, tmp_path: Path, clock: FakeClock, timelines: BlockingTimelines, run: Run
 ) -> None:
     if not engine.keeps:
-        pytest.skip("it is in one writer's memory")
+        pytest.skip("timelines are in the memory of one writer")
     assert engine.timelines
     with engine.timelines(tmp_path / "timelines", slots=SLOTS, now_ms=clock) as opened:
         other = BlockingTimelines(opened, run)

@@ -79,7 +79,7 @@ def killed_runs(kith: Commands, data: Path, file: Path, seed: int, kills_min: in
         if kills >= kills_min:
             longest_s *= _GROWTH
         refuse_half_loaded(data)
-    raise AssertionError(f"it was killed {_TRIES_MAX} times and never got through")
+    raise AssertionError(f"the import was killed {_TRIES_MAX} times and never completed")
 
 
 def refuse_half_loaded(data: Path) -> None:

@@ -55,7 +55,7 @@ def wait_for_more(who: int, count: int) -> None:
     wanted, until = committed(who) + count, time.monotonic() + _PATIENCE_S
     while committed(who) < wanted:
         if time.monotonic() > until:
-            raise SystemExit("nobody gets a turn")
+            raise SystemExit(f"process {who} got no turn to write within {_PATIENCE_S} s")
         time.sleep(0.0005)
 
 

@@ -188,7 +188,7 @@ class World:
                     await self.check((graph, source, destination))
 
 
-@pytest.mark.parametrize("hostile", [False, True], ids=["a log of one part", "a log of three, late"])
+@pytest.mark.parametrize("hostile", [False, True], ids=["one partition", "three partitions, late"])
 @pytest.mark.parametrize("seed", range(4))
 def test_layers_agree_with_the_store(tmp_path: Path, seed: int, hostile: bool) -> None:
     async def history() -> None:

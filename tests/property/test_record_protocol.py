@@ -173,7 +173,7 @@ def test_a_change_that_stops_anywhere_and_is_repeated_takes_effect_once(name: st
 
 
 @pytest.mark.parametrize("skew_ms", SKEWS_MS)
-@pytest.mark.parametrize("stops", [False, True], ids=["goes on", "stops"])
+@pytest.mark.parametrize("stops", [False, True], ids=["continues", "stops"])
 def test_a_name_belongs_to_one_user_whatever_happens_between_two_steps(stops: bool, skew_ms: int) -> None:
     async def scenario(step: int) -> bool:
         disturbed = Disturbed()
@@ -203,7 +203,7 @@ def test_a_name_belongs_to_one_user_whatever_happens_between_two_steps(stops: bo
 
 
 @pytest.mark.parametrize("text", ["new", "other"])
-@pytest.mark.parametrize("stops", [False, True], ids=["goes on", "stops"])
+@pytest.mark.parametrize("stops", [False, True], ids=["continues", "stops"])
 def test_an_idempotency_key_creates_one_post(stops: bool, text: str) -> None:
     async def scenario(step: int) -> bool:
         disturbed = Disturbed()

@@ -210,7 +210,7 @@ class StreamHistory:
             self.seconds += ROUND_EVERY_S / 20
             await really_sleep(0 if spin < SPINS_MAX // 20 else 0.001)  # engines across a network need some time
         wrong = {r.user: (r.shown, self.home(r.user), r.resets) for r in readers if r.shown != self.home(r.user)}
-        raise AssertionError(f"shown, and what should be: {wrong}")
+        raise AssertionError(f"shown, expected, resets, by user: {wrong}")
 
 
 @pytest.mark.parametrize("seed", seeds(10, 2 * 400))
