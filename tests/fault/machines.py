@@ -137,7 +137,7 @@ class Machine:
         try:
             eventually(condition, seconds)
         except AssertionError:
-            raise AssertionError(f"the condition was not met within {seconds} s:\n{self.said()[-4_000:]}") from None
+            raise AssertionError(f"not so within {seconds} s:\n{self.said()[-4_000:]}") from None
 
     def said(self) -> str:
         """All output of its servers."""
