@@ -34,7 +34,7 @@ from kith.home.fanout.state import FanoutSnapshot
 from kith.home.skeleton.skeleton import Skeletons
 from kith.home.skeleton.sources import Sources
 from kith.log.store import Backlog, Progress
-from kith.records.memory import ReadMemory
+from kith.records.read_cache import ReadCache
 from kith.run.config import Settings
 from kith.run.opening import wiring
 
@@ -144,7 +144,7 @@ async def _cost(folder: Path, settings: Settings, weeks: Weeks, name: str) -> Co
                 policy=policy,
                 now_ms=lambda: now_ms[0],
             )
-            skeletons = Skeletons(stores.graph, rings, state, stores.log, ReadMemory(stores.graph.store, stores.log))
+            skeletons = Skeletons(stores.graph, rings, state, stores.log, ReadCache(stores.graph.store, stores.log))
             for hour in range(_WEEK_H):
                 await stores.graph.store.apply(_writes(authored, hour, weeks.authors[hour]))
             for reader in weeks.readers.tolist():
@@ -177,7 +177,7 @@ async def _cost(folder: Path, settings: Settings, weeks: Weeks, name: str) -> Co
 async def _lacks_from(rings: RingTimelines, reader: int) -> int:
     """The lowest rate among authors whose posts a reader's timeline lacks."""
     timeline = await rings.read(reader)
-    return 0 if timeline is None else timeline.lacks_from
+    return 0 if timeline is None else timeline.withheld_rate_min
 
 
 async def _home(skeletons: Skeletons, noted: FanoutSnapshot, reader: NodeId) -> bytes:

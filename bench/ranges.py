@@ -24,7 +24,7 @@ from kith.home.rank.facts import PostFacts
 from kith.posts.comments import Comments
 from kith.posts.post import Draft
 from kith.posts.posts import Posts
-from kith.records.memory import ReadMemory
+from kith.records.read_cache import ReadCache
 from kith.run.config import Settings
 from kith.run.opening import wiring
 from kith.stories.stories import Stories
@@ -93,7 +93,7 @@ def strip(folder: Path) -> list[Figure]:
             posts = Posts(stores.records, graph, snowflakes)
             stories = Stories(posts.store, graph, snowflakes, hours=24)
             await _populate(graph, stories)
-            memory = ReadMemory(graph.store, stores.log)
+            memory = ReadCache(graph.store, stores.log)
             facts = PostFacts(posts.store, graph, memory, wall_ms)
             affinity = Affinity(graph, Comments(posts), facts, memory, wall_ms)
             whole = Strip(graph, stories, affinity.by_author)

@@ -35,7 +35,7 @@ from kith.posts.comments import Comments
 from kith.posts.engagement import Engagement
 from kith.posts.post import Draft, Post
 from kith.posts.posts import Posts
-from kith.records.memory import ReadMemory
+from kith.records.read_cache import ReadCache
 
 GROUP = "fanout"
 _texts = itertools.count()
@@ -105,13 +105,13 @@ async def open_home(whole: Whole, clock: FakeClock, *, bits: int = 8) -> HomeSce
     posts = Posts(whole.records, graph, Snowflakes(1, clock))
     comments, timelines, served = Comments(posts), BlockingTimelines(ReferenceTimelines(100, clock)), Kept()
     fanout = ReferenceFanoutState(log, GROUP)
-    memory = ReadMemory(store, log, clock)
-    facts = PostFacts(posts.store, graph, memory, clock, bits=bits)
-    affinity = Affinity(graph, comments, facts, memory, clock)
-    ranker = Ranker(graph, facts, affinity, memory, clock)
-    skeletons = Skeletons(graph, timelines.store, fanout, log, memory, now_s=lambda: clock.ms / 1000)
-    pins = PinnedPosts(boards_over(graph, posts), memory, clock)
-    rules = HomeRules(graph, CachedPosts(posts, memory), UnrestrictedPeople(graph, memory))
+    read_cache = ReadCache(store, log, clock)
+    facts = PostFacts(posts.store, graph, read_cache, clock, bits=bits)
+    affinity = Affinity(graph, comments, facts, read_cache, clock)
+    ranker = Ranker(graph, facts, affinity, read_cache, clock)
+    skeletons = Skeletons(graph, timelines.store, fanout, log, read_cache, now_s=lambda: clock.ms / 1000)
+    pins = PinnedPosts(boards_over(graph, posts), read_cache, clock)
+    rules = HomeRules(graph, CachedPosts(posts, read_cache), UnrestrictedPeople(graph, read_cache))
     feed = Home(skeletons, ranker, rules, pins, served=served, now_ms=clock)
     home = HomeScene(
         clock,

@@ -111,7 +111,7 @@ class ReferenceEdges:
     """See `graph.store.EdgeStore`. Transactional, as no method yields to other tasks."""
 
     transactional = immediate = True
-    tells_all = False
+    logs_every_change = False
 
     def __init__(self, events: Partitions | None = None) -> None:
         self.rows: Rows = {}
@@ -316,7 +316,7 @@ class ReferenceEdges:
         ]
         return sorted(ends)[:limit]
 
-    async def last_told(self) -> int:
+    async def last_logged_commit(self) -> int:
         return 0  # so nothing is cached over this store; only the embedded engine can tell
 
     async def change_node(

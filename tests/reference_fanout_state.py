@@ -42,6 +42,6 @@ class ReferenceFanoutState:
     async def end_delivery(self, post: int) -> None:
         self._deliveries.pop(post, None)
 
-    async def begin_anew(self, name: int) -> None:
+    async def reset(self, name: int) -> None:
         self._name = name
         self._deliveries.clear()

@@ -19,7 +19,7 @@ class Build(NamedTuple):
 
     epoch: int
     pushed: list[int]
-    lacks_from: int = RATE_MAX
+    withheld_rate_min: int = RATE_MAX
 
 
 class ReferenceTimelines:
@@ -79,7 +79,7 @@ class ReferenceTimelines:
                 self._lacks[user] = min(self._lacks[user], rate)
             if user in self._builds:
                 build = self._builds[user]
-                self._builds[user] = build._replace(lacks_from=min(build.lacks_from, rate))
+                self._builds[user] = build._replace(withheld_rate_min=min(build.withheld_rate_min, rate))
 
     async def count(self) -> int:
         return len(self._pushes)
@@ -110,7 +110,7 @@ class ReferenceTimelines:
         if user not in self._pushes:
             self._lately[user], self._reads[user] = 1.0, self._now_ms()
         self._read(user, 0)
-        self._lacks[user] = build.lacks_from
+        self._lacks[user] = build.withheld_rate_min
         room = TIMELINE_IDS_MAX - len(build.pushed)
         self._floors[user] = max(0, int(ids[room - 1]) - 1) if len(ids) >= room else 0
         self._pushes[user] = deque([*build.pushed, *ids[:room].tolist()], TIMELINE_IDS_MAX)

@@ -57,7 +57,7 @@ from kith.posts.labels import Moderation
 from kith.posts.post import Draft, Post
 from kith.posts.posts import Posts
 from kith.posts.threads import ThreadOrder
-from kith.records.memory import ReadMemory
+from kith.records.read_cache import ReadCache
 from kith.records.store import RecordStore
 
 GRAPHS = (FOLLOWS, BLOCKS, MUTES, FOLLOW_REQUESTS, FEWER)
@@ -211,12 +211,12 @@ def feed_over(
     now_ms: Callable[[], int],
 ) -> Home:
     """A Home with a ranker, with one clock."""
-    memory = ReadMemory(graph.store, log, now_ms)
-    facts = PostFacts(posts.store, graph, memory, now_ms, bits=8)
-    ranker = Ranker(graph, facts, Affinity(graph, Comments(posts), facts, memory, now_ms), memory, now_ms)
-    skeletons = Skeletons(graph, timelines, fanout, log, memory, now_s=lambda: now_ms() / 1000)
-    pins = PinnedPosts(boards_over(graph, posts), memory, now_ms)
-    rules = HomeRules(graph, CachedPosts(posts, memory), UnrestrictedPeople(graph, memory))
+    read_cache = ReadCache(graph.store, log, now_ms)
+    facts = PostFacts(posts.store, graph, read_cache, now_ms, bits=8)
+    ranker = Ranker(graph, facts, Affinity(graph, Comments(posts), facts, read_cache, now_ms), read_cache, now_ms)
+    skeletons = Skeletons(graph, timelines, fanout, log, read_cache, now_s=lambda: now_ms() / 1000)
+    pins = PinnedPosts(boards_over(graph, posts), read_cache, now_ms)
+    rules = HomeRules(graph, CachedPosts(posts, read_cache), UnrestrictedPeople(graph, read_cache))
     return Home(skeletons, ranker, rules, pins, now_ms=now_ms)
 
 

@@ -33,7 +33,7 @@ def floor(store: BlockingTimelines, user: int) -> int | None:
     return None if found is None else found.floor
 
 
-def lacks_from(store: BlockingTimelines, user: int) -> int:
+def withheld_rate_min(store: BlockingTimelines, user: int) -> int:
     """The lowest rate that was withheld from a timeline; 0 if there is no timeline."""
     found = store.read(user)
-    return 0 if found is None else found.lacks_from
+    return 0 if found is None else found.withheld_rate_min

@@ -89,12 +89,12 @@ def test_calls_over_many_buckets_reach_all_users(run: Run) -> None:
         assert await store.push(7, users) == 300
         habits = await store.habits(users)
         assert (habits.reads >= 0).sum() == 300
-        assert set(users[habits.lacks_from == RATE_MAX].tolist()) == set(users[:300].tolist())
+        assert set(users[habits.withheld_rate_min == RATE_MAX].tolist()) == set(users[:300].tolist())
         await store.withhold(5, users)
         for user in users[:300].tolist():
             found = await store.read(user)
             assert found is not None
-            assert (found.ids.tolist(), found.lacks_from) == ([7, user], 5)
+            assert (found.ids.tolist(), found.withheld_rate_min) == ([7, user], 5)
         assert await store.read(int(users[300])) is None
         assert await store.count() == 300
         assert await store.drop(users[100:]) == 200

@@ -142,13 +142,13 @@ def test_an_engine_does_not_call_its_log_complete_while_expired_edges_are_unlogg
 ) -> None:
     async def check() -> None:
         await filled(logged)
-        promises = bool(await logged.edges.last_told())
+        promises = bool(await logged.edges.last_logged_commit())
         clock.ms = END_MS - 1
-        assert bool(await logged.edges.last_told()) is promises
+        assert bool(await logged.edges.last_logged_commit()) is promises
         clock.ms = END_MS
-        assert not await logged.edges.last_told()
+        assert not await logged.edges.last_logged_commit()
         assert await removals(logged)
-        assert bool(await logged.edges.last_told()) is promises
+        assert bool(await logged.edges.last_logged_commit()) is promises
 
     run(check())
 
@@ -157,7 +157,7 @@ def test_an_engine_with_a_complete_log_lists_the_edges_that_expire_next(logged: 
     async def check() -> None:
         await filled(logged)
         edges = logged.edges
-        if not edges.tells_all:
+        if not edges.logs_every_change:
             return
         assert await edges.ending(END_MS - 1, 1000) == []
         expected = sorted([(ALICE, id_) for id_ in set(IDS) - set(LASTING)] + [(BOB, DANA)])

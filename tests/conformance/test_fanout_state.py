@@ -64,7 +64,7 @@ def test_deliveries_are_listed_one_by_one_failed_ones_last(run: Run, state: Fano
 def test_when_timelines_start_anew_no_delivery_is_under_way(run: Run, state: FanoutState) -> None:
     run(state.deliver(Delivery(5, ALICE)))
     run(state.withhold({BOB: 8}))
-    run(state.begin_anew(77))
+    run(state.reset(77))
     noted = run(state.snapshot())
     assert (list(noted.deliveries), noted.name) == ([], 77)
     assert noted.withheld.rate_of(BOB) == 8, "a home may still hold an earlier timeline"
@@ -75,7 +75,7 @@ def test_the_noted_state_is_there_for_the_next_process(run: Run, engine: Engine,
         pytest.skip("the state is in the memory of one process")
     assert engine.fanout_state
     with engine.fanout_state(tmp_path) as state:
-        run(state.begin_anew(77))
+        run(state.reset(77))
         run(state.deliver(Delivery(5, ALICE)))
         run(state.withhold({ALICE: 4}))
     with engine.fanout_state(tmp_path) as state:

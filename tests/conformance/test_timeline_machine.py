@@ -22,7 +22,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 from reference_timelines import ReferenceTimelines
-from timeline_looks import floor, ids, lacks_from, push_all, shown
+from timeline_looks import floor, ids, push_all, shown, withheld_rate_min
 
 from kith.core.ids import ID_MAX
 from kith.home.timelines import TimelineReader, TimelineStore
@@ -131,12 +131,12 @@ class Machine(RuleBasedStateMachine):
             for user in EVERYONE:
                 assert shown(store, user) == shown(self.naive, user)
                 assert floor(store, user) == floor(self.naive, user)
-                assert lacks_from(store, user) == lacks_from(self.naive, user)
+                assert withheld_rate_min(store, user) == withheld_rate_min(self.naive, user)
 
     @invariant()
     def all_report_the_same_habits(self) -> None:
         ours, naive = self.store.habits(ids(*EVERYONE)), self.naive.habits(ids(*EVERYONE))
-        assert ours.lacks_from.tolist() == naive.lacks_from.tolist()
+        assert ours.withheld_rate_min.tolist() == naive.withheld_rate_min.tolist()
         assert ours.reads == pytest.approx(naive.reads)
 
     def teardown(self) -> None:

@@ -16,7 +16,7 @@ from blocking_timelines import BlockingTimelines
 from cast import ALICE, BOB, CAROL, DANA, FakeClock
 from coroutines import Run
 from engines import Engine
-from timeline_looks import floor, ids, lacks_from, push_all, shown
+from timeline_looks import floor, ids, push_all, shown, withheld_rate_min
 
 from kith.core.ids import ID_MAX
 from kith.engines.embedded.ring_file import LINE, WIDTH
@@ -254,18 +254,18 @@ def test_evenly_spaced_reads_give_their_rate(timelines: BlockingTimelines, clock
 
 
 def test_a_timeline_knows_the_lowest_rate_that_was_withheld_since_it_was_put(timelines: BlockingTimelines) -> None:
-    assert lacks_from(timelines, ALICE) == 0
+    assert withheld_rate_min(timelines, ALICE) == 0
     for user in (ALICE, BOB):
         timelines.put(user, ids(1))
-    assert lacks_from(timelines, ALICE) == RATE_MAX
+    assert withheld_rate_min(timelines, ALICE) == RATE_MAX
     for rate in (64, 8, 16):
         timelines.withhold(rate, ids(ALICE, CAROL))
     timelines.withhold(1, ids())
-    assert [lacks_from(timelines, user) for user in (ALICE, BOB, CAROL)] == [8, RATE_MAX, 0]
-    assert timelines.habits(ids(CAROL, BOB, ALICE)).lacks_from.tolist() == [0, RATE_MAX, 8]
+    assert [withheld_rate_min(timelines, user) for user in (ALICE, BOB, CAROL)] == [8, RATE_MAX, 0]
+    assert timelines.habits(ids(CAROL, BOB, ALICE)).withheld_rate_min.tolist() == [0, RATE_MAX, 8]
     assert shown(timelines, ALICE) == [1]
     timelines.put(ALICE, ids(2, 1))
-    assert lacks_from(timelines, ALICE) == RATE_MAX
+    assert withheld_rate_min(timelines, ALICE) == RATE_MAX
 
 
 def test_a_reused_slot_does_not_inherit_the_withheld_rate_or_reads(timelines: BlockingTimelines) -> None:
@@ -274,9 +274,9 @@ def test_a_reused_slot_does_not_inherit_the_withheld_rate_or_reads(timelines: Bl
         timelines.touch(user)
         timelines.withhold(8, ids(user))
     timelines.drop(BOB)
-    assert lacks_from(timelines, BOB) == 0
+    assert withheld_rate_min(timelines, BOB) == 0
     timelines.put(DANA, ids(1))
-    assert lacks_from(timelines, DANA) == RATE_MAX
+    assert withheld_rate_min(timelines, DANA) == RATE_MAX
     assert timelines.habits(ids(DANA)).reads == pytest.approx([1])
 
 
@@ -308,7 +308,7 @@ def test_a_timeline_lacks_posts_that_were_withheld_during_its_build(timelines: B
     for rate in (64, 8, 16):
         timelines.withhold(rate, ids(BOB, ALICE))
     assert timelines.end(ALICE, ids(1), epoch)
-    assert lacks_from(timelines, ALICE) == 8
+    assert withheld_rate_min(timelines, ALICE) == 8
 
 
 @pytest.mark.parametrize("had", [True, False], ids=["had one", "had none"])

@@ -196,7 +196,7 @@ class ReadPolicy:
         Forbidden or UserNotFound if the caller may not see the list.
         """
         viewer, listing, page = caller.viewer, Listing(self._follows, user, direction), None
-        if self._unrestricted is not None and isinstance(viewer, int) and self._unrestricted.memory.is_quick:
+        if self._unrestricted is not None and isinstance(viewer, int) and self._unrestricted.read_cache.is_quick:
             checking, reading = (
                 self._unrestricted.refresh_and_check(viewer, user),
                 self._graph.store.page(listing, window),

@@ -2,7 +2,7 @@
 
 The cache of a process holds, by post id: the JSON before and after the counts, valid for the post, profile and pictures
 that it was made from; the counts; and by reader, which posts they like and saved. The log reports changes of each
-(`records.memory`), so every page is current. For its author a post is always encoded afresh.
+(`records.read_cache`), so every page is current. For its author a post is always encoded afresh.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from kith.people.unrestricted import UnrestrictedPeople
 from kith.posts.cached import CachedPosts
 from kith.posts.engagement import Engagement, PostCounts
 from kith.posts.post import Post
+from kith.records.cache_tables import CachedResults, CachedValues
 from kith.records.store import RecordKind
-from kith.records.tables import LastMade, Remembered
 
 POSTS_MAX, PROFILES_MAX, MEDIA_MAX, READERS_MAX = 20_000, 20_000, 20_000, 4_000
 """Entries of the caches of a process: 1 KB per post, 0.5 KB per profile or picture, 3 KB per reader."""
@@ -80,7 +80,7 @@ class PageEncoder:
         self.media: dict[int, Media | None] = {}
         self.totals: dict[int, bytes] = {}
         self.own: dict[int, bytes] = {}
-        self.moment: int | None = None  # of the memory, at the first read
+        self.generation: int | None = None  # of the cache, at the first read
 
     async def read(self, posts: Sequence[Post]) -> None:
         """Read what these posts are shown with, while the service checks which of them may be shown (see
@@ -111,22 +111,25 @@ class PostEncoder:
         unrestricted: UnrestrictedPeople,
     ) -> None:
         self._present, self._profile_store, self._library, self._engagement = present, profiles, media, engagement
-        self._posts, self._unrestricted, memory = posts, unrestricted, posts.memory
-        self._memory, self.immediate = memory, profiles.store.immediate
-        self._profiles: Remembered[Profile] = memory.of_records(RecordKind.USER, PROFILES_MAX)
-        self._media: Remembered[Media | None] = memory.of_records(RecordKind.MEDIA, MEDIA_MAX)
-        self._totals: Remembered[bytes] = memory.of_edges(engagement.counted, POSTS_MAX)
-        self._own: Remembered[dict[int, bytes]] = memory.of_edges(engagement.own_graphs, READERS_MAX)
-        self._encoded: Remembered[_Encoded] = memory.of_records(RecordKind.POST, POSTS_MAX)
-        self._pages: LastMade[_Page] = memory.last_made(PAGES_MAX)
-        self._of_numbers = memory.changes(graphs={*engagement.counted, *engagement.own_graphs})
-        self._of_profiles, self._of_media = memory.changes([RecordKind.USER]), memory.changes([RecordKind.MEDIA])
+        self._posts, self._unrestricted, read_cache = posts, unrestricted, posts.read_cache
+        self._read_cache, self.immediate = read_cache, profiles.store.immediate
+        self._profiles: CachedValues[Profile] = read_cache.of_records(RecordKind.USER, PROFILES_MAX)
+        self._media: CachedValues[Media | None] = read_cache.of_records(RecordKind.MEDIA, MEDIA_MAX)
+        self._totals: CachedValues[bytes] = read_cache.of_edges(engagement.counted, POSTS_MAX)
+        self._own: CachedValues[dict[int, bytes]] = read_cache.of_edges(engagement.own_graphs, READERS_MAX)
+        self._encoded: CachedValues[_Encoded] = read_cache.of_records(RecordKind.POST, POSTS_MAX)
+        self._pages: CachedResults[_Page] = read_cache.cached_results(PAGES_MAX)
+        self._of_numbers = read_cache.changes(graphs={*engagement.counted, *engagement.own_graphs})
+        self._of_profiles, self._of_media = (
+            read_cache.changes([RecordKind.USER]),
+            read_cache.changes([RecordKind.MEDIA]),
+        )
 
     async def one(self, reader: NodeId, id_: int) -> bytes:
         """A post as `reader` sees it. PostNotFound if it does not exist or is hidden from them. Only for stores that
         are `immediate`, because it queries them one after another.
         """
-        await self._memory.refresh()
+        await self._read_cache.refresh()
         posts, shown, questions = self._posts.posts, self.of(reader), Questions()
         stored = await self._posts.read([id_])
         is_plain = bool(stored) and await self._is_unrestricted(stored[0], reader)
@@ -167,8 +170,8 @@ class PostEncoder:
 
     async def read(self, reader: NodeId, posts: Sequence[Post], into: PageEncoder) -> None:
         """Read what posts are shown with, into the encoder of their page."""
-        if into.moment is None:
-            into.moment = self._memory.moment
+        if into.generation is None:
+            into.generation = self._read_cache.generation
         ids = [post.id for post in posts]
         await together(
             self.immediate,
@@ -179,37 +182,37 @@ class PostEncoder:
 
     async def _read_people(self, posts: Sequence[Post], into: PageEncoder) -> None:
         """The profiles of the posts' authors, and the pictures of both."""
-        moment = self._memory.moment
+        generation = self._read_cache.generation
         if missing := _take(self._profiles.now, {post.author for post in posts}, into.profiles):
             found = dict(zip(missing, await self._profile_store.get_many(missing), strict=True))
             into.profiles.update(found)
-            self._profiles.keep(moment, found)
+            self._profiles.keep(generation, found)
         pictures = {id_ for post in posts for id_ in _pictures_of(post, into.profiles[post.author])}
-        known, moment = self._media.now, self._memory.moment
+        known, generation = self._media.now, self._read_cache.generation
         into.media.update((id_, known[id_]) for id_ in pictures if id_ in known)
         unknown = [id_ for id_ in pictures if id_ not in into.media]
         if unknown:
             there = await self._library.get_many(unknown)
             media = {id_: there.get(id_) for id_ in unknown}
             into.media.update(media)
-            self._media.keep(moment, media)
+            self._media.keep(generation, media)
 
     async def _read_totals(self, ids: Sequence[int], into: dict[int, bytes]) -> None:
-        moment = self._memory.moment
+        generation = self._read_cache.generation
         if missing := _take(self._totals.now, ids, into):
             totals = await self._engagement.totals(missing)
             found = {id_: _TOTALS % numbers for id_, numbers in zip(missing, totals, strict=True)}
             into.update(found)
-            self._totals.keep(moment, found)
+            self._totals.keep(generation, found)
 
     async def _read_own(self, reader: NodeId, ids: Sequence[int], into: dict[int, bytes]) -> None:
-        kept, moment = self._own.now.get(reader, {}), self._memory.moment
+        kept, generation = self._own.now.get(reader, {}), self._read_cache.generation
         if missing := _take(kept, ids, into):
             found = {
                 id_: _OWN[own] for id_, own in zip(missing, await self._engagement.own(reader, missing), strict=True)
             }
             into.update(found)
-            self._own.keep(moment, {reader: {**kept, **found} if len(kept) + len(found) <= _OWN_MAX else found})
+            self._own.keep(generation, {reader: {**kept, **found} if len(kept) + len(found) <= _OWN_MAX else found})
 
     def as_before(self, reader: NodeId, page: HomePage[Mark] | HomePage[Slate]) -> bytes | None:
         """The JSON of the page, if it equals the page that the reader was shown last and nothing of it changed; else
@@ -224,7 +227,7 @@ class PostEncoder:
         """The posts of a page as the JSON of a list; cached for the reader's next request."""
         encoded = self._encode_all(reader, page, shown)
         self._pages.keep(
-            shown.moment or 0,
+            shown.generation or 0,
             reader,
             _Page(page.posts, _ranking_data(page), encoded),
             (self._of_numbers, shown.totals.keys()),
@@ -266,7 +269,7 @@ class PostEncoder:
         head, _, rest = raw.partition(_NO_NUMBERS)  # it occurs only once: quotes within texts are escaped
         made = _Encoded(post, profile, pictures, head + _NUMBERS, rest[:-1])
         if reader != post.author:
-            self._encoded.keep(self._memory.moment, {post.id: made})
+            self._encoded.keep(self._read_cache.generation, {post.id: made})
         return made
 
 

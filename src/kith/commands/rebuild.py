@@ -20,7 +20,7 @@ from kith.engines.embedded.folder_locks import alone
 from kith.engines.embedded.journal import JOURNAL_FILE
 from kith.engines.embedded.rebuild import check_format, rebuild, take_as_it_is
 from kith.engines.embedded.store_file import STORE_FILE
-from kith.log.keeping import RENEWED_MS, Keeping
+from kith.log.keeping import FACTS_RELOAD_MS, Keeping
 from kith.run import config
 from kith.run.config import Settings
 from kith.run.opening import wiring
@@ -94,7 +94,7 @@ async def rebuild_from(source: OpenStores, target: Environment, progress: Callab
     await keep()
     rebuilding = asyncio.create_task(asyncio.to_thread(rebuild, environment, target, progress))
     try:
-        while not (await asyncio.wait([rebuilding], timeout=RENEWED_MS / 1000))[0]:
+        while not (await asyncio.wait([rebuilding], timeout=FACTS_RELOAD_MS / 1000))[0]:
             await keep()
         return rebuilding.result()
     finally:

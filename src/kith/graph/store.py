@@ -57,7 +57,9 @@ class Edges(Protocol):
 
     transactional: bool
     immediate: bool  # reads answer without waiting, so running them concurrently gains nothing
-    tells_all: bool  # the log reports every change, also of records: before the write is answered, after rows show it
+    logs_every_change: (
+        bool  # the log reports every change, also of records: before the write is answered, after rows show it
+    )
 
     async def apply(self, writes: Sequence[EdgeWrite]) -> list[EdgeChange]:
         """Merge `writes`, those of one source in order (see `edge.EdgeWrite`). One answer per write, in the
@@ -97,7 +99,7 @@ class Edges(Protocol):
         """Answer questions of any kind in one call, from one moment where `transactional`."""
         ...
 
-    async def last_told(self) -> int:
+    async def last_logged_commit(self) -> int:
         """The number of the last transaction of any process, if the log is complete: each change becomes readable in
         rows and log at the same moment, and no edge has expired that the log does not report yet. Otherwise 0; always 0
         on engines that cannot promise it.
@@ -105,7 +107,7 @@ class Edges(Protocol):
         ...
 
     async def ending(self, until_ms: int, limit: int) -> list[ExpiringEdge]:
-        """Edges that expire by `until_ms` and are not removed yet, earliest first. Only where `tells_all`."""
+        """Edges that expire by `until_ms` and are not removed yet, earliest first. Only where `logs_every_change`."""
         ...
 
     async def page(self, listing: Listing, window: Window) -> Page:

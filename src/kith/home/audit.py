@@ -68,7 +68,7 @@ class _Wrong(NamedTuple):
         """What is wrong in both looks."""
         return _Wrong(self.lacked & later.lacked, self.strays & later.strays)
 
-    def told(self, user: int) -> list[str]:
+    def examples(self, user: int) -> list[str]:
         """Up to two examples, as sentences."""
         lacked = [f"the timeline of user {user} lacks post {post}" for post in sorted(self.lacked)[:1]]
         return lacked + [
@@ -121,7 +121,7 @@ class TimelineAuditor:
         found.late, found.wrong = len(suspects) - len(wrong), len(wrong)
         found.lacking = sum(bool(one.lacked) for one in wrong.values())
         found.strays = sum(bool(one.strays) for one in wrong.values())
-        found.examples = [example for user, one in wrong.items() for example in one.told(user)][:10]
+        found.examples = [example for user, one in wrong.items() for example in one.examples(user)][:10]
         if repair is not None and wrong:
             found.repaired = await repair.drop(np.array(list(wrong), np.int64))
         return found
@@ -141,14 +141,14 @@ class TimelineAuditor:
 
     async def _look(self, user: NodeId, fanout: FanoutSnapshot, unhandled: Unhandled) -> _Wrong:
         """What seems wrong with a user's timeline; nothing if home does not use it."""
-        if unhandled.spoils(user) or not fanout.keeps(user):
+        if unhandled.invalidates(user) or not fanout.keeps(user):
             return _RIGHT
         timeline = await self._timelines.read(user)
         if timeline is None:
             return _RIGHT
         # Home reads the outboxes of these authors beside the timeline: fan-out lags on them, or withholds their posts.
         beside = {*fanout.undelivered().tolist(), *unhandled.authors.tolist()}
-        beside |= set(fanout.withheld.at_least(timeline.lacks_from).tolist())
+        beside |= set(fanout.withheld.at_least(timeline.withheld_rate_min).tolist())
         authors = (await self._sources.authors(user)).tolist()
         marks = await self._sources.outboxes([one for one in authors if one not in beside], TIMELINE_IDS_MAX)
         end, last = end_of(timeline), marks[-1] if len(marks) == TIMELINE_IDS_MAX else None

@@ -30,7 +30,7 @@ from kith.home.rules import HomeRules
 from kith.home.served import NullServedLog, Served, ServedLog
 from kith.home.skeleton.pinned import PinnedPosts
 from kith.home.skeleton.skeleton import Skeletons
-from kith.home.slate import NO_COPIES, SLATE_MAX, Copies, PageChoice, PageSoFar, Scroll, Slate
+from kith.home.slate import NO_COPIES, SLATE_MAX, Copies, PageChoice, PartialPage, Scroll, Slate
 from kith.home.visit import Visit
 from kith.posts.post import Post
 from kith.posts.posts import Prefetch, no_prefetch
@@ -96,7 +96,7 @@ class Home:
         self._pins = pins
         self._immediate = rules.immediate
         self._served, self._now_ms = NullServedLog() if served is None else served, now_ms
-        self._orders = CachedOrders(skeletons.log.covers, rules.of_posts, rules.memory.room(READERS_MAX))
+        self._orders = CachedOrders(skeletons.log.covers, rules.post_changes, rules.read_cache.room(READERS_MAX))
 
     async def latest(
         self,
@@ -159,7 +159,7 @@ class Home:
         else:
             await visit.resume(must_reflect, refresh=refresh)
         posts: list[Post] = []
-        page, all_seen = PageSoFar(), 0
+        page, all_seen = PartialPage(), 0
         # Each round takes posts from the slate. From the second on the rules come first, since they dropped some.
         for round_ in range(_ROUNDS_MAX):
             ranked: RankedCandidates | None = None  # the slate's candidates, if they were ranked in this round
@@ -204,7 +204,7 @@ class Home:
         `refresh`: ignore the cache. A choice of None is still to be made. A cached order reflects at least the log
         position of the request that made it, so a reader with a newer token is ranked again.
         """
-        now_ms, reader, told = self._now_ms(), visit.reader, self._orders.told
+        now_ms, reader, told = self._now_ms(), visit.reader, self._orders.changes_seen
         if not refresh and self._orders.has(reader, now_ms):
             skeleton, state = await together(self._immediate, visit.newest(must_reflect), visit.own_state())
             if state is None:
@@ -259,7 +259,7 @@ class Home:
                 return slate
         return None
 
-    def _log_served(self, visit: Visit, page: PageSoFar, request: str) -> None:
+    def _log_served(self, visit: Visit, page: PartialPage, request: str) -> None:
         """Log the ranked posts of the page as served."""
         if placed := page.placed:
             rows = b"".join(part.features.tobytes() for part in page.shown if part.are_ranked)

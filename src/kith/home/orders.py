@@ -22,7 +22,7 @@ from kith.home.rank.candidates import Candidates, Placed
 from kith.home.rank.features import Integers
 from kith.home.skeleton.skeleton import Skeleton
 from kith.home.slate import PageChoice, Slate
-from kith.records.tables import ToldChanges
+from kith.records.cache_tables import ChangeHistory
 
 ORDER_KEPT_MS = 30_000
 """How long an order is kept, by the wall clock."""
@@ -43,7 +43,7 @@ class Order(NamedTuple):
     """A ranked slate, and the posts that were chosen from its first `looked_at` for a page of `limit`."""
 
     basis: Basis
-    told: int
+    changes_seen: int
     reflects: LogPosition  # the log position it reflects at least
     made_ms: int
     ids: Integers
@@ -58,10 +58,13 @@ class CachedOrders:
     """The newest order of each reader, in memory."""
 
     def __init__(
-        self, covers: Callable[[LogPosition, LogPosition], bool], of_posts: ToldChanges, readers_max: int = READERS_MAX
+        self,
+        covers: Callable[[LogPosition, LogPosition], bool],
+        post_changes: ChangeHistory,
+        readers_max: int = READERS_MAX,
     ) -> None:
-        """`covers`: the log's comparison of positions. `of_posts`: the changes of post records."""
-        self._covers, self._of_posts, self._readers_max = covers, of_posts, readers_max
+        """`covers`: the log's comparison of positions. `post_changes`: the changes of post records."""
+        self._covers, self._post_changes, self._readers_max = covers, post_changes, readers_max
         self._orders: dict[int, Order] = {}  # oldest first
 
     def __len__(self) -> int:
@@ -73,9 +76,9 @@ class CachedOrders:
         return order is not None and _is_young(order, now_ms)
 
     @property
-    def told(self) -> int:
+    def changes_seen(self) -> int:
         """The number of post changes seen so far. Read it before ranking, and pass it to `keep`."""
-        return self._of_posts.now
+        return self._post_changes.now
 
     def find(
         self, reader: int, basis: Basis, posts: Integers, limit: int, *, must_reflect: LogPosition, now_ms: int
@@ -91,7 +94,7 @@ class CachedOrders:
             or order.basis != basis
             or not self._covers(order.reflects, must_reflect)
             or not _is_young(order, now_ms)
-            or not self._are_unchanged(posts, order.told)
+            or not self._are_unchanged(posts, order.changes_seen)
         ):
             return None
         ids: list[int] = order.ids.tolist()
@@ -103,8 +106,8 @@ class CachedOrders:
 
     def _are_unchanged(self, posts: Integers, told: int) -> bool:
         """Whether no record of these posts changed since `told`. True where the log cannot tell."""
-        changes = self._of_posts
-        return told == changes.now or not changes.can_be_told or changes.none_of(set(posts.tolist()), told)
+        changes = self._post_changes
+        return told == changes.now or not changes.is_complete or changes.none_of(set(posts.tolist()), told)
 
     def keep(
         self, reader: int, basis: Basis, told: int, reflects: LogPosition, slate: Slate, limit: int, choice: PageChoice

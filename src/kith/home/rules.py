@@ -5,8 +5,8 @@ neither muted the author nor hidden the post. Records are read first and the rul
 never shows a post that was deleted, or an author who was unfollowed, before the request.
 
 Verdicts are cached by reader and post until the log has a change of the post, of its author's account, or of the
-reader's follows, blocks, mutes or hides (`records.memory`). The result of each reader's last check is cached in the
-same way. So a page is as of the moment of its request, or later.
+reader's follows, blocks, mutes or hides (`records.read_cache`). The result of each reader's last check is cached in the
+same way. So a page is as of the generation of its request, or later.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from kith.people.unrestricted import UnrestrictedPeople
 from kith.posts.cached import CachedPosts
 from kith.posts.post import Post
 from kith.posts.visibility import visible_posts
+from kith.records.cache_tables import CachedResults, CachedValues
 from kith.records.store import RecordKind
-from kith.records.tables import LastMade, Remembered
 
 AUTHORS_MAX, READERS_MAX = 20_000, 4_000
 """Authors and readers cached in a process, 0.1 KB an author."""
@@ -51,14 +51,14 @@ class _Verdict(msgspec.Struct, frozen=True, gc=False):
     followed: bool
 
 
-class _Looked(NamedTuple):
+class _CheckResult(NamedTuple):
     """The result of a request's check: each post as the reader sees it at home; None: not shown."""
 
     ids: Sequence[int]
     found: Mapping[int, Post | None]
 
 
-class _Found(NamedTuple):
+class _RuleInputs(NamedTuple):
     """The inputs of the rules. `visible`: each post as the reader may see it, or None."""
 
     visible: Sequence[Post | None]
@@ -71,29 +71,37 @@ class HomeRules:
     """Filters posts for home. `immediate`: its stores answer without waiting."""
 
     def __init__(self, graph: Graph, kept: CachedPosts, unrestricted: UnrestrictedPeople) -> None:
-        self._posts, self._store, self.memory, self.read = kept.posts, graph.store, kept.memory, kept.read
+        self._posts, self._store, self.read_cache, self.read = kept.posts, graph.store, kept.read_cache, kept.read
         self._unrestricted, self._follows = unrestricted, graph.graphs.number(FOLLOWS)
         self._mutes, self._hides = graph.graphs.number(MUTES), graph.graphs.number(HIDES)
-        self.immediate, memory = graph.store.immediate and kept.posts.store.immediate, kept.memory
-        self._accounts: Remembered[object] = memory.of_nodes(AUTHORS_MAX)
+        self.immediate, read_cache = graph.store.immediate and kept.posts.store.immediate, kept.read_cache
+        self._accounts: CachedValues[object] = read_cache.of_nodes(AUTHORS_MAX)
         relations = [graph.graphs.number(name) for name in (FOLLOWS, BLOCKS, MUTES, HIDES)]
-        self._verdicts: Remembered[dict[int, _Verdict]] = memory.of_edges(relations, READERS_MAX)
-        self._looked: LastMade[_Looked] = memory.last_made(READERS_MAX)
-        self.of_posts, self._of_authors = memory.changes([RecordKind.POST]), memory.changes(of_nodes=True)
-        self._of_relations = memory.changes(graphs=relations)
+        self._verdicts: CachedValues[dict[int, _Verdict]] = read_cache.of_edges(relations, READERS_MAX)
+        self._last_checks: CachedResults[_CheckResult] = read_cache.cached_results(READERS_MAX)
+        self.post_changes, self._author_changes = (
+            read_cache.changes([RecordKind.POST]),
+            read_cache.changes(of_nodes=True),
+        )
+        self._relation_changes = read_cache.changes(graphs=relations)
 
     def recall(self, reader: NodeId, ids: Sequence[int]) -> Mapping[int, Post | None] | None:
         """The cached result for exactly these posts, if they were the reader's last check and nothing changed."""
-        looked = self._looked.get(reader)
+        looked = self._last_checks.get(reader)
         return looked.found if looked is not None and looked.ids == ids else None
 
     def remember(
-        self, moment: int, reader: NodeId, ids: Sequence[int], read: Sequence[Post], found: Mapping[int, Post | None]
+        self,
+        generation: int,
+        reader: NodeId,
+        ids: Sequence[int],
+        read: Sequence[Post],
+        found: Mapping[int, Post | None],
     ) -> None:
-        """Cache the result of a check that began at `moment`. `read`: the posts that exist."""
-        of_reader, of_posts = (self._of_relations, (reader,)), (self.of_posts, set(ids))
-        of_authors = (self._of_authors, {post.author for post in read})
-        self._looked.keep(moment, reader, _Looked(ids, found), of_reader, of_posts, of_authors)
+        """Cache the result of a check that began at `generation`. `read`: the posts that exist."""
+        of_reader, post_changes = (self._relation_changes, (reader,)), (self.post_changes, set(ids))
+        of_authors = (self._author_changes, {post.author for post in read})
+        self._last_checks.keep(generation, reader, _CheckResult(ids, found), of_reader, post_changes, of_authors)
 
     async def allowed(self, reader: NodeId, posts: Sequence[Post], pinned: Container[int] = frozenset()) -> list[Post]:
         """Those of the posts, just read, that `reader` may and wants to see at home, in their order.
@@ -115,12 +123,12 @@ class HomeRules:
 
     async def prepare(self, reader: NodeId) -> None:
         """On an engine across a network, load ahead whether the reader is in any block."""
-        if not self.immediate and self.memory.moment:
+        if not self.immediate and self.read_cache.generation:
             await self._unrestricted.learn((), reader)
 
     async def _judge(self, reader: NodeId, posts: Sequence[Post], known: Mapping[int, _Verdict]) -> dict[int, _Verdict]:
         """Judge these posts; returns their verdicts together with the `known` ones."""
-        moment, accounts = self.memory.moment, self._accounts.now
+        generation, accounts = self.read_cache.generation, self._accounts.now
         authors = {post.author: accounts.get(post.author) or object() for post in posts}
         found = await self._find(reader, posts)
         followed, muted, hidden = found.followed, found.muted, found.hidden
@@ -128,9 +136,9 @@ class HomeRules:
         for post, visible in zip(posts, found.visible, strict=True):
             wanted = None if post.author in muted or post.id in hidden else visible
             verdicts[post.id] = _Verdict(post, authors[post.author], wanted, post.author in followed)
-        self._accounts.keep(moment, authors)
+        self._accounts.keep(generation, authors)
         newest = verdicts if len(verdicts) <= VERDICTS_MAX else dict(islice(verdicts.items(), VERDICTS_MAX))
-        self._verdicts.keep(moment, {reader: newest})
+        self._verdicts.keep(generation, {reader: newest})
         return {**known, **verdicts}
 
     async def excluded_by(self, reader: NodeId, post: Post, pinned: Container[int]) -> list[str]:
@@ -143,22 +151,22 @@ class HomeRules:
         }
         return [name for name, holds in rules.items() if holds]
 
-    async def _find(self, reader: NodeId, posts: Sequence[Post]) -> _Found:
+    async def _find(self, reader: NodeId, posts: Sequence[Post]) -> _RuleInputs:
         questions, authors = Questions(), list({post.author for post in posts})
-        muted = _ask_in(questions, Listing(self._mutes, reader, Direction.OUT), authors)
-        hidden = _ask_in(questions, Listing(self._hides, reader, Direction.OUT), [post.id for post in posts])
+        muted = _ask_members(questions, Listing(self._mutes, reader, Direction.OUT), authors)
+        hidden = _ask_members(questions, Listing(self._hides, reader, Direction.OUT), [post.id for post in posts])
         if await self._are_for_all(reader, posts, authors):
-            follows = _ask_in(questions, Listing(self._follows, reader, Direction.OUT), authors)
+            follows = _ask_members(questions, Listing(self._follows, reader, Direction.OUT), authors)
             answers = await self._store.answer(questions)
-            return _Found(posts, {reader, *follows(answers)}, muted(answers), hidden(answers))
+            return _RuleInputs(posts, {reader, *follows(answers)}, muted(answers), hidden(answers))
         standings = self._posts.ask_standings(questions, reader, posts)
-        if self.immediate or not self.memory.moment:
+        if self.immediate or not self.read_cache.generation:
             answers = await self._store.answer(questions)
         else:
             answers, _ = await together(False, self._store.answer(questions), self._unrestricted.learn(authors, reader))
         found = standings(answers)
         followed = {author for author, standing in found.items() if standing.followed or author == reader}
-        return _Found(visible_posts(posts, reader, found), followed, muted(answers), hidden(answers))
+        return _RuleInputs(visible_posts(posts, reader, found), followed, muted(answers), hidden(answers))
 
     async def _are_for_all(self, reader: NodeId, posts: Sequence[Post], authors: Sequence[int]) -> bool:
         """Whether only mutes and hides can keep these posts from followers of their authors."""
@@ -169,7 +177,7 @@ class HomeRules:
         return await self._unrestricted.is_in_no_block(reader) and await self._unrestricted.are_unrestricted(authors)
 
 
-def _ask_in(questions: Questions, listing: Listing, ids: list[int]) -> Callable[[Answers], Collection[int]]:
+def _ask_members(questions: Questions, listing: Listing, ids: list[int]) -> Callable[[Answers], Collection[int]]:
     """Ask which of `ids` are in a list; returns a reader of the answer."""
     at = questions.members(listing, np.array(ids, np.int64))
 

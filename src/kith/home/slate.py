@@ -52,7 +52,7 @@ class Scroll(NamedTuple):
     showing_seen: bool = False
     seen_from: Mark | None = None
 
-    def left_out(self, top: Mark) -> Scroll:
+    def with_skipped(self, top: Mark) -> Scroll:
         """The scroll after seen posts were skipped beyond `top`."""
         return self if self.skipped_seen else self._replace(skipped_seen=True, seen_from=top)
 
@@ -168,7 +168,7 @@ class PageChoice(NamedTuple):
     placed: Mapping[int, Placed]
 
 
-class PageSoFar:
+class PartialPage:
     """The posts on a page so far. `placed`: score and reason by post; `copies`: by post, of those that have some."""
 
     def __init__(self) -> None:
@@ -191,18 +191,18 @@ class PageSoFar:
 def unpack(raw: bytes) -> Slate:
     """The slate in a cursor. BadCursor if this version does not know its form."""
     if len(raw) <= _HEAD.size or raw[0] != _FORM:
-        raise _foreign()
+        raise _unknown_form()
     _, flags, count, begun_ms, position, id_ = _HEAD.unpack_from(raw)
     begin = _HEAD.size + (_SEEN_FROM.size if flags & _HAS_SEEN_FROM else 0)
     size = len(raw) - begin
     if size <= 0 or size % (PAD * _ID_BYTES) or count * _ID_BYTES > size:
-        raise _foreign()
+        raise _unknown_form()
     seen_from = Mark(*_SEEN_FROM.unpack_from(raw, _HEAD.size)) if flags & _HAS_SEEN_FROM else None
     entries = np.frombuffer(raw, ">i8", count, begin).astype(np.int64)
     if count and entries[0] < 0:
-        raise _foreign()
+        raise _unknown_form()
     are_copies = entries < 0
-    ids, copies = _grouped(np.where(are_copies, ~entries, entries), are_copies)
+    ids, copies = _split_copies(np.where(are_copies, ~entries, entries), are_copies)
     scroll = Scroll(begun_ms, bool(flags & _SKIPPED_SEEN), bool(flags & _SHOWING_SEEN), seen_from)
     return Slate(ids, Mark(position, id_) if flags & _MORE else None, copies, scroll)
 
@@ -222,11 +222,11 @@ def make_slate(candidates: Candidates, end: Mark | None, scroll: Scroll = _NO_SC
     together = best.argsort(kind="stable")
     are_copies = best[together] != together
     places = places[together]
-    ids, copies = _grouped(candidates.facts.ids[places], are_copies)
+    ids, copies = _split_copies(candidates.facts.ids[places], are_copies)
     return Slate(ids, end, copies, scroll), RankedCandidates(candidates, places[~are_copies])
 
 
-def _grouped(ids: Integers, are_copies: Flags) -> tuple[list[int], Copies]:
+def _split_copies(ids: Integers, are_copies: Flags) -> tuple[list[int], Copies]:
     """Split one list, in which each original is followed by its copies, into posts and copies."""
     if not are_copies.any():
         return ids.tolist(), NO_COPIES
@@ -240,5 +240,5 @@ def _grouped(ids: Integers, are_copies: Flags) -> tuple[list[int], Copies]:
     return posts, copies
 
 
-def _foreign() -> BadCursor:
+def _unknown_form() -> BadCursor:
     return BadCursor("this cursor is of another version; start again without it")

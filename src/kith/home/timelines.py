@@ -28,7 +28,7 @@ BUILD_PUSHES = 28
 RATE_WINDOW_MS = 7 * 86_400_000
 """Rates count posts, or reads, in this time."""
 RATE_MAX = 2**62
-"""Greater than every rate. As `lacks_from` it means: the timeline lacks nothing."""
+"""Greater than every rate. As `withheld_rate_min` it means: the timeline lacks nothing."""
 
 
 class Timeline(NamedTuple):
@@ -36,7 +36,7 @@ class Timeline(NamedTuple):
 
     ids: Ids  # last pushed first; a post pushed twice is here twice
     floor: int  # every pushed id above it is in `ids`; 0: no id was dropped at the cap
-    lacks_from: int  # the lowest rate of the authors whose posts were withheld from it; RATE_MAX: none were
+    withheld_rate_min: int  # the lowest rate of the authors whose posts were withheld from it; RATE_MAX: none were
 
     @property
     def needs_rebuild(self) -> bool:
@@ -48,7 +48,7 @@ class Habits(NamedTuple):
     """How often some users read, in columns, one row a user."""
 
     reads: NDArray[np.float64]  # reads of their timeline in RATE_WINDOW_MS, estimated; -1: no timeline
-    lacks_from: Ids  # as in Timeline; 0: no timeline
+    withheld_rate_min: Ids  # as in Timeline; 0: no timeline
 
 
 class TimelineReader(Protocol):
@@ -64,8 +64,8 @@ class TimelineReader(Protocol):
     async def read(self, user: int, *, by_user: bool = False) -> Timeline | None:
         """The user's timeline; None if there is none.
 
-        `lacks_from` covers every post that was withheld before the call and is not in `ids`. If nothing changed, the
-        same object as before may be returned. `by_user`: the user reads home now, so the read counts for eviction.
+        `withheld_rate_min` covers every post that was withheld before the call and is not in `ids`. If nothing changed,
+        the same object as before may be returned. `by_user`: the user reads home now, so the read counts for eviction.
         """
         ...
 

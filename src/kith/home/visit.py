@@ -32,7 +32,7 @@ from kith.posts.post import Post
 from kith.posts.posts import Prefetch, no_prefetch
 
 
-class _Already:
+class _Finished:
     """A finished awaitable that may be awaited more than once."""
 
     def __await__(self) -> Generator[Any, None, None]:
@@ -40,7 +40,7 @@ class _Already:
         yield
 
 
-_ALREADY = _Already()
+_FINISHED = _Finished()
 
 
 class Visit:
@@ -65,11 +65,11 @@ class Visit:
     ) -> None:
         """`pins_until`: pins before this time keep the place they had then; see `scroll_until`."""
         self.reader, self.degraded, self._pins, self._pins_until = reader, Degraded(), pins, pins_until
-        self._refreshed: Awaitable[None] = _ALREADY
+        self._refreshed: Awaitable[None] = _FINISHED
         self._pinning: asyncio.Task[None] | None = None
         self._skeletons, self._ranker, self._rules, self._prefetch = skeletons, ranker, rules, prefetch
-        self._known: ReaderFacts | None = None
-        self._looked_at: dict[int, Post | None] = {}  # None: the rules drop it
+        self._reader_facts: ReaderFacts | None = None
+        self._checked: dict[int, Post | None] = {}  # None: the rules drop it
 
     @property
     def pinned(self) -> Pinned:
@@ -79,17 +79,17 @@ class Visit:
     async def begin(self) -> None:
         """Drop from the caches what changed before this request; meanwhile start to read pins."""
         if self._rules.immediate:
-            await self._rules.memory.refresh()
+            await self._rules.read_cache.refresh()
             return
-        self._refreshed = asyncio.ensure_future(self._rules.memory.refresh())
+        self._refreshed = asyncio.ensure_future(self._rules.read_cache.refresh())
         self._pinning = asyncio.ensure_future(self._pin())
         await self._refreshed
 
     async def reader_facts(self) -> ReaderFacts:
         """The reader's facts for ranking."""
-        if self._known is None:
-            self._known = await self._ranker.reader_facts(self.reader)
-        return self._known
+        if self._reader_facts is None:
+            self._reader_facts = await self._ranker.reader_facts(self.reader)
+        return self._reader_facts
 
     async def preload(self) -> None:
         """Load ahead what ranking and rules need. Errors are ignored: the later read fails again and reports them."""
@@ -120,13 +120,13 @@ class Visit:
 
     async def check(self, ids: Sequence[int], spare: Sequence[int] = ()) -> None:
         """Check posts by the rules. `spare`: posts to check too that may not be shown on this page."""
-        found, rules, moment = self._looked_at, self._rules, self._rules.memory.moment
+        found, rules, generation = self._checked, self._rules, self._rules.read_cache.generation
         new = [id_ for id_ in (*ids, *spare) if id_ not in found] if found else [*ids, *spare]
         if not new:
             return
         may_be_kept = not (found or self.pinned)
         if may_be_kept and (recalled := rules.recall(self.reader, new)) is not None:
-            self._looked_at = dict(recalled)
+            self._checked = dict(recalled)
             return
         read, shown = await rules.read(new), set(ids)
         allowed, _ = await together(
@@ -137,11 +137,11 @@ class Visit:
         found.update(dict.fromkeys(new))
         found.update((post.id, post) for post in allowed)
         if may_be_kept:
-            rules.remember(moment, self.reader, new, read, dict(found))
+            rules.remember(generation, self.reader, new, read, dict(found))
 
     def allowed(self, ids: Sequence[int]) -> list[Post]:
         """Those of the posts, all checked before, that the rules allow, in their order."""
-        found = self._looked_at
+        found = self._checked
         return [post for id_ in ids if (post := found[id_]) is not None]
 
     # --- posts, and their order ------------------------------------------------------------------------
@@ -187,7 +187,7 @@ class Visit:
                 seen = await self._ranker.seen_until(reader, ids, scroll.begun_ms)
             else:
                 seen = await self._ranker.seen(reader, ids)
-                scroll = scroll.left_out(skeleton.top) if seen.any() else scroll
+                scroll = scroll.with_skipped(skeleton.top) if seen.any() else scroll
             scored = await self._ranker.score_seen_or_unseen(
                 reader, ids, seen, self.pinned, showing_seen=scroll.showing_seen
             )

@@ -18,7 +18,7 @@ from kith.core.errors import Conflict, LeaseLost, Unavailable
 from kith.core.stopping import stop
 from kith.leases.holding import Held, Leases
 
-LOOKED_S = 30.0
+POLL_S = 30.0
 """How often a process looks for abandoned jobs, in seconds."""
 _PAUSE_S, _PAUSE_S_MAX = 0.1, 30.0  # before a refused step is retried; doubled each time
 _Answer = TypeVar("_Answer")
@@ -103,9 +103,9 @@ async def retried(held: Held, step: Callable[[], Awaitable[_Answer]]) -> _Answer
 
 
 async def keep_looking(*resume: Callable[[], Awaitable[None]]) -> None:
-    """Every LOOKED_S seconds, resume jobs whose process is gone."""
+    """Every POLL_S seconds, resume jobs whose process is gone."""
     while True:
-        await asyncio.sleep(LOOKED_S)
+        await asyncio.sleep(POLL_S)
         for look in resume:
             try:
                 await look()

@@ -1,8 +1,8 @@
 """Caches which accounts are unrestricted (active, public, unlabelled), and which users are in no block.
 
 Most are. If all accounts of a read are unrestricted and its reader is in no block, the read skips the rules of
-`privacy`; otherwise it applies them. Values are cached until the log reports a change (`records.memory`), and are as of
-the memory's last refresh.
+`privacy`; otherwise it applies them. Values are cached until the log reports a change (`records.read_cache`), and are
+as of the cache's last refresh.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from kith.graph.edge import BARRING, Direction
 from kith.graph.graph import Graph
 from kith.graph.graphs import BLOCKS
 from kith.graph.shapes import Listing, Node
-from kith.records.memory import ReadMemory
-from kith.records.tables import Remembered
+from kith.records.cache_tables import CachedValues
+from kith.records.read_cache import ReadCache
 
 ACCOUNTS_MAX, USERS_MAX = 100_000, 50_000
 """Accounts that are cached, and users of whom it is cached whether they are in a block; 0.1 KB each."""
@@ -24,13 +24,13 @@ _UNRESTRICTED = Node()
 
 
 class UnrestrictedPeople:
-    """Tells which people need no check. Callers refresh `memory` first."""
+    """Tells which people need no check. Callers refresh `read_cache` first."""
 
-    def __init__(self, graph: Graph, memory: ReadMemory) -> None:
-        self._store, self._blocks, self.memory = graph.store, graph.graphs.number(BLOCKS), memory
-        self._accounts: Remembered[bool] = memory.of_nodes(ACCOUNTS_MAX)
-        self._blocked: Remembered[bool] = memory.of_edges((self._blocks,), USERS_MAX)
-        self._blocking: Remembered[bool] = memory.of_edges((self._blocks,), USERS_MAX)
+    def __init__(self, graph: Graph, read_cache: ReadCache) -> None:
+        self._store, self._blocks, self.read_cache = graph.store, graph.graphs.number(BLOCKS), read_cache
+        self._accounts: CachedValues[bool] = read_cache.of_nodes(ACCOUNTS_MAX)
+        self._blocked: CachedValues[bool] = read_cache.of_edges((self._blocks,), USERS_MAX)
+        self._blocking: CachedValues[bool] = read_cache.of_edges((self._blocks,), USERS_MAX)
 
     async def are_unrestricted(self, users: Sequence[int]) -> bool:
         """Whether everybody may see all these accounts: they are active, public and unlabelled."""
@@ -43,9 +43,9 @@ class UnrestrictedPeople:
         return True
 
     async def _read_accounts(self, users: Sequence[int]) -> bool:
-        moment = self.memory.moment
+        generation = self.read_cache.generation
         found = {user: node == _UNRESTRICTED for user, node in zip(users, await self._store.nodes(users), strict=True)}
-        self._accounts.keep(moment, found)
+        self._accounts.keep(generation, found)
         return all(found.values())
 
     def are_known_unrestricted(self, users: Sequence[int], reader: NodeId) -> bool:
@@ -63,15 +63,15 @@ class UnrestrictedPeople:
         )
 
     async def refresh_and_check(self, viewer: NodeId, user: int) -> bool:
-        """Refresh the memory; returns whether nobody blocks the viewer and the account `user` is unrestricted.
+        """Refresh the cache; returns whether nobody blocks the viewer and the account `user` is unrestricted.
 
         On an engine across a network, values that the cache lacks are read concurrently with the refresh.
         """
         if self._store.immediate or (viewer in self._blocked.now and user in self._accounts.now):
-            await self.memory.refresh()
+            await self.read_cache.refresh()
             return await self.is_unblocked(viewer) and await self.are_unrestricted([user])
         reading = self._read_accounts([user]), self._read_blocks(self._blocked, viewer, Direction.IN)
-        unrestricted, blocked, _ = await together(False, *reading, self.memory.refresh())
+        unrestricted, blocked, _ = await together(False, *reading, self.read_cache.refresh())
         return unrestricted and not blocked
 
     async def is_unblocked(self, user: NodeId) -> bool:
@@ -82,13 +82,13 @@ class UnrestrictedPeople:
         """Whether the user neither blocks anybody nor is blocked."""
         return await self.is_unblocked(user) and not await self._has_blocks(self._blocking, user, Direction.OUT)
 
-    async def _has_blocks(self, kept: Remembered[bool], user: NodeId, side: Direction) -> bool:
+    async def _has_blocks(self, kept: CachedValues[bool], user: NodeId, side: Direction) -> bool:
         found = kept.now.get(user)
         return await self._read_blocks(kept, user, side) if found is None else found
 
-    async def _read_blocks(self, kept: Remembered[bool], user: NodeId, side: Direction) -> bool:
-        moment = self.memory.moment
+    async def _read_blocks(self, kept: CachedValues[bool], user: NodeId, side: Direction) -> bool:
+        generation = self.read_cache.generation
         lists = [Listing(self._blocks, user, side, state) for state in BARRING]
         found = any(await self._store.count_many(lists))
-        kept.keep(moment, {user: found})
+        kept.keep(generation, {user: found})
         return found

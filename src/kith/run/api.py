@@ -128,7 +128,7 @@ def api_over(settings: Settings, services: Services, counted: Quotas, machine: M
     guard = Guard(keys.server_keys, keys.user_tokens, limits.rates(settings))
     profiles, people = services.profiles, services.unrestricted
     check_there = partial(check_not_removed, graph.store)
-    access = ReadPolicy(graph, services.privacy, stores.checked, people if graph.store.tells_all else None)
+    access = ReadPolicy(graph, services.privacy, stores.checked, people if graph.store.logs_every_change else None)
     present = Presenter(
         profiles, services.media, services.engagement, services.comments,
         settings.media_base_url.rstrip("/") or FILES_PATH,

@@ -54,7 +54,7 @@ from kith.posts.comments import Comments
 from kith.posts.engagement import Engagement
 from kith.posts.labels import Moderation
 from kith.posts.posts import Posts
-from kith.records.memory import ReadMemory
+from kith.records.read_cache import ReadCache
 from kith.records.store import RecordKind
 from kith.run import limits
 from kith.run.config import Settings
@@ -100,7 +100,7 @@ class Services(NamedTuple):
     stories: Stories
     strip: Strip
     home: Home
-    memory: ReadMemory
+    read_cache: ReadCache
     cached_posts: CachedPosts
     unrestricted: UnrestrictedPeople
     live: Live
@@ -144,18 +144,18 @@ async def _services(
     stories = Stories(posts.store, graph, posts.snowflakes, hours=settings.story_hours)
     suggested, served = suggestions(settings, stores), _served_log(settings)
     told = telling(settings, stores, posts)
-    memory = ReadMemory(graph.store, stores.log, wall_ms, share=settings.read_share)
-    await memory.refresh()  # from here on it follows the log
-    facts = PostFacts(posts.store, graph, memory, wall_ms)
-    affinity = Affinity(graph, comments, facts, memory, wall_ms)
-    skeletons = Skeletons(graph, kept, stores.fanout_state, stores.log, memory)
+    read_cache = ReadCache(graph.store, stores.log, wall_ms, share=settings.read_share)
+    await read_cache.refresh()  # from here on it follows the log
+    facts = PostFacts(posts.store, graph, read_cache, wall_ms)
+    affinity = Affinity(graph, comments, facts, read_cache, wall_ms)
+    skeletons = Skeletons(graph, kept, stores.fanout_state, stores.log, read_cache)
     live = _live(settings, stores, posts, engagement, told.notifications)
     settling = Settling(graph, stores.records)
     upkeep = Upkeep(settling)
     boards = Boards(settling, posts.snowflakes, upkeep.prepare, upkeep.finish)
-    cached_posts, unrestricted = CachedPosts(posts, memory), UnrestrictedPeople(graph, memory)
-    ranker, rules = Ranker(graph, facts, affinity, memory, wall_ms), HomeRules(graph, cached_posts, unrestricted)
-    home = Home(skeletons, ranker, rules, PinnedPosts(boards, memory, wall_ms), served=served)
+    cached_posts, unrestricted = CachedPosts(posts, read_cache), UnrestrictedPeople(graph, read_cache)
+    ranker, rules = Ranker(graph, facts, affinity, read_cache, wall_ms), HomeRules(graph, cached_posts, unrestricted)
+    home = Home(skeletons, ranker, rules, PinnedPosts(boards, read_cache, wall_ms), served=served)
     following, pins = BoardFollowing(boards, follows_max=settings.follows_max), Pins(boards, posts)
     known = await keys.known(stores.credentials, settings)
     devices = Devices(stores.records, graph.clock, known.signing)
@@ -178,7 +178,7 @@ async def _services(
                 jobs=jobs, going_public=going_public, suggestions=suggested, posts=posts, comments=comments,
                 media=media, engagement=engagement, moderation=Moderation(posts), boards=boards,
                 board_following=following, pins=pins, stories=stories, strip=Strip(graph, stories, affinity.by_author),
-                home=home, memory=memory, cached_posts=cached_posts, unrestricted=unrestricted, live=live, watch=watch,
+                home=home, read_cache=read_cache, cached_posts=cached_posts, unrestricted=unrestricted, live=live, watch=watch,
                 webhooks=hooks, notifications=told.notifications, outside=told.outside,
                 presence=presence, devices=devices,
                 push_offer=push_keys(settings, known.signing).offer(settings.webpush_hosts),

@@ -12,8 +12,8 @@ from opened import Whole
 
 from kith.core.ids import NodeId
 from kith.graph.graphs import HIDES, LIKES, SAVES, SHARES, VIEWS
-from kith.home.rank.affinity import AFFINITY_KEPT_MS, HALF, HALF_LIFE_MS, NEWEST_MAX, Affinities
-from kith.home.rank.facts import FACTS_KEPT_MS
+from kith.home.rank.affinity import AFFINITY_CACHED_MS, AFFINITY_HALF_WORTH, HALF_LIFE_MS, NEWEST_MAX, Affinities
+from kith.home.rank.facts import FACTS_STALE_MS
 
 
 @pytest.fixture
@@ -28,7 +28,7 @@ def to(run: Run, home: HomeScene, *authors: NodeId, reader: NodeId = ALICE) -> l
 
 
 def of_worth(worth: float) -> float:
-    return worth / (worth + HALF)
+    return worth / (worth + AFFINITY_HALF_WORTH)
 
 
 @pytest.mark.parametrize(("graph", "worth"), [(LIKES, 1), (SHARES, 3), (SAVES, 2), (VIEWS, 0), (HIDES, 0)])
@@ -106,13 +106,13 @@ def test_affinity_is_cached_until_the_reader_does_another_thing_or_an_hour_passe
     run(home.engagement.add(LIKES, ALICE, post.id))
     to(run, home)
     assert len(reads) == 2
-    home.clock.ms += AFFINITY_KEPT_MS - 1
+    home.clock.ms += AFFINITY_CACHED_MS - 1
     to(run, home)
     assert len(reads) == 2
     home.clock.ms += 1
     to(run, home)
     assert len(reads) == 3
-    home.clock.ms -= 10 * AFFINITY_KEPT_MS
+    home.clock.ms -= 10 * AFFINITY_CACHED_MS
     to(run, home)
     assert len(reads) == 4, "a clock that was put back caches nothing for longer"
 
@@ -132,7 +132,7 @@ def test_a_deleted_post_gives_no_affinity(run: Run, home: HomeScene) -> None:
     run(home.engagement.add(LIKES, ALICE, post.id))
     assert to(run, home)[0] > 0
     run(home.posts.delete(BOB, post.id))
-    home.clock.ms += max(AFFINITY_KEPT_MS, FACTS_KEPT_MS) + 1
+    home.clock.ms += max(AFFINITY_CACHED_MS, FACTS_STALE_MS) + 1
     assert to(run, home) == [0]
 
 

@@ -54,7 +54,7 @@ def test_timelines_of_another_store_are_not_read(run: Run, home: HomeScene) -> N
     made = [run(home.post(BOB)).id for _ in range(3)]
     run(home.caught_up())
     home.timelines.put(ALICE, np.array([], np.int64))  # it claims to be whole, and is empty
-    run(home.fanout.begin_anew(home.timelines.name() + 1))
+    run(home.fanout.reset(home.timelines.name() + 1))
     page = run(home.page())
     assert (sorted(ids_of(page.posts)), page.degraded) == (made, ["timelines"])
 

@@ -23,7 +23,7 @@ from kith.home.fanout.plan import FanoutPlan, Thresholds, plan_fanout
 from kith.home.fanout.rates import ByRates
 from kith.home.fanout.state import Delivery
 from kith.home.timelines import RATE_MAX
-from kith.leases.background import LOOKED_S
+from kith.leases.background import POLL_S
 from kith.leases.holding import Leases
 
 READERS = [BOB, CAROL, *(NodeId(100 + at) for at in range(7)), DANA]
@@ -283,12 +283,12 @@ def test_deliveries_of_a_worker_that_ends_are_taken_over_by_another(run: Run, sc
     run(scene.post(ALICE, POST))
     scene.clock.ms += 20_000
     assert run(one.work_backlog())
-    scene.clock.ms += int(LOOKED_S * 1_000) - 19_000
+    scene.clock.ms += int(POLL_S * 1_000) - 19_000
     assert not run(other.work_backlog()), "the first worker has it"
     assert scene.having(POST) == READERS[:4]
     if ends == "it stops":
         run(one.close())
-    scene.clock.ms += int((LOOKED_S + 1) * 1_000)
+    scene.clock.ms += int((POLL_S + 1) * 1_000)
     while run(other.work_backlog()):
         pass
     assert scene.having(POST) == READERS

@@ -22,7 +22,7 @@ from kith.graph.shapes import Ids
 from kith.home.fanout import consumer
 from kith.home.fanout.consumer import Fanout
 from kith.home.fanout.plan import Thresholds
-from kith.home.fanout.rates import POSTS_LOOKED_AT, ByRates, pushed_to_all, rate_of, worth_pushing, worth_rebuilding
+from kith.home.fanout.rates import POSTS_LOOKED_AT, ByRates, pushes_to_all, rate_of, worth_pushing, worth_rebuilding
 from kith.home.timelines import RATE_MAX, RATE_WINDOW_MS, Habits, Timeline, TimelineStore
 from kith.run import consumers
 from kith.run.config import Settings
@@ -110,7 +110,7 @@ def test_posts_are_pushed_to_readers_who_read_more_often_than_the_author_posts(
 
 @given(st.integers(0, 40), st.lists(st.floats(0, 70_000)), st.floats(0.01, 1e6))
 def test_where_no_reader_is_checked_each_would_get_the_post(power: int, reads: list[float], pull_cost: float) -> None:
-    if pushed_to_all(1 << power, ByRates(pull_cost)):
+    if pushes_to_all(1 << power, ByRates(pull_cost)):
         assert worth_pushing(1 << power, np.array(reads), ByRates(pull_cost)).all()
 
 
@@ -123,8 +123,8 @@ def test_a_timeline_is_rebuilt_for_a_reader_who_lacks_posts_and_reads_four_times
         "lacks only posts of more prolific authors": (40, 128, False),
         "lacks nothing": (1e9, RATE_MAX, False),
     }
-    reads, lacks_from, rebuilt = zip(*readers.values(), strict=True)
-    found = worth_rebuilding(100, Habits(np.array(reads), np.array(lacks_from)), ByRates(10.0)).tolist()
+    reads, withheld_rate_min, rebuilt = zip(*readers.values(), strict=True)
+    found = worth_rebuilding(100, Habits(np.array(reads), np.array(withheld_rate_min)), ByRates(10.0)).tolist()
     assert dict(zip(readers, found, strict=True)) == dict(zip(readers, rebuilt, strict=True))
 
 
@@ -175,11 +175,11 @@ def test_the_timeline_of_a_rare_reader_lacks_posts_of_a_prolific_author_and_says
         posts = [await scene.post(CAROL) for _ in range(10)]
         single = await scene.post(DANA)
         assert scene.shown(ALICE) == [single, *posts[3::-1]]  # up to 4 a week for one read a week
-        assert scene.timeline(ALICE).lacks_from == 8
+        assert scene.timeline(ALICE).withheld_rate_min == 8
         assert scene.shown(BOB) == posts[::-1]
-        assert scene.timeline(BOB).lacks_from == RATE_MAX
-        assert await scene.lacked(ALICE, scene.timeline(ALICE).lacks_from) == [CAROL]
-        assert await scene.lacked(BOB, scene.timeline(BOB).lacks_from) == []
+        assert scene.timeline(BOB).withheld_rate_min == RATE_MAX
+        assert await scene.lacked(ALICE, scene.timeline(ALICE).withheld_rate_min) == [CAROL]
+        assert await scene.lacked(BOB, scene.timeline(BOB).withheld_rate_min) == []
 
     run(check())
 
@@ -195,7 +195,7 @@ def test_a_reader_who_starts_to_read_often_gets_a_timeline_that_lacks_nothing(ru
             scene.timelines.touch(ALICE)
         posts.append(await scene.post(CAROL))
         assert scene.shown(ALICE) == posts[::-1]
-        assert scene.timeline(ALICE).lacks_from == RATE_MAX
+        assert scene.timeline(ALICE).withheld_rate_min == RATE_MAX
         assert scene.timelines.habits(np.array([ALICE])).reads[0] > 20, (
             "the rebuild counts as no read, and forgets none"
         )
@@ -219,7 +219,7 @@ def test_one_post_causes_a_bounded_number_of_rebuilds(run: Run, distant: bool, m
         lacking = []
         for _ in range(3):
             await scene.post(CAROL)
-            lacking.append(sum(scene.timeline(reader).lacks_from < RATE_MAX for reader in (ALICE, BOB)))
+            lacking.append(sum(scene.timeline(reader).withheld_rate_min < RATE_MAX for reader in (ALICE, BOB)))
         assert lacking == [1, 0, 0]
 
     run(check())
@@ -265,7 +265,7 @@ def test_a_timeline_that_is_being_built_is_pushed_to_or_says_what_it_lacks(run: 
             graphs=scene.graph.graphs, policy=ByRates(1.0), now_ms=scene.clock,
         )  # fmt: skip
         await other.handle([Event(0, None, TIMELINE_WANTED, ALICE, 0, 0, scene.graph.clock.next())])
-        looked_up = await scene.lacked(ALICE, scene.timeline(ALICE).lacks_from)
+        looked_up = await scene.lacked(ALICE, scene.timeline(ALICE).withheld_rate_min)
         assert meanwhile[0] in scene.shown(ALICE) or BOB in looked_up
 
     run(check())

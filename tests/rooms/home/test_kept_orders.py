@@ -23,7 +23,7 @@ from kith.home.rank.ranker import ReaderFacts
 from kith.home.slate import PageChoice, Scroll, Slate
 from kith.posts.labels import Moderation
 from kith.posts.post import Post, PostEdit
-from kith.records.tables import Moments, ToldChanges
+from kith.records.cache_tables import CacheGeneration, ChangeHistory
 
 EVE = NodeId(88)
 
@@ -103,7 +103,7 @@ def test_an_order_is_cached_for_a_while(run: Run, home: HomeScene, rankings: lis
 
 
 def test_cached_orders_are_bounded_and_expire() -> None:
-    orders = CachedOrders(lambda *_: True, ToldChanges(Moments()), readers_max=2)
+    orders = CachedOrders(lambda *_: True, ChangeHistory(CacheGeneration()), readers_max=2)
     basis = Basis(b"", ListState([], []))
     choice = PageChoice(Candidates.unranked(np.arange(2)), {2}, 3, {})
 

@@ -17,12 +17,20 @@ from kith.core.ids import ID_MAX
 from kith.core.labels import LIMIT
 from kith.graph.graphs import LIKES, SAVES, SHARES
 from kith.home.rank import facts as facts_module
-from kith.home.rank.facts import COPIED_CHARS_MIN, FACTS_KEPT_MS, RENEWED_MS, WAYS, PostFacts, copy_key, print_of
+from kith.home.rank.facts import (
+    COPIED_CHARS_MIN,
+    FACTS_RELOAD_MS,
+    FACTS_STALE_MS,
+    WAYS,
+    PostFacts,
+    copy_key,
+    file_print,
+)
 from kith.home.rank.features import TYPES, Facts
 from kith.media.media import Media
 from kith.posts.labels import Moderation
 from kith.posts.post import Post, PostEdit, read_post
-from kith.records.memory import ReadMemory
+from kith.records.read_cache import ReadCache
 from kith.records.store import RecordKind
 
 
@@ -39,7 +47,7 @@ def of(run: Run, facts: PostFacts, ids: list[int]) -> Facts:
 
 def small(home: HomeScene, bits: int = 1) -> PostFacts:
     """A cache with so few places that nearly every read evicts."""
-    return PostFacts(home.posts.store, home.graph, ReadMemory(home.graph.store, home.log), home.clock, bits=bits)
+    return PostFacts(home.posts.store, home.graph, ReadCache(home.graph.store, home.log), home.clock, bits=bits)
 
 
 @pytest.mark.parametrize("bits", [1, 2, 4, 10], ids="{} bits".format)
@@ -51,7 +59,7 @@ def test_a_cache_of_any_size_answers_as_a_dictionary_would(run: Run, home: HomeS
     known = {post.id: post for post in posts}
     facts = small(home, bits)
     for _ in range(80):
-        home.clock.ms += chosen.choice((0, 10, FACTS_KEPT_MS, FACTS_KEPT_MS + 1, -FACTS_KEPT_MS))
+        home.clock.ms += chosen.choice((0, 10, FACTS_STALE_MS, FACTS_STALE_MS + 1, -FACTS_STALE_MS))
         asked = chosen.sample([*known, 5, 2**63 - 1, 0], chosen.randrange(40))
         found = of(run, facts, asked)
         expected = [known[id_] for id_ in asked if id_ in known]
@@ -93,10 +101,10 @@ def test_engagement_is_at_most_half_a_minute_old(run: Run, home: HomeScene) -> N
         run(home.engagement.add(graph, ALICE, post.id))
     run(home.comments.create(CAROL, post.id, "well"))
     assert of(run, home.facts, [post.id]).engagement.tolist() == [0]
-    home.clock.ms += FACTS_KEPT_MS + 1
+    home.clock.ms += FACTS_STALE_MS + 1
     assert of(run, home.facts, [post.id]).engagement.tolist() == [1 + 3 + 2 + 3]
     run(home.engagement.drop(LIKES, ALICE, post.id))
-    home.clock.ms -= 3 * FACTS_KEPT_MS  # a clock that was put back caches nothing for longer
+    home.clock.ms -= 3 * FACTS_STALE_MS  # a clock that was put back caches nothing for longer
     assert of(run, home.facts, [post.id]).engagement.tolist() == [8]
 
 
@@ -104,7 +112,7 @@ def test_a_deleted_post_vanishes_once_its_facts_are_read_again(run: Run, home: H
     first, second = run(home.post(BOB)), run(home.post(BOB))
     of(run, home.facts, [first.id, second.id])
     run(home.posts.delete(BOB, first.id))
-    home.clock.ms += FACTS_KEPT_MS + 1
+    home.clock.ms += FACTS_STALE_MS + 1
     for _ in range(2):
         assert of(run, home.facts, [first.id, second.id]).ids.tolist() == [second.id]
     kept, authors = run(home.facts.with_authors(np.array([second.id, first.id]), [first.id, second.id, 7]))
@@ -120,7 +128,7 @@ def test_a_changed_post_is_decoded_again_and_an_unchanged_one_is_not(
     link = "https://example.com/new"
     run(home.posts.edit(BOB, edited.id, PostEdit(link=link)))
     run(Moderation(home.posts).set("post", labelled.id, LIMIT))
-    home.clock.ms += FACTS_KEPT_MS + 1
+    home.clock.ms += FACTS_STALE_MS + 1
     looked_into: list[int] = []
     monkeypatch.setattr(facts_module, "read_post", lambda record: looked_into.append(record.id) or read_post(record))
     after = of(run, home.facts, [edited.id, labelled.id, same.id])
@@ -129,10 +137,10 @@ def test_a_changed_post_is_decoded_again_and_an_unchanged_one_is_not(
     assert after.limited.tolist() == [False, True, False]
     assert (after.copy_keys == before.copy_keys).tolist() == [False, True, True]
     run(Moderation(home.posts).set("user", BOB, LIMIT))
-    home.clock.ms += FACTS_KEPT_MS + 1
+    home.clock.ms += FACTS_STALE_MS + 1
     assert of(run, home.facts, [edited.id, labelled.id, same.id]).limited.all()
     run(Moderation(home.posts).set("user", BOB, 0))
-    home.clock.ms += FACTS_KEPT_MS + 1
+    home.clock.ms += FACTS_STALE_MS + 1
     assert of(run, home.facts, [edited.id, labelled.id, same.id]).limited.tolist() == [False, True, False]
     assert looked_into == [edited.id, labelled.id]
 
@@ -141,7 +149,7 @@ def test_facts_half_as_old_are_reloaded_together_with_expired_ones(
     run: Run, home: HomeScene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     old, younger, young = ([run(home.post(BOB)).id for _ in range(3)] for _ in range(3))
-    for posts, later_ms in ((old, FACTS_KEPT_MS - RENEWED_MS), (younger, RENEWED_MS), (young, 1)):
+    for posts, later_ms in ((old, FACTS_STALE_MS - FACTS_RELOAD_MS), (younger, FACTS_RELOAD_MS), (young, 1)):
         of(run, home.facts, posts)
         home.clock.ms += later_ms
     home.clock.ms += 1
@@ -162,8 +170,8 @@ def test_facts_half_as_old_are_reloaded_together_with_expired_ones(
 def test_facts_without_a_change_in_the_log_are_not_reloaded(
     run: Run, home: HomeScene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    memory, asked = ReadMemory(home.graph.store, home.log), list[int]()
-    facts = PostFacts(home.posts.store, home.graph, memory, home.clock, bits=8)
+    read_cache, asked = ReadCache(home.graph.store, home.log), list[int]()
+    facts = PostFacts(home.posts.store, home.graph, read_cache, home.clock, bits=8)
     get_many = home.posts.store.get_many
 
     async def noting(kind: object, ids: list[int]) -> object:
@@ -174,7 +182,7 @@ def test_facts_without_a_change_in_the_log_are_not_reloaded(
         """The ids that a request reads from the store, `later_ms` after the last one."""
         home.clock.ms += later_ms
         asked.clear()
-        run(memory.refresh())
+        run(read_cache.refresh())
         of(run, facts, ids)
         return asked
 
@@ -182,33 +190,33 @@ def test_facts_without_a_change_in_the_log_are_not_reloaded(
     ids = [post.id for post in posts]
     monkeypatch.setattr(home.posts.store, "get_many", noting)
     read_now(0)
-    if not memory.moment:
+    if not read_cache.generation:
         pytest.skip("this engine's log does not tell all that is so by now")
-    assert read_now(FACTS_KEPT_MS + 1) == ids, "they were read in the millisecond in which the log was first read"
-    assert read_now(FACTS_KEPT_MS + 1) == [], "nothing happened to them"
+    assert read_now(FACTS_STALE_MS + 1) == ids, "they were read in the millisecond in which the log was first read"
+    assert read_now(FACTS_STALE_MS + 1) == [], "nothing happened to them"
     run(home.engagement.add(LIKES, ALICE, ids[1]))
     run(home.posts.edit(CAROL, ids[2], PostEdit(text="edited")))
-    assert read_now(FACTS_KEPT_MS + 1) == ids[1:]
-    assert read_now(FACTS_KEPT_MS + 1) == []
+    assert read_now(FACTS_STALE_MS + 1) == ids[1:]
+    assert read_now(FACTS_STALE_MS + 1) == []
     run(Moderation(home.posts).set("user", BOB, LIMIT))
-    assert read_now(FACTS_KEPT_MS + 1) == ids, "which posts belong to an account is not known here"
+    assert read_now(FACTS_STALE_MS + 1) == ids, "which posts belong to an account is not known here"
     assert of(run, facts, ids).limited.tolist() == [True, True, False]
-    read_now(FACTS_KEPT_MS + 1)
+    read_now(FACTS_STALE_MS + 1)
     run(home.posts.delete(CAROL, ids[2]))
-    assert read_now(FACTS_KEPT_MS + 1) == ids[2:]
+    assert read_now(FACTS_STALE_MS + 1) == ids[2:]
     assert of(run, facts, ids).ids.tolist() == ids[:2]
-    home.clock.ms -= 2 * FACTS_KEPT_MS
+    home.clock.ms -= 2 * FACTS_STALE_MS
     assert read_now(0) == ids, "a clock that was put back caches nothing for longer"
 
 
 def test_a_change_that_is_logged_while_facts_are_read_is_not_lost(
     run: Run, home: HomeScene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Possible across a network: another request refreshes the memory while this one waits for its older answer."""
+    """Possible across a network: another request refreshes the cache while this one waits for its older answer."""
     post, other = (run(home.post(BOB)).id for _ in range(2))
-    memory = ReadMemory(home.graph.store, home.log)
-    facts = PostFacts(home.posts.store, home.graph, memory, home.clock)
-    run(memory.refresh())
+    read_cache = ReadCache(home.graph.store, home.log)
+    facts = PostFacts(home.posts.store, home.graph, read_cache, home.clock)
+    run(read_cache.refresh())
     of(run, facts, [other])
     home.clock.ms += 1
     get_many = home.posts.store.get_many
@@ -217,14 +225,14 @@ def test_a_change_that_is_logged_while_facts_are_read_is_not_lost(
         monkeypatch.setattr(home.posts.store, "get_many", get_many)
         found = await get_many(*args)  # type: ignore[arg-type]
         await Moderation(home.posts).set("post", post, LIMIT)
-        await memory.refresh()
+        await read_cache.refresh()
         await facts.of(np.array([other], np.int64))
         return found
 
     monkeypatch.setattr(home.posts.store, "get_many", slow)
     assert of(run, facts, [post]).limited.tolist() == [False]
-    home.clock.ms += FACTS_KEPT_MS + 1
-    run(memory.refresh())
+    home.clock.ms += FACTS_STALE_MS + 1
+    run(read_cache.refresh())
     assert of(run, facts, [post]).limited.tolist() == [True]
 
 
@@ -232,7 +240,7 @@ def test_cached_facts_need_no_read_of_the_store(run: Run, home: HomeScene, monke
     posts = [run(home.post(BOB)).id for _ in range(20)]
     of(run, home.facts, posts)
     monkeypatch.setattr(home.posts.store, "get_many", None)
-    home.clock.ms += FACTS_KEPT_MS
+    home.clock.ms += FACTS_STALE_MS
     assert of(run, home.facts, posts[::-1]).ids.tolist() == posts[::-1]
     assert of(run, home.facts, []).ids.tolist() == []
 
@@ -241,15 +249,15 @@ def test_the_newest_posts_are_read_ahead_in_batches(run: Run, home: HomeScene, m
     posts = [run(home.post(BOB)).id for _ in range(7)]
     if not run(home.posts.store.newest(RecordKind.POST, ID_MAX, 1)):
         pytest.skip("this engine does not know which are the newest")
-    monkeypatch.setattr(facts_module, "AHEAD_MAX", 6)
-    monkeypatch.setattr(facts_module, "AHEAD_EACH", 2)
-    monkeypatch.setattr(facts_module, "AHEAD_PAUSE_S", 0)
+    monkeypatch.setattr(facts_module, "READ_AHEAD_MAX", 6)
+    monkeypatch.setattr(facts_module, "READ_AHEAD_BATCH", 2)
+    monkeypatch.setattr(facts_module, "READ_AHEAD_PAUSE_S", 0)
     run(home.facts.read_ahead())
     with monkeypatch.context() as patch:
         patch.setattr(home.posts.store, "get_many", None)
         assert of(run, home.facts, posts[1:]).ids.tolist() == posts[1:]
     run(home.posts.delete(BOB, posts[6]))
-    home.clock.ms += FACTS_KEPT_MS + 1
+    home.clock.ms += FACTS_STALE_MS + 1
     assert of(run, home.facts, posts).ids.tolist() == posts[:6]
 
 
@@ -304,7 +312,7 @@ def test_the_same_picture_is_known_whoever_uploads_it_and_one_without_a_fingerpr
         return Media(id_, 1, 0, "png", 120, 80, size, fingerprint, b"")
 
     def shown(*posted: Media) -> int:
-        ids, prints = tuple(one.id for one in posted), {one.id: print_of(one) for one in posted}
+        ids, prints = tuple(one.id for one in posted), {one.id: file_print(one) for one in posted}
         return copy_key(Post(1, ALICE, 0, "image", "", None, ids, "public", (), (), b"{}"), prints)
 
     assert shown(media(10)) == shown(media(11))

@@ -27,7 +27,7 @@ def auditor(home: HomeScene, settle_s: float = 0) -> TimelineAuditor:
 
 async def posts_of(home: HomeScene) -> tuple[list[int], int]:
     """Posts of Bob, Carol and Dana, whom Alice follows, and of a stranger; fan-out fills timelines from now on."""
-    await home.fanout.begin_anew(home.timelines.name())
+    await home.fanout.reset(home.timelines.name())
     found = [(await home.post(author)).id for author in (BOB, CAROL, DANA)]
     return found, (await home.post(STRANGER)).id
 

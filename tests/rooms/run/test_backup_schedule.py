@@ -24,7 +24,7 @@ from kith.engines.blobs.archives import FolderArchive
 from kith.engines.embedded.environment import Environment
 from kith.engines.embedded.file_leases import FileLeases
 from kith.leases.holding import Leases
-from kith.log.keeping import RENEWED_MS, Keeping
+from kith.log.keeping import FACTS_RELOAD_MS, Keeping
 from kith.run.backups import drills, schedule, worker
 from kith.run.backups.drills import Drill
 from kith.run.backups.making import BackUp
@@ -161,7 +161,7 @@ def test_the_log_is_retained_for_the_next_increment(run: Run, settings: Settings
 
     async def scene() -> None:
         async with wiring.open_stores(settings, "test") as stores:
-            now_ms, clock = wall_ms(), itertools.count(wall_ms(), RENEWED_MS + 1)
+            now_ms, clock = wall_ms(), itertools.count(wall_ms(), FACTS_RELOAD_MS + 1)
             maker = schedule.over(settings, stores.of_folder("this").environment, archive.where)
             keeping = Keeping(stores.log, schedule.NAME, lambda: next(clock))
             for minutes in (0, 6, 12):

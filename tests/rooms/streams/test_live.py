@@ -1,4 +1,4 @@
-"""Moments in which a stream could miss a change, or get it twice."""
+"""CacheGeneration in which a stream could miss a change, or get it twice."""
 
 from __future__ import annotations
 

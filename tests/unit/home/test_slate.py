@@ -148,7 +148,7 @@ def test_seen_posts_come_after_all_unseen_ones() -> None:
 
 def test_seen_posts_start_where_they_were_first_skipped_and_end_where_unseen_ones_ended() -> None:
     top, place, bottom = Mark(9, 9), Mark(8, 8), Mark(7, 7)
-    unseen = Scroll(5).left_out(top).left_out(place)
+    unseen = Scroll(5).with_skipped(top).with_skipped(place)
     assert unseen == Scroll(5, True, seen_from=top)
     assert Slate([], place, scroll=unseen).next_stretch(give_up=False) == (place, unseen)
     assert Slate([], place, scroll=Scroll(5)).next_stretch(give_up=True) == (place, Scroll(5)), (

@@ -29,9 +29,9 @@ from kith.people.going_public import GoingPublic
 from kith.people.privacy import SYSTEM, Privacy, Viewer, is_there
 from kith.people.profiles import Profile, Profiles
 from kith.people.unrestricted import UnrestrictedPeople
+from kith.records.cache_tables import CachedValues
 from kith.records.fields import pack_attributes
 from kith.records.store import RecordKind
-from kith.records.tables import Remembered
 
 USERS_MAX = 20_000
 """How many encoded profiles a process caches, 0.7 KB each."""
@@ -110,10 +110,10 @@ class ProfilesResource:
         self._profiles, self._graph, self._privacy = profiles, graph, privacy
         self._media, self._going_public, self._present = media, going_public, present
         follows, authored = graph.graphs.number(FOLLOWS), graph.graphs.number(AUTHORED)
-        self._unrestricted, self._memory = unrestricted, unrestricted.memory
-        memory = unrestricted.memory
-        self._encoded: Remembered[_EncodedProfile] = memory.of_users((follows, authored), USERS_MAX)
-        self._pictures: Remembered[object] = memory.of_records(RecordKind.MEDIA, USERS_MAX)
+        self._unrestricted, self._read_cache = unrestricted, unrestricted.read_cache
+        read_cache = unrestricted.read_cache
+        self._encoded: CachedValues[_EncodedProfile] = read_cache.of_users((follows, authored), USERS_MAX)
+        self._pictures: CachedValues[object] = read_cache.of_records(RecordKind.MEDIA, USERS_MAX)
         self._counted = ((follows, Direction.OUT), (follows, Direction.IN), (authored, Direction.OUT))
 
     @get("/users/{user_id}", "A user", answers=ProfileAnswer)
@@ -123,8 +123,8 @@ class ProfilesResource:
         """
         viewer = call.viewer
         if viewer is not SYSTEM and viewer != user_id and self._graph.store.immediate:  # where a refresh takes no time
-            await self._memory.refresh()
-            if self._memory.moment:
+            await self._read_cache.refresh()
+            if self._read_cache.generation:
                 return await self._to_stranger(viewer, user_id)
         return _encode(await self._shown(viewer, user_id))
 
@@ -175,7 +175,7 @@ class ProfilesResource:
         return known.raw
 
     async def _load(self, user: NodeId) -> _EncodedProfile:
-        moment, questions = self._memory.moment, Questions()
+        generation, questions = self._read_cache.generation, Questions()
         nodes, counted = questions.nodes([user]), questions.totals(self._counted, [user])
         (profile,), media = await self._read_profiles([user])
         answers = await self._graph.store.answer(questions)
@@ -183,9 +183,9 @@ class ProfilesResource:
         counts = [numbers[0] for numbers in counted(answers)]
         picture = None if avatar is None else self._pictures.now.get(avatar) or object()
         known = _EncodedProfile(node, avatar, picture, _encode(self._answer(None, user, node, profile, counts, media)))
-        self._encoded.keep(moment, {user: known})
+        self._encoded.keep(generation, {user: known})
         if avatar is not None and picture is not None:
-            self._pictures.keep(moment, {avatar: picture})
+            self._pictures.keep(generation, {avatar: picture})
         return known
 
     async def _set(self, call: Call, user: NodeId, body: ProfileRequest) -> ProfileAnswer:

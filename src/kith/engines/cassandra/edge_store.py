@@ -34,14 +34,14 @@ class CassandraEdges(EdgeReads, EdgeScans):
     """See `graph.store.EdgeStore`; this engine is not transactional."""
 
     transactional = immediate = False
-    tells_all = True
+    logs_every_change = True
 
     def __init__(self, rows: CassandraRows, owners: Owners, now_ms: Callable[[], int]) -> None:
         EdgeReads.__init__(self, rows, now_ms)
         EdgeScans.__init__(self, rows, owners)
         self._metadata = Metadata(rows.session)
 
-    async def last_told(self) -> int:
+    async def last_logged_commit(self) -> int:
         return 0  # unknown: rows and log are not written in one transaction
 
     async def ending(self, until_ms: int, limit: int) -> list[ExpiringEdge]:

@@ -111,7 +111,7 @@ class CassandraFanoutState:
         ended = _END, (await self._node_time.now_us(), self._group, DELIVERY, post)
         await self._change(ended, of_delivery=True)
 
-    async def begin_anew(self, name: int) -> None:
+    async def reset(self, name: int) -> None:
         at_us = await self._node_time.now_us()
         await self._change((_END_ALL, (at_us, self._group, DELIVERY)), (_NAME, (at_us, name, self._group)))
 

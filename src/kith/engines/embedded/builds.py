@@ -26,7 +26,7 @@ class Build(NamedTuple):
     """What was pushed to a user, and withheld from them, while their timeline was being built."""
 
     pushed: Ids  # newest first
-    lacks_from: int
+    withheld_rate_min: int
 
 
 _BUILT, _BUILDING = 0, 1

@@ -78,7 +78,7 @@ Flags = NDArray[np.bool_]
 class EmbeddedEdges(EmbeddedScans):
     """See `graph.store.EdgeStore`; this engine is transactional."""
 
-    transactional = immediate = tells_all = True
+    transactional = immediate = logs_every_change = True
     _first_expiry: tuple[int, int | None] = (0, None)
     """A transaction number, and when the edge that expires first does so, as of that transaction (None: no edge)."""
 
@@ -138,7 +138,7 @@ class EmbeddedEdges(EmbeddedScans):
                 pages.append(self._page(txn, listing, window, over))
         return Answers(_states(rows, over), towards, members, nodes, counts, pages)
 
-    async def last_told(self) -> int:
+    async def last_logged_commit(self) -> int:
         commit, first_ms = self._first_expiry
         if commit == self._environment.last_commit():
             return commit if first_ms is None or first_ms > self._commits.now_ms() else 0

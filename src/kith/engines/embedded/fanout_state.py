@@ -82,7 +82,7 @@ class EmbeddedFanoutState:
     async def end_delivery(self, post: int) -> None:
         await self._commits.run(lambda batch: _put(batch, DELIVERIES, {post: None}))
 
-    async def begin_anew(self, name: int) -> None:
+    async def reset(self, name: int) -> None:
         def begun(batch: Transaction) -> None:
             cursor = batch.txn.cursor(batch.environment.notes_db)
             _put(batch, DELIVERIES, dict.fromkeys(_rows(cursor, DELIVERIES)))

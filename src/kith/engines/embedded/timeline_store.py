@@ -88,8 +88,12 @@ class RingReader:
 
         If nothing was pushed since the last read, this is the same object as then.
         """
-        lacks_from, head, floor = int(file.lacks[slot]), int(file.heads[slot]), int(file.floors[slot])  # in this order
-        state, kept = (slot, version, head, floor, lacks_from), self._kept.get(user)
+        withheld_rate_min, head, floor = (
+            int(file.lacks[slot]),
+            int(file.heads[slot]),
+            int(file.floors[slot]),
+        )  # in this order
+        state, kept = (slot, version, head, floor, withheld_rate_min), self._kept.get(user)
         if kept is not None and kept[0] == state:
             return kept[1]
         tail = file.tails[slot * LINE : (slot + 1) * LINE].copy()
@@ -102,11 +106,13 @@ class RingReader:
         if oldest:  # the floor does not cover yet the ids that are in the ring but not shown
             first = max(0, whole - WIDTH)
             floor = max(floor, int(ring[np.arange(first, oldest) & _MASK].max()))
-        timeline = Timeline(np.concatenate((tail[:begun][::-1], _newest_first(ring, oldest, whole))), floor, lacks_from)
+        timeline = Timeline(
+            np.concatenate((tail[:begun][::-1], _newest_first(ring, oldest, whole))), floor, withheld_rate_min
+        )
         if later == head:
             if len(self._kept) >= self._kept_max:
                 self._kept.clear()
-            self._kept[user] = (slot, version, head, stored, lacks_from), timeline
+            self._kept[user] = (slot, version, head, stored, withheld_rate_min), timeline
         return timeline
 
     async def count(self) -> int:
@@ -228,7 +234,7 @@ class RingTimelines(RingReader):
             rings.reads[slot] = (
                 read_habits.faded(int(rings.reads[slot]), now, 0) if known else read_habits.first_read(now)
             )
-            rings.lacks[slot] = build.lacks_from
+            rings.lacks[slot] = build.withheld_rate_min
             rings.versions[slot] += 1
             if not known:
                 rings.directory.insert(user, slot)

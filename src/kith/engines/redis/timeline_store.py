@@ -3,10 +3,10 @@
 Users are spread over `buckets`. The keys of a bucket share a hash tag, so they are on one node, and a script changes
 them atomically. A push is one call per bucket; all are sent at once.
 
-kith:{7}:tUUUUUUUU   lacks_from i64 | floor i64 | lately f64 | last read ms f64 | ids i64..., oldest first, 600 at most
-kith:{7}:builds      hash: user -> epoch i64 | lacks_from i64 | begun ms f64 | ids pushed since i64..., oldest first
-kith:{7}:reads       sorted set: user, scored by last read in ms
-kith:{0}:name        the name of these timelines
+kith:{7}:tUUUUUUUU   withheld_rate_min i64 | floor i64 | lately f64 | last read ms f64 | ids i64..., oldest first, 600
+at most kith:{7}:builds      hash: user -> epoch i64 | withheld_rate_min i64 | begun ms f64 | ids pushed since i64...,
+oldest first kith:{7}:reads       sorted set: user, scored by last read in ms kith:{0}:name        the name of these
+timelines
 
 U: the user's id as 8 bytes, little-endian, like all integers here. `lately`: about how many reads there were in
 RATE_WINDOW_MS, as of the last read. Nothing is stored on disk: an emptied node lost its timelines, which a missing
@@ -28,7 +28,7 @@ from kith.graph.shapes import Ids
 from kith.home.timelines import RATE_WINDOW_MS, TIMELINE_IDS_MAX, Habits, Timeline
 
 _PAGE = 1_000  # as in the script
-_HEADER = np.dtype([("lacks_from", "<i8"), ("floor", "<i8"), ("lately", "<f8"), ("read_ms", "<f8")])
+_HEADER = np.dtype([("withheld_rate_min", "<i8"), ("floor", "<i8"), ("lately", "<f8"), ("read_ms", "<f8")])
 
 BucketCall: TypeAlias = tuple[int, Sequence[Any]]
 """A bucket, and the operation with its arguments."""
@@ -98,7 +98,7 @@ class RedisTimelines:
         found = np.empty(len(users), _HEADER)
         found[order] = np.frombuffer(b"".join(answers), _HEADER)
         reads = found["lately"] * np.exp((found["read_ms"] - self._now_ms()) / RATE_WINDOW_MS)
-        return Habits(np.where(found["read_ms"] > 0, reads, -1.0), found["lacks_from"].astype(np.int64))
+        return Habits(np.where(found["read_ms"] > 0, reads, -1.0), found["withheld_rate_min"].astype(np.int64))
 
     async def begin(self, user: int) -> int:
         bucket, member = self._buckets.of(user)
@@ -154,4 +154,4 @@ def _timeline(value: bytes) -> Timeline:
     ids = np.frombuffer(value, "<i8", offset=_HEADER.itemsize)
     gone = ids[:-TIMELINE_IDS_MAX]
     floor = max(int(header["floor"]), int(gone.max(initial=0)))
-    return Timeline(ids[: -TIMELINE_IDS_MAX - 1 : -1].astype(np.int64), floor, int(header["lacks_from"]))
+    return Timeline(ids[: -TIMELINE_IDS_MAX - 1 : -1].astype(np.int64), floor, int(header["withheld_rate_min"]))

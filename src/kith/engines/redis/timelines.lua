@@ -9,7 +9,7 @@
 local CAP, STORED_MAX, BUILD_PUSHES = 500, 600, 28
 local READS_MS = 7 * 86400000
 local BUILDS_MAX, BUILD_MS = 64, 600000 -- from BUILDS_MAX builds on, those older than BUILD_MS are given up
-local HEADER = 32 -- lacks_from, floor, lately (double), last read in ms (double)
+local HEADER = 32 -- withheld_rate_min, floor, lately (double), last read in ms (double)
 local PAGE = 1000
 local NOBODY = string.rep('\0', HEADER)
 local RATE_MAX = string.rep('\0', 7) .. '\64' -- 2^62

@@ -26,7 +26,7 @@ from kith.graph.graphs import AUTHORED, FOLLOWS, Graphs
 from kith.graph.shapes import Chunk, Ids
 from kith.home.fanout.deliveries import WITHHELD_MAX, Chunks, Deliveries
 from kith.home.fanout.plan import FanoutPlan, Thresholds, plan_fanout
-from kith.home.fanout.rates import POSTS_LOOKED_AT, ByRates, pushed_to_all, rate_of, worth_pushing, worth_rebuilding
+from kith.home.fanout.rates import POSTS_LOOKED_AT, ByRates, pushes_to_all, rate_of, worth_pushing, worth_rebuilding
 from kith.home.fanout.state import Delivery, FanoutState
 from kith.home.skeleton.sources import Sources
 from kith.home.timelines import RATE_MAX, TIMELINE_IDS_MAX, TimelineStore
@@ -118,14 +118,14 @@ class Fanout:
         try:
             chunk, ours = await together(self._state.immediate, reading, self._deliveries.hold())
             if not ours:
-                return self._deliveries.more
+                return self._deliveries.has_more
             advanced = await self._push_chunk(delivery, chunk, started)
         except Exception:
-            await self._deliveries.put_behind(delivery)
+            await self._deliveries.requeue(delivery)
             raise
         if advanced is None:
             await self._deliveries.end()
-            return self._deliveries.more
+            return self._deliveries.has_more
         now_s = time.perf_counter()
         saved = now_s - self._checkpoint_s >= self._chunks.checkpoint_s
         await self._deliveries.advance(advanced, saved=saved)
@@ -142,7 +142,7 @@ class Fanout:
     async def lost(self) -> None:
         """Drop every timeline, since each may lack posts, and all deliveries."""
         await self._timelines.clear()
-        await self._state.begin_anew(await self._timelines.name())
+        await self._state.reset(await self._timelines.name())
         await self._deliveries.drop()
 
     async def close(self) -> None:
@@ -173,7 +173,7 @@ class Fanout:
         follower's timeline, which is then built with the post in it.
         """
         withheld: dict[int, int] = {}
-        pushed_to = await self._pushed_to(delivery.author, chunk.ids, withheld)
+        pushed_to = await self._recipients(delivery.author, chunk.ids, withheld)
         if withheld:
             await self._state.withhold(withheld)
         await self._timelines.push(delivery.post, pushed_to)
@@ -191,7 +191,7 @@ class Fanout:
         if plan is FanoutPlan.PULL and not await self._may_withhold(author, withheld):
             plan = FanoutPlan.HYBRID
         if plan is FanoutPlan.PUSH:
-            followers = await self._pushed_to(author, await self._sources.followers(author), withheld)
+            followers = await self._recipients(author, await self._sources.followers(author), withheld)
         elif plan is FanoutPlan.PULL:
             withheld[author] = RATE_MAX
         else:
@@ -205,7 +205,7 @@ class Fanout:
             return plan_fanout(followers, self._policy)
         return FanoutPlan.PUSH if followers <= self._chunks.size_first else FanoutPlan.HYBRID
 
-    async def _pushed_to(self, author: int, followers: Ids, withheld: dict[int, int]) -> Ids:
+    async def _recipients(self, author: int, followers: Ids, withheld: dict[int, int]) -> Ids:
         """The followers who get the author's post pushed. The timelines of the others note that they lack posts.
 
         If a timeline is left out, adds the author and their rate to `withheld`.
@@ -214,7 +214,7 @@ class Fanout:
         if isinstance(policy, Thresholds):
             return followers
         rate = rate_of(await self._sources.newest(author, POSTS_LOOKED_AT), self._now_ms())
-        if pushed_to_all(rate, policy):
+        if pushes_to_all(rate, policy):
             return followers
         habits = await self._timelines.habits(followers)
         # Another worker may be building a missing timeline, and may have read this author's outbox before this post.

@@ -4,7 +4,7 @@ Until the last chunk is pushed, home also reads the author's outbox. So all foll
 post waits for it.
 
 A worker holds the lease of the delivery that it works on. If the worker stops, another takes over: each polls for
-deliveries without a worker every LOOKED_S. If two workers push the same delivery, posts are pushed twice, which does no
+deliveries without a worker every POLL_S. If two workers push the same delivery, posts are pushed twice, which does no
 harm.
 """
 
@@ -18,7 +18,7 @@ import msgspec
 
 from kith.core.together import together
 from kith.home.fanout.state import Delivery, FanoutState
-from kith.leases.background import LOOKED_S
+from kith.leases.background import POLL_S
 from kith.leases.holding import Held, Leases
 
 DELIVERIES_MAX = 1_000
@@ -49,18 +49,18 @@ class Deliveries:
     def __init__(self, state: FanoutState, leases: Leases, now_s: Callable[[], float] = time.monotonic) -> None:
         self._state, self._leases, self._now_s = state, leases, now_s
         self._known: list[Delivery] = []
-        self._look_due_s = -1.0
+        self._reload_due_s = -1.0
         self._held: Held | None = None  # the lease of the first
         self._holding = contextlib.AsyncExitStack()
 
     @property
-    def more(self) -> bool:
+    def has_more(self) -> bool:
         """Whether deliveries are left that no other worker is known to hold."""
         return bool(self._known)
 
     async def first(self) -> Delivery | None:
         """The delivery to work on once `hold` returns true; None: other workers hold all there are."""
-        await self._look()
+        await self._reload()
         return self._known[0] if self._known else None
 
     async def hold(self) -> bool:
@@ -71,13 +71,13 @@ class Deliveries:
             self._held = await self._holding.enter_async_context(leased)
         if self._held is not None and self._held.ours:
             return True
-        await self._let_go()
+        await self._release()
         del self._known[0]
         return False
 
     async def begin(self, delivery: Delivery) -> bool:
         """Store a new delivery unless it is known; false if there are too many."""
-        await self._look()
+        await self._reload()
         if any(other.post == delivery.post for other in self._known):
             return True
         if len(self._known) >= DELIVERIES_MAX:
@@ -92,9 +92,9 @@ class Deliveries:
         if saved:
             await self._state.deliver(delivery)
 
-    async def put_behind(self, delivery: Delivery) -> None:
+    async def requeue(self, delivery: Delivery) -> None:
         """Move a failed delivery behind the others, unless another worker took it."""
-        await self._let_go()
+        await self._release()
         if delivery in self._known:
             failed = delivery._replace(failures=delivery.failures + 1)
             self._known.remove(delivery)
@@ -103,28 +103,28 @@ class Deliveries:
 
     async def end(self) -> None:
         """End the first delivery, and release its lease."""
-        await together(self._state.immediate, self._state.end_delivery(self._known[0].post), self._let_go())
+        await together(self._state.immediate, self._state.end_delivery(self._known[0].post), self._release())
         del self._known[0]
 
     async def drop(self) -> None:
         """Forget all deliveries, because the timelines are lost."""
         self._known.clear()
-        await self._let_go()
+        await self._release()
 
     async def close(self) -> None:
         """Release the lease, so that other workers can take over."""
-        await self._let_go()
+        await self._release()
 
-    async def _look(self) -> None:
+    async def _reload(self) -> None:
         """Reload the list of deliveries if the poll is due."""
         now_s = self._now_s()
-        if now_s < self._look_due_s:
+        if now_s < self._reload_due_s:
             return
         own = self._known[:1] if self._held is not None else []
         others = (await self._state.snapshot()).deliveries
         self._known = [*own, *(one for one in others if not own or one.post != own[0].post)]
-        self._look_due_s = now_s + LOOKED_S
+        self._reload_due_s = now_s + POLL_S
 
-    async def _let_go(self) -> None:
+    async def _release(self) -> None:
         self._held = None
         await self._holding.aclose()

@@ -45,7 +45,7 @@ def rate_of(posts: Ids, now_ms: int) -> int:
     return 1 << max(0, count - 1).bit_length()
 
 
-def pushed_to_all(rate: int, policy: ByRates) -> bool:
+def pushes_to_all(rate: int, policy: ByRates) -> bool:
     """Whether an author of this rate posts so seldom that all followers get the post pushed."""
     return rate <= READS_MIN * policy.pull_cost
 
@@ -57,4 +57,4 @@ def worth_pushing(rate: int, reads: NDArray[np.float64], policy: ByRates) -> Fla
 
 def worth_rebuilding(rate: int, habits: Habits, policy: ByRates) -> Flags:
     """For each reader: whether their timeline lacks posts of this rate, and they read often enough for a rebuild."""
-    return (habits.lacks_from <= rate) & (habits.reads * policy.pull_cost >= REBUILD_FACTOR * rate)
+    return (habits.withheld_rate_min <= rate) & (habits.reads * policy.pull_cost >= REBUILD_FACTOR * rate)

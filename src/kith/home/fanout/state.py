@@ -105,6 +105,6 @@ class FanoutState(Protocol):
         """Remove the delivery of a post: it is done."""
         ...
 
-    async def begin_anew(self, name: int) -> None:
+    async def reset(self, name: int) -> None:
         """Start over with the timelines of this name, all built from now on: remove every delivery."""
         ...

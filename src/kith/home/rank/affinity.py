@@ -1,8 +1,8 @@
 """Affinity: how close a reader is to an author, from the reader's interactions with the author's posts.
 
 Each of the reader's newest likes, comments, saves and shares has a worth by its kind, which decays with a half-life.
-The sums are cached per reader for AFFINITY_KEPT_MS, or until the reader adds or removes an interaction: then the length
-or the newest entry of one of their lists differs.
+The sums are cached per reader for AFFINITY_CACHED_MS, or until the reader adds or removes an interaction: then the
+length or the newest entry of one of their lists differs.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from kith.graph.shapes import Listing
 from kith.home.rank.facts import PostFacts
 from kith.home.rank.features import Floats, Integers
 from kith.posts.comments import Comments
-from kith.records.memory import ReadMemory
-from kith.records.tables import Remembered, make_room
+from kith.records.cache_tables import CachedValues, make_room
+from kith.records.read_cache import ReadCache
 
 INTERACTION_WORTH = {LIKES: 1.0, COMMENTED: 3.0, SHARES: 3.0, SAVES: 2.0}
 NEWEST_MAX = 100
 """Newest interactions of each kind that count."""
 HALF_LIFE_MS = 30 * 86_400_000
-HALF = 3.0
+AFFINITY_HALF_WORTH = 3.0
 """The sum of worth at which affinity is one half."""
-AFFINITY_KEPT_MS = 3_600_000
+AFFINITY_CACHED_MS = 3_600_000
 READERS_MAX = 20_000
 _NO_POSTS = np.empty(0, np.int64)
 
@@ -67,19 +67,19 @@ class Affinity:
     """Affinities by reader."""
 
     def __init__(
-        self, graph: Graph, comments: Comments, facts: PostFacts, memory: ReadMemory, now_ms: Callable[[], int]
+        self, graph: Graph, comments: Comments, facts: PostFacts, read_cache: ReadCache, now_ms: Callable[[], int]
     ) -> None:
         self._store, self._comments, self._facts, self._now_ms = graph.store, comments, facts, now_ms
         self._commented = graph.graphs.number(COMMENTED)
         self._worth = {graph.graphs.number(name): worth for name, worth in INTERACTION_WORTH.items()}
         self._kept: dict[int, tuple[ListState, int, Affinities]] = {}
-        self._memory, self._readers_max = memory, memory.room(READERS_MAX)
-        self._states: Remembered[ListState] = memory.of_edges(self._worth, READERS_MAX)
+        self._read_cache, self._readers_max = read_cache, read_cache.room(READERS_MAX)
+        self._states: CachedValues[ListState] = read_cache.of_edges(self._worth, READERS_MAX)
 
     async def of(self, reader: NodeId) -> Affinities:
-        """All affinities of a reader. Refreshes the memory first, so it is for a request of its own."""
+        """All affinities of a reader. Refreshes the cache first, so it is for a request of its own."""
         if reader in self._kept:
-            await self._memory.refresh()
+            await self._read_cache.refresh()
         found = await self.load(reader)
         if isinstance(found, Affinities):
             return found
@@ -94,7 +94,7 @@ class Affinity:
     async def load(self, reader: NodeId) -> Affinities | Interactions:
         """A reader's affinities if they are cached and valid; otherwise the interactions, for `of_interactions`."""
         now, kept = self._now_ms(), self._kept.get(reader)
-        is_young = kept is not None and 0 <= now - kept[1] < AFFINITY_KEPT_MS
+        is_young = kept is not None and 0 <= now - kept[1] < AFFINITY_CACHED_MS
         if kept is not None and is_young and self._states.now.get(reader) == kept[0]:
             return kept[2]
         state, pages = await self._lists(reader, 1 if is_young else NEWEST_MAX)
@@ -120,7 +120,7 @@ class Affinity:
                 sums[made_by[post]] = sums.get(made_by[post], 0.0) + value
         authors = sorted(sums)
         totals = np.array([sums[author] for author in authors], np.float32)
-        affinities = Affinities(np.array(authors, np.int64), totals / (totals + np.float32(HALF)))
+        affinities = Affinities(np.array(authors, np.int64), totals / (totals + np.float32(AFFINITY_HALF_WORTH)))
         if len(self._kept) >= self._readers_max:
             make_room(self._kept, 1)
         self._kept[done.reader] = (done.state, done.at_ms, affinities)
@@ -128,7 +128,7 @@ class Affinity:
 
     async def _lists(self, reader: NodeId, newest: int) -> tuple[ListState, list[list[Mark]]]:
         """The state of the reader's lists of interactions, and the newest entries of each."""
-        moment = self._memory.moment
+        generation = self._read_cache.generation
         listings, questions = [Listing(graph, reader, Direction.OUT) for graph in self._worth], Questions()
         counts, window = questions.counts(listings), Window(newest)
         for listing in listings:
@@ -136,7 +136,7 @@ class Affinity:
         answers = await self._store.answer(questions)
         pages = [page.items for page in answers.pages]
         state = ListState(answers.counts[counts], [page[:1] for page in pages])
-        self._states.keep(moment, {reader: state})
+        self._states.keep(generation, {reader: state})
         return state, pages
 
 

@@ -4,8 +4,8 @@ The facts are the same for every reader. Each process has one cache, filled in b
 page of home ranks 500 posts and shows 20.
 
 How fresh facts are: a post's content is as of the request. Copies depend on it, and all processes must agree on copies
-within one scroll. Changed counts and authors show at most FACTS_KEPT_MS after the facts were read. If the log cannot
-tell what changed (`records.memory`), all facts older than that are reloaded. A repair of counts shows with the next
+within one scroll. Changed counts and authors show at most FACTS_STALE_MS after the facts were read. If the log cannot
+tell what changed (`records.read_cache`), all facts older than that are reloaded. A repair of counts shows with the next
 change of the post. Visibility is not decided here: the rules read records.
 """
 
@@ -30,16 +30,16 @@ from kith.graph.graphs import COMMENTS, LIKES, SAVES, SHARES
 from kith.home.rank.features import TYPES, Facts, Floats, Integers
 from kith.media.media import Media, read_media
 from kith.posts.post import Post, read_post
-from kith.records.memory import ReadMemory
+from kith.records.read_cache import ReadCache
 from kith.records.store import Record, RecordKind, RecordStore
 
-FACTS_KEPT_MS = 30_000
+FACTS_STALE_MS = 30_000
 """Changed facts older than this, by the wall clock, are reloaded before they are used."""
-RENEWED_MS = 15_000
+FACTS_RELOAD_MS = 15_000
 """When some facts must be reloaded, changed ones older than this are reloaded with them, to make few, large batches."""
 SETS_BITS, WAYS = 16, 4
 """Room for 2**16 * 4 = 262,144 posts, 48 bytes each."""
-AHEAD_MAX, AHEAD_EACH, AHEAD_PAUSE_S = 100_000, 100, 0.004
+READ_AHEAD_MAX, READ_AHEAD_BATCH, READ_AHEAD_PAUSE_S = 100_000, 100, 0.004
 """At its start a process reads ahead this many of the newest posts, in batches of 0.5 to 1 ms with pauses between."""
 COPIED_CHARS_MIN = 80
 """Equal texts of this length, in any case and spacing, are copies, whoever posts them."""
@@ -65,7 +65,7 @@ _TYPE_NUMBERS = {name: number for number, name in enumerate(TYPES)}
 _SPREAD = np.uint64(0x9E3779B97F4A7C15)  # 2**64 / golden ratio: multiplying by it spreads similar ids (Knuth, 6.4)
 
 
-class _Told(NamedTuple):
+class _Changes(NamedTuple):
     """Posts that changed according to the log: `rewritten` has a new record, `counted` has new counts."""
 
     rewritten: set[int]
@@ -83,7 +83,7 @@ class PostFacts:
         self,
         records: RecordStore,
         graph: Graph,
-        memory: ReadMemory,
+        read_cache: ReadCache,
         now_ms: Callable[[], int],
         *,
         bits: int = SETS_BITS,
@@ -96,10 +96,13 @@ class PostFacts:
         ]
         numbers = [number for number, _ in self._lists]
         self._worth = np.array(list(ENGAGEMENT_WORTH.values()), np.float32)
-        self._memory = memory
-        self._rewritten, self._counted = memory.touched([RecordKind.POST]), memory.touched(graphs=numbers)
-        self._authors_touched, self._touched_ms = memory.touched_nodes(), 0
-        self._being_read = list[_Told]()  # for each batch being read: the posts that changed since it began
+        self._read_cache = read_cache
+        self._rewritten, self._counted = (
+            read_cache.changed_ids([RecordKind.POST]),
+            read_cache.changed_ids(graphs=numbers),
+        )
+        self._authors_touched, self._touched_ms = read_cache.changed_nodes(), 0
+        self._reads = list[_Changes]()  # for each batch being read: the posts that changed since it began
         self._ids = np.full((1 << bits, WAYS), -1, np.int64)
         self._rows = np.zeros(WAYS << bits, _ROW)
 
@@ -110,14 +113,14 @@ class PostFacts:
         """
         below = ID_MAX
         with contextlib.suppress(Unavailable):  # then facts are read on demand
-            for _ in range(AHEAD_MAX // AHEAD_EACH):
-                ids = await self._records.newest(RecordKind.POST, below, AHEAD_EACH)
+            for _ in range(READ_AHEAD_MAX // READ_AHEAD_BATCH):
+                ids = await self._records.newest(RecordKind.POST, below, READ_AHEAD_BATCH)
                 if not ids:
                     return
-                await self._memory.refresh()  # so a change after this is noticed later
+                await self._read_cache.refresh()  # so a change after this is noticed later
                 await self.of(np.array(ids, np.int64))
                 below = ids[-1]
-                await asyncio.sleep(AHEAD_PAUSE_S)
+                await asyncio.sleep(READ_AHEAD_PAUSE_S)
 
     async def of(self, ids: Integers) -> Facts:
         """Facts of those of `ids` that are posts, in their order. A deleted post is left out once it is reloaded.
@@ -144,9 +147,9 @@ class PostFacts:
         read_ms = rows["read_ms"]
         age = np.abs(now - read_ms)
         changed = rows["touched"] | (read_ms <= self._touched_ms) | (read_ms > now)
-        if (known & ~(changed & (age > FACTS_KEPT_MS))).all():
+        if (known & ~(changed & (age > FACTS_STALE_MS))).all():
             return ids, rows, known
-        at, there = np.flatnonzero(~known | (changed & (age > RENEWED_MS))), np.ones(len(ids), np.bool_)
+        at, there = np.flatnonzero(~known | (changed & (age > FACTS_RELOAD_MS))), np.ones(len(ids), np.bool_)
         rows["version"][~known] = 0
         there[at], rows[at] = await self._read(ids[at], rows.take(at), now)
         return (ids, rows, there) if there.all() else (ids[there], rows[there], there)
@@ -156,7 +159,7 @@ class PostFacts:
         rewritten, counted, authors = self._rewritten.take(), self._counted.take(), self._authors_touched.take()
         if rewritten is None or counted is None or authors is None or authors:
             self._touched_ms = now  # rows cannot be found by author, so all count as changed; accounts seldom change
-        for told in self._being_read:
+        for told in self._reads:
             told.rewritten.update(rewritten or ())
             told.counted.update(counted or ())
         if rewritten:
@@ -183,28 +186,28 @@ class PostFacts:
         A record whose version did not change is not decoded again; engagement and limits are always read. A post whose
         record changed during the read is not cached; one whose counts changed is marked for a reload.
         """
-        told = _Told(set(), set())
-        self._being_read.append(told)
+        told = _Changes(set(), set())
+        self._reads.append(told)
         try:
             there = await self._read_since(ids, rows, now, told)
         finally:
-            self._being_read = [batch for batch in self._being_read if batch is not told]
+            self._reads = [batch for batch in self._reads if batch is not told]
         return there, rows
 
-    async def _read_since(self, ids: Integers, rows: Rows, now: int, told: _Told) -> NDArray[np.bool_]:
+    async def _read_since(self, ids: Integers, rows: Rows, now: int, told: _Changes) -> NDArray[np.bool_]:
         """As `_read`. `told` collects what changes during the read."""
         records = await self._records.get_many(RecordKind.POST, ids.tolist())
         versions = np.fromiter((0 if record is None else record.updated_at for record in records), np.int64, len(ids))
         changed = np.flatnonzero(versions != rows["version"])
         found = [records[at] for at in changed.tolist()]
-        posts = [_living(record) for record in found]
+        posts = [_post_of(record) for record in found]
         rows["author"][changed] = [0 if post is None else post.author for post in posts]
         authors = list(set(rows["author"][versions > 0].tolist()))
         prints, engagement, nodes = await together(
             self._immediate, self._prints(posts), self._engagement(ids), self._store.nodes(authors)
         )
         if found:
-            rows[changed] = [_described(*pair, prints) for pair in zip(found, posts, strict=True)]
+            rows[changed] = [_row_of(*pair, prints) for pair in zip(found, posts, strict=True)]
         there, rows["engagement"] = rows["version"] > 0, engagement
         limited = [author for author, node in zip(authors, nodes, strict=True) if node.labels & LIMIT]
         rows["limited"] = rows["labelled"] | np.isin(rows["author"], limited) if limited else rows["labelled"]
@@ -213,10 +216,10 @@ class PostFacts:
         return there
 
     async def _prints(self, posts: Sequence[Post | None]) -> dict[int, bytes]:
-        """The prints of these posts' files (`print_of`), by media id."""
+        """The prints of these posts' files (`file_print`), by media id."""
         media = list({id_ for post in posts if post is not None for id_ in post.media})
         shown = await self._records.get_many(RecordKind.MEDIA, media) if media else []
-        return {record.id: print_of(read_media(record)) for record in shown if record is not None}
+        return {record.id: file_print(read_media(record)) for record in shown if record is not None}
 
     async def _engagement(self, ids: Integers) -> Floats:
         """The engagement of each post, weighted by kind."""
@@ -249,13 +252,13 @@ def _facts(ids: Integers, rows: Rows) -> Facts:
     return Facts(ids, rows["author"], rows["copy_key"], rows["engagement"], rows["type"], rows["limited"])
 
 
-def _living(record: Record | None) -> Post | None:
+def _post_of(record: Record | None) -> Post | None:
     """The post in a record; None if there is no record or the post was deleted."""
     post = None if record is None else read_post(record)
     return None if post is None or post.deleted else post
 
 
-def _described(record: Record | None, post: Post | None, prints: Mapping[int, bytes]) -> tuple[int | float, ...]:
+def _row_of(record: Record | None, post: Post | None, prints: Mapping[int, bytes]) -> tuple[int | float, ...]:
     """The row of a record; without a version if there is no post."""
     if record is None or post is None:
         return _NO_POST
@@ -268,7 +271,7 @@ def copy_key(post: Post, prints: Mapping[int, bytes] = MappingProxyType({})) -> 
 
     Copies are posts with the same files or link and no text, and posts with the same files, link and long text
     (COPIED_CHARS_MIN). Different people often write the same short text, so with a short text only posts of the same
-    author are copies. `prints`: by media id (`print_of`); a file without one equals only itself.
+    author are copies. `prints`: by media id (`file_print`); a file without one equals only itself.
 
     Copy keys are valid in this process only. Python hashes texts and bytes with a secret key that each process draws at
     random, so nobody can construct a post that is taken for a copy of another one.
@@ -280,7 +283,7 @@ def copy_key(post: Post, prints: Mapping[int, bytes] = MappingProxyType({})) -> 
     return hash((author, files, (post.link or "").rstrip("/"), words))
 
 
-def print_of(media: Media) -> bytes:
+def file_print(media: Media) -> bytes:
     """Bytes that are equal for the same file, whoever uploads it, and differ for other files; empty for a plain picture
     without a fingerprint."""
     return b"%d %d %d %d" % (media.fingerprint, media.width, media.height, media.size) if media.fingerprint else b""

@@ -20,8 +20,8 @@ from kith.home.rank.affinity import Affinities, Affinity, Interactions, ListStat
 from kith.home.rank.candidates import Candidates
 from kith.home.rank.facts import PostFacts
 from kith.home.rank.features import Facts, Flags, Floats, Integers, features
-from kith.records.memory import ReadMemory
-from kith.records.tables import Remembered
+from kith.records.cache_tables import CachedValues
+from kith.records.read_cache import ReadCache
 
 SEEN_MAX = 1_000
 """Newest seen posts of a reader that are read at once. If a reader saw more, each candidate is looked up too."""
@@ -39,7 +39,7 @@ _NEWEST, _WISHES = Window(1), Window(FEWER_MAX)
 _NOTHING = np.empty(0, np.int64)
 
 
-class Own(NamedTuple):
+class OwnLists(NamedTuple):
     """`state`: of the reader's lists of seen posts and "see fewer" wishes. `fewer`: the newest of these wishes."""
 
     state: ListState
@@ -52,7 +52,7 @@ class ReaderFacts(NamedTuple):
     """
 
     id: NodeId
-    own: Own
+    own: OwnLists
     seen: Ids
     affinities: Affinities | Interactions
 
@@ -61,22 +61,22 @@ class Ranker:
     """Runs the light pass over a reader's candidates."""
 
     def __init__(
-        self, graph: Graph, facts: PostFacts, affinity: Affinity, memory: ReadMemory, now_ms: Callable[[], int]
+        self, graph: Graph, facts: PostFacts, affinity: Affinity, read_cache: ReadCache, now_ms: Callable[[], int]
     ) -> None:
         self._store, self._facts, self._affinity, self._now_ms = graph.store, facts, affinity, now_ms
         self._immediate = graph.store.immediate
         self._views, self._fewer = graph.graphs.number(VIEWS), graph.graphs.number(FEWER)
-        self._memory = memory
-        self._own: Remembered[Own] = memory.of_edges((self._views, self._fewer), READERS_MAX)
+        self._read_cache = read_cache
+        self._own: CachedValues[OwnLists] = read_cache.of_edges((self._views, self._fewer), READERS_MAX)
 
-    async def own(self, reader: NodeId) -> Own:
+    async def own(self, reader: NodeId) -> OwnLists:
         """The state of the reader's own lists, cached."""
         return await self._own.get(reader, lambda: self._read_own(reader))
 
-    async def _read_own(self, reader: NodeId) -> Own:
+    async def _read_own(self, reader: NodeId) -> OwnLists:
         return (await self._read(reader, _NEWEST))[0]
 
-    async def _read(self, reader: NodeId, views_window: Window) -> tuple[Own, list[Mark]]:
+    async def _read(self, reader: NodeId, views_window: Window) -> tuple[OwnLists, list[Mark]]:
         """The reader's own lists, and the newest seen posts within `views_window`."""
         views, fewer = Listing(self._views, reader, Direction.OUT), Listing(self._fewer, reader, Direction.OUT)
         questions = Questions()
@@ -84,7 +84,7 @@ class Ranker:
         newest, wishes = questions.page(views, views_window), questions.page(fewer, _WISHES)
         answers = await self._store.answer(questions)
         saw, said = answers.pages[newest].items, answers.pages[wishes].items
-        return Own(ListState(answers.counts[counts], [saw[:1], said[:1]]), said), saw
+        return OwnLists(ListState(answers.counts[counts], [saw[:1], said[:1]]), said), saw
 
     async def reader_facts(self, reader: NodeId) -> ReaderFacts:
         """Read everything that ranking needs of a reader."""
@@ -96,11 +96,11 @@ class Ranker:
             (own, seen), affinities = await together(False, self._read_all(reader), self._affinity.load(reader))
         return ReaderFacts(reader, own, seen, affinities)
 
-    async def _read_all(self, reader: NodeId) -> tuple[Own, Ids]:
+    async def _read_all(self, reader: NodeId) -> tuple[OwnLists, Ids]:
         """The reader's own lists, and the newest SEEN_MAX seen posts, in one call."""
-        moment = self._memory.moment
+        generation = self._read_cache.generation
         own, seen = await self._read(reader, Window(SEEN_MAX))
-        self._own.keep(moment, {reader: own})
+        self._own.keep(generation, {reader: own})
         return own, np.array([mark.id for mark in seen], np.int64)
 
     async def score(self, reader: ReaderFacts, ids: Integers, pinned: Mapping[int, int]) -> Candidates:
@@ -118,8 +118,8 @@ class Ranker:
         if count in (0, len(ids)):
             return await self.score(reader, ids if showing_seen == (count > 0) else ids[:0], pinned)
         facts, affinities = await self._look_up(reader, ids)
-        those = seen if len(facts.ids) == len(ids) else _are_in(facts.ids, ids[seen])  # some were deleted meanwhile
-        known = _are_in(facts.copy_keys, facts.copy_keys[those])
+        those = seen if len(facts.ids) == len(ids) else _is_in(facts.ids, ids[seen])  # some were deleted meanwhile
+        known = _is_in(facts.copy_keys, facts.copy_keys[those])
         found = self._scored(reader, facts.take(np.flatnonzero(known == showing_seen)), affinities, pinned)
         if not showing_seen:
             return found
@@ -148,7 +148,7 @@ class Ranker:
         """Which of the posts the reader has seen."""
         if not len(reader.seen):
             return np.zeros(len(ids), np.bool_)
-        seen = _are_in(ids, reader.seen)
+        seen = _is_in(ids, reader.seen)
         if len(reader.seen) == SEEN_MAX:
             seen[~seen] = await self._store.contains(Listing(self._views, reader.id, Direction.OUT), ids[~seen])
         return seen
@@ -177,7 +177,7 @@ class Ranker:
         return limits * (1 - at_keys(said, less.astype(np.float32), facts.authors))
 
 
-def _are_in(values: Integers, those: Integers) -> Flags:
+def _is_in(values: Integers, those: Integers) -> Flags:
     """Which of `values` are in `those`. For so few, np.isin takes three times as long."""
     if not len(those):
         return np.zeros(len(values), np.bool_)

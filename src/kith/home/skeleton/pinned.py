@@ -34,8 +34,8 @@ from kith.graph.questions import Answers, Questions
 from kith.graph.shapes import Ids, Listing
 from kith.home.skeleton.skeleton import Skeleton, mark_of
 from kith.people.privacy import Privacy
-from kith.records.memory import ReadMemory
-from kith.records.tables import Remembered, make_room
+from kith.records.cache_tables import CachedValues, make_room
+from kith.records.read_cache import ReadCache
 
 BOARDS_MAX = 100
 FOLLOWEES_SEARCHED_MAX = 200
@@ -51,16 +51,16 @@ NO_PINS: Pinned = MappingProxyType({})
 
 
 class HomePins(NamedTuple):
-    """Pins that place posts at home. `taken_off`: pins that did so when the scroll began and were removed since."""
+    """Pins that place posts at home. `removed_since`: pins that did so when the scroll began and were removed since."""
 
     pinned: Pinned = NO_PINS
-    taken_off: Pinned = NO_PINS
+    removed_since: Pinned = NO_PINS
 
 
 _NO_HOME_PINS = HomePins()
 
 
-class _KnownBoards(NamedTuple):
+class _CachedBoards(NamedTuple):
     """Boards that a reader may follow, each with its owner. `lengths`: of the reader's lists at that time.
 
     `followed`: the users whose boards were searched. `told`: the number of board changes seen before the search.
@@ -70,24 +70,24 @@ class _KnownBoards(NamedTuple):
     at_ms: int
     owners: dict[int, int]
     followed: Ids
-    told: int
+    changes_seen: int
 
 
 class PinnedPosts:
     """Reads the pins on boards that a reader follows."""
 
-    def __init__(self, boards: Boards, memory: ReadMemory, now_ms: Callable[[], int]) -> None:
+    def __init__(self, boards: Boards, read_cache: ReadCache, now_ms: Callable[[], int]) -> None:
         self._store, self._settling, self.now_ms = boards.store, boards.settling, now_ms
         self._immediate = boards.store.immediate and boards.settling.records.immediate
         self._privacy = Privacy(boards.graph)
         self._pins, self._mutes = boards.graph.graphs.number(PINS), boards.graph.graphs.number(MUTES)
-        self._kept, self._readers_max = dict[int, _KnownBoards](), memory.room(_READERS_MAX)
+        self._kept, self._readers_max = dict[int, _CachedBoards](), read_cache.room(_READERS_MAX)
         graphs = (boards.settling.follows, boards.settling.explicit, boards.settling.unfollowed)
-        self._memory = memory
-        self._unchanged: Remembered[_KnownBoards] = memory.of_edges(graphs, _READERS_MAX)
-        self._have_boards: Remembered[bool] = memory.of_edges((boards.settling.boards,), _OWNERS_CACHED_MAX)
-        self._of_boards = memory.changes(graphs=(boards.settling.boards,))
-        self._none_at: int | None = None
+        self._read_cache = read_cache
+        self._unchanged: CachedValues[_CachedBoards] = read_cache.of_edges(graphs, _READERS_MAX)
+        self._have_boards: CachedValues[bool] = read_cache.of_edges((boards.settling.boards,), _OWNERS_CACHED_MAX)
+        self._board_changes = read_cache.changes(graphs=(boards.settling.boards,))
+        self._no_boards_at: int | None = None
 
     async def of(self, reader: NodeId, refreshed: Awaitable[None], until: int | None = None) -> HomePins:
         """The pins of a reader's home; the rules check the posts later.
@@ -98,37 +98,37 @@ class PinnedPosts:
         """
         if self._immediate and await self._nobody_has_boards():
             return _NO_HOME_PINS
-        kept, moment = self._kept.get(reader), self._memory.moment
+        kept, generation = self._kept.get(reader), self._read_cache.generation
         if kept is not None and 0 <= self.now_ms() - kept.at_ms < BOARDS_KEPT_MS:
-            found, as_kept = _NO_HOME_PINS, False
-            if kept.owners or not self._memory.moment:
-                found, as_kept = await self._newest_pins(reader, kept, until)
+            found, matches_cache = _NO_HOME_PINS, False
+            if kept.owners or not self._read_cache.generation:
+                found, matches_cache = await self._newest_pins(reader, kept, until)
             await refreshed
-            if self._is_current(reader, kept, as_kept=as_kept):
+            if self._is_current(reader, kept, matches_cache=matches_cache):
                 return found
         kept = await self._candidates(reader, refreshed)
-        self._unchanged.keep(moment, {reader: kept})
+        self._unchanged.keep(generation, {reader: kept})
         return (await self._newest_pins(reader, kept, until))[0] if kept.owners else _NO_HOME_PINS
 
-    def _is_current(self, reader: NodeId, kept: _KnownBoards, *, as_kept: bool) -> bool:
+    def _is_current(self, reader: NodeId, kept: _CachedBoards, *, matches_cache: bool) -> bool:
         """Whether cached boards are valid: the same users are followed, and they have the same boards.
 
-        `as_kept`: the lengths of the reader's lists and the owners of the boards did not change. It is the only test
-        where the log cannot tell, and it misses a follow that replaced another one.
+        `matches_cache`: the lengths of the reader's lists and the owners of the boards did not change. It is the only
+        test where the log cannot tell, and it misses a follow that replaced another one.
         """
-        told = self._of_boards
-        if not self._memory.moment:
-            return as_kept
-        if (kept.owners and not as_kept) or self._unchanged.now.get(reader) is not kept:
+        told = self._board_changes
+        if not self._read_cache.generation:
+            return matches_cache
+        if (kept.owners and not matches_cache) or self._unchanged.now.get(reader) is not kept:
             return False
-        return told.now == kept.told or told.none_of(set(kept.followed.tolist()), kept.told)
+        return told.now == kept.changes_seen or told.none_of(set(kept.followed.tolist()), kept.changes_seen)
 
     async def _nobody_has_boards(self) -> bool:
         """Whether nobody has a board, as of the last refresh."""
-        told = self._of_boards.now
-        if self._none_at != told or not self._memory.moment:
-            self._none_at = None if await self._settling.are_any() else told
-        return self._none_at is not None
+        told = self._board_changes.now
+        if self._no_boards_at != told or not self._read_cache.generation:
+            self._no_boards_at = None if await self._settling.are_any() else told
+        return self._no_boards_at is not None
 
     def _lists_of(self, reader: NodeId) -> list[Listing]:
         """The reader's lists of followed users, followed boards and unfollowed boards."""
@@ -138,9 +138,9 @@ class PinnedPosts:
             for graph in (settling.follows, settling.explicit, settling.unfollowed)
         ]
 
-    async def _candidates(self, reader: NodeId, refreshed: Awaitable[None]) -> _KnownBoards:
+    async def _candidates(self, reader: NodeId, refreshed: Awaitable[None]) -> _CachedBoards:
         """Search the boards that the reader may follow, and cache them."""
-        questions, now, told, lists = Questions(), self.now_ms(), self._of_boards.now, self._lists_of(reader)
+        questions, now, told, lists = Questions(), self.now_ms(), self._board_changes.now, self._lists_of(reader)
         counts, explicit = questions.counts(lists), questions.page(lists[1], Window(BOARDS_MAX))
         answers, follows = await together(
             self._immediate, self._store.answer(questions), self._store.ids(lists[0], FOLLOWEES_SEARCHED_MAX)
@@ -153,42 +153,42 @@ class PinnedPosts:
         owners = {board.id: board.owner for board in boards if board is not None} | others
         if len(self._kept) >= self._readers_max:
             make_room(self._kept, 1)
-        kept = self._kept[reader] = _KnownBoards(answers.counts[counts], now, owners, follows, told)
+        kept = self._kept[reader] = _CachedBoards(answers.counts[counts], now, owners, follows, told)
         return kept
 
     async def _of_owners(self, owners: Sequence[int], limit: int) -> dict[int, int]:
         """The newest `limit` boards of the first `limit` owners who have any, each with its owner."""
-        boards, kept, moment = self._settling.boards, self._have_boards.now, self._memory.moment
+        boards, kept, generation = self._settling.boards, self._have_boards.now, self._read_cache.generation
         if not (limit and owners):
             return {}
         if self._store.immediate:  # there a count costs less than a page, and an extra call nothing
-            owners = (await self._who_have_boards(owners))[:limit]
+            owners = (await self._owners_with_boards(owners))[:limit]
         else:
             owners = [owner for owner in owners if kept.get(owner, True)]
         questions = Questions()
         for owner in owners:
             questions.page(Listing(boards, owner, Direction.OUT), Window(limit))
         pages = (await self._store.answer(questions)).pages if owners else []
-        self._have_boards.keep(moment, {owner: bool(page.items) for owner, page in zip(owners, pages, strict=True)})
+        self._have_boards.keep(generation, {owner: bool(page.items) for owner, page in zip(owners, pages, strict=True)})
         having = [(owner, page) for owner, page in zip(owners, pages, strict=True) if page.items][:limit]
         marks = [(mark, owner) for owner, page in having for mark in page.items]
         return {mark.id: owner for mark, owner in sorted(marks, reverse=True)[:limit]}
 
-    async def _who_have_boards(self, owners: Sequence[int]) -> list[int]:
+    async def _owners_with_boards(self, owners: Sequence[int]) -> list[int]:
         """The users who have boards."""
-        kept, moment = self._have_boards.now, self._memory.moment
+        kept, generation = self._have_boards.now, self._read_cache.generation
         known = list(map(kept.get, owners))
         if None in known:
             unknown = [owner for owner, has in zip(owners, known, strict=True) if has is None]
             (counts,) = await self._store.counts([(self._settling.boards, Direction.OUT)], np.array(unknown, np.int64))
             found = dict(zip(unknown, (counts > 0).tolist(), strict=True))
-            self._have_boards.keep(moment, found)
+            self._have_boards.keep(generation, found)
             if not (True in known or counts.any()):
                 return []
             known = [found[owner] if has is None else has for owner, has in zip(owners, known, strict=True)]
         return list(compress(owners, known)) if True in known else []
 
-    async def _newest_pins(self, reader: NodeId, kept: _KnownBoards, until: int | None) -> tuple[HomePins, bool]:
+    async def _newest_pins(self, reader: NodeId, kept: _CachedBoards, until: int | None) -> tuple[HomePins, bool]:
         """The newest pins of the boards that the reader follows, and whether nothing differs from the cached entry."""
         questions, ids = Questions(), list(kept.owners)
         counts = questions.counts(self._lists_of(reader))
@@ -199,12 +199,12 @@ class PinnedPosts:
         boards, answers = await together(self._immediate, self._settling.read(ids), self._store.answer(questions))
         pages = pages_of(answers, boards)
         removed_pages = {board: answers.pages[at] for board, at in removed.items() if board in pages}
-        earlier, taken_off = await together(
-            self._immediate, self._newest_before(until, pages), self._taken_off(until, removed_pages)
+        earlier, removed_since = await together(
+            self._immediate, self._newest_before(until, pages), self._removed_since(until, removed_pages)
         )
         pinned = _dates(mark for page in (*pages.values(), *earlier) for mark in page.items)
         are_theirs = all(board is None or board.owner == kept.owners[board.id] for board in boards)
-        return HomePins(pinned, taken_off), are_theirs and answers.counts[counts] == kept.lengths
+        return HomePins(pinned, removed_since), are_theirs and answers.counts[counts] == kept.lengths
 
     async def _newest_before(self, until: int | None, pages: Mapping[int, Page]) -> Sequence[Page]:
         """The newest pins before `until` of boards where later pins may have pushed some out of the newest."""
@@ -221,7 +221,7 @@ class PinnedPosts:
         lists = {board: Listing(self._pins, board, Direction.OUT, State.REMOVED) for board in boards}
         return {board: questions.page(one, Window(PINS_EACH, until=until)) for board, one in lists.items()}
 
-    async def _taken_off(self, until: int | None, removed: Mapping[int, Page]) -> Pinned:
+    async def _removed_since(self, until: int | None, removed: Mapping[int, Page]) -> Pinned:
         """The removed pins that were still on their board at `until`."""
         marks = [(board, mark) for board, page in removed.items() for mark in page.items]
         if until is None or not marks:
@@ -276,9 +276,9 @@ def with_pins(skeleton: Skeleton, found: HomePins, after: Mark | None) -> Skelet
     was removed during this scroll after the post was shown, the post is not shown again.
     """
     end, pinned = skeleton.end, found.pinned
-    if not (pinned or found.taken_off):
+    if not (pinned or found.removed_since):
         return skeleton
-    came = {id_ for id_, at_ms in found.taken_off.items() if after is not None and Mark(at_ms, id_) >= after}
+    came = {id_ for id_, at_ms in found.removed_since.items() if after is not None and Mark(at_ms, id_) >= after}
     pins = [Mark(at_ms, id_) for id_, at_ms in pinned.items() if id_ not in came]
     pins = [mark for mark in pins if (after is None or mark < after) and (end is None or mark >= end)]
     marks = [mark_of(id_) for id_ in skeleton.ids.tolist() if not (id_ in pinned or id_ in came)]

@@ -31,12 +31,12 @@ from kith.home.skeleton.sources import Sources
 from kith.home.skeleton.unhandled import NOTHING, UNKNOWN, Unhandled, UnhandledEvents
 from kith.home.timelines import Timeline, TimelineReader
 from kith.log.store import LogStore
-from kith.records.memory import ReadMemory
-from kith.records.tables import Remembered, make_room
+from kith.records.cache_tables import CachedValues, make_room
+from kith.records.read_cache import ReadCache
 
-_OWN_LATEST = 20
+_OWN_POSTS_MAX = 20
 """The reader's newest own posts that are read beside a timeline, because fan-out may not have pushed them yet."""
-_SHORT = 50
+_COMPLETE_IDS_MIN = 50
 """Below so many ids a timeline does not count as complete. So older posts of a newly followed author show at once."""
 _LAG_MAX_S = 2.0
 """Home uses timelines only while fan-out lags at most this far."""
@@ -47,12 +47,12 @@ _SNAPSHOT_REFRESH_AGE_S = 0.3
 _SNAPSHOT_RETRY_S = 1.0
 """Pause before retrying a snapshot that could not be read."""
 _NO_POSTS = np.empty(0, np.int64)
-_WANTED_AGAIN_S = 30.0
+_REQUEST_RETRY_S = 30.0
 """Pause before requesting a missing timeline again."""
-_WANTED_MAX = 100_000
+_REQUESTS_MAX = 100_000
 _READERS_MAX = 10_000
 """Readers whose newest own posts are cached, 0.3 KB each."""
-_MADE_MAX = 4_000
+_SKELETONS_MAX = 4_000
 """Readers whose skeleton is cached, 4 KB each, until their timeline or own posts change."""
 
 
@@ -95,7 +95,7 @@ class ReaderTimeline(NamedTuple):
     own: Ids | None  # the reader's newest own posts; None if outboxes are unavailable
 
 
-class _Made(NamedTuple):
+class _CachedSkeleton(NamedTuple):
     """A cached skeleton with its inputs. It is valid while both are the same objects."""
 
     timeline: Timeline
@@ -112,7 +112,7 @@ class Skeletons:
         timelines: TimelineReader,
         fanout: FanoutState,
         log: LogStore,
-        memory: ReadMemory,
+        read_cache: ReadCache,
         *,
         now_s: Callable[[], float] = time.time,
     ) -> None:
@@ -121,11 +121,11 @@ class Skeletons:
         self._immediate = timelines.immediate and fanout.immediate and graph.store.immediate
         self._unhandled = UnhandledEvents(log, graph.graphs)
         self._now_s = now_s
-        self._own_posts: Remembered[Ids] = memory.of_edges((graph.graphs.number(AUTHORED),), _READERS_MAX)
-        self._made, self._made_max = dict[int, _Made](), memory.room(_MADE_MAX)
-        self._wanted: dict[int, float] = {}
+        self._own_posts: CachedValues[Ids] = read_cache.of_edges((graph.graphs.number(AUTHORED),), _READERS_MAX)
+        self._cached, self._cached_max = dict[int, _CachedSkeleton](), read_cache.room(_SKELETONS_MAX)
+        self._requested: dict[int, float] = {}
         self._snapshot: FanoutSnapshot | None = None
-        self._away_until_s = 0.0
+        self._retry_after_s = 0.0
         self._refreshing: asyncio.Task[None] | None = None
         self._snapshot_at_s = 0.0  # when it was requested, by the event loop's clock
 
@@ -171,12 +171,12 @@ class Skeletons:
         if self._immediate:
             return await self._fanout.snapshot()
         asked_s = asyncio.get_running_loop().time()
-        if asked_s < self._away_until_s:
+        if asked_s < self._retry_after_s:
             raise StoreUnavailable("what fan-out noted could not be read a moment ago")
         try:
             snapshot = await self._fanout.snapshot()
         except Unavailable:
-            self._away_until_s = asyncio.get_running_loop().time() + _SNAPSHOT_RETRY_S
+            self._retry_after_s = asyncio.get_running_loop().time() + _SNAPSHOT_RETRY_S
             raise
         if asked_s >= self._snapshot_at_s:
             self._snapshot, self._snapshot_at_s = snapshot, asked_s
@@ -206,9 +206,9 @@ class Skeletons:
         if found is None:
             return await self._from_outboxes(reader, after, want)
         if found.timeline is not None and not found.timeline.needs_rebuild:
-            self._wanted.pop(reader, None)  # so a timeline dropped later is requested at once
+            self._requested.pop(reader, None)  # so a timeline dropped later is requested at once
             return await self._merged(found, reader, after, want, degraded)
-        wish, merged = self._ask_for_timeline(reader, degraded), self._merged(found, reader, after, want, degraded)
+        wish, merged = self._request_timeline(reader, degraded), self._merged(found, reader, after, want, degraded)
         _, skeleton = await together(self._immediate, wish, merged)
         return skeleton
 
@@ -226,16 +226,16 @@ class Skeletons:
         unhandled, timeline, own = await together(
             self._immediate,
             self._unhandled_by(fanout, degraded),
-            self._kept_timeline(reader, fanout, degraded),
+            self._read_timeline(reader, fanout, degraded),
             self._own_newest(reader, after, degraded),
         )
         if unhandled is UNKNOWN and (timeline is None or timeline.needs_rebuild):
-            await self._ask_for_timeline(reader, degraded)
-        if unhandled.spoils(reader):
+            await self._request_timeline(reader, degraded)
+        if unhandled.invalidates(reader):
             return None
-        lacking = _appended(fanout.undelivered(), unhandled.authors)
+        lacking = _append(fanout.undelivered(), unhandled.authors)
         if timeline is not None:
-            lacking = _appended(lacking, fanout.withheld.at_least(timeline.lacks_from))
+            lacking = _append(lacking, fanout.withheld.at_least(timeline.withheld_rate_min))
         return ReaderTimeline(timeline, np.unique(lacking) if len(lacking) else lacking, own)
 
     async def _unhandled_by(self, fanout: FanoutSnapshot, degraded: Degraded) -> Unhandled:
@@ -250,7 +250,7 @@ class Skeletons:
             degraded.failed("fanout")
         return UNKNOWN
 
-    async def _kept_timeline(self, reader: NodeId, fanout: FanoutSnapshot, degraded: Degraded) -> Timeline | None:
+    async def _read_timeline(self, reader: NodeId, fanout: FanoutSnapshot, degraded: Degraded) -> Timeline | None:
         """The reader's timeline, if these are the timelines that fan-out writes for this store."""
         try:
             for _ in range(2):
@@ -269,8 +269,8 @@ class Skeletons:
         """The reader's newest own posts beyond `after`, newest first."""
         try:
             if after is not None:
-                return await self._sources.newest(reader, _OWN_LATEST, after)
-            return await self._own_posts.get(reader, lambda: self._sources.newest(reader, _OWN_LATEST))
+                return await self._sources.newest(reader, _OWN_POSTS_MAX, after)
+            return await self._own_posts.get(reader, lambda: self._sources.newest(reader, _OWN_POSTS_MAX))
         except Unavailable:
             degraded.failed("outboxes")
             return None
@@ -282,7 +282,7 @@ class Skeletons:
         timeline, own = found.timeline, found.own
         if timeline is None:
             return await self._from_outboxes(reader, after, want)
-        made = self._made.get(reader) if after is None and not len(found.lacking) else None
+        made = self._cached.get(reader) if after is None and not len(found.lacking) else None
         if made is not None and made.timeline is timeline and made.own is own:
             return made.skeleton
         end = end_of(timeline)
@@ -292,7 +292,7 @@ class Skeletons:
         if own is None:
             return Skeleton(ids, end)
         try:
-            lacked, later_end = await self._lacked_posts(found, reader, ids, after, max(want, len(ids)))
+            lacked, later_end = await self._missing_posts(found, reader, ids, after, max(want, len(ids)))
         except Unavailable:
             degraded.failed("outboxes")
             return Skeleton(ids, end)
@@ -302,9 +302,9 @@ class Skeletons:
             ids = _between(np.append(ids, lacked), after, end)
         skeleton = Skeleton(ids, end)
         if after is None and not len(found.lacking):
-            if len(self._made) >= self._made_max:
-                make_room(self._made, 1)
-            self._made[reader] = _Made(timeline, own, skeleton)
+            if len(self._cached) >= self._cached_max:
+                make_room(self._cached, 1)
+            self._cached[reader] = _CachedSkeleton(timeline, own, skeleton)
         return skeleton
 
     async def _from_outboxes(self, reader: NodeId, after: Mark | None, want: int) -> Skeleton:
@@ -313,7 +313,7 @@ class Skeletons:
         marks = await self._sources.outboxes(authors.tolist(), want, after)
         return Skeleton(np.array([mark.id for mark in marks], np.int64), marks[-1] if len(marks) == want else None)
 
-    async def _lacked_posts(
+    async def _missing_posts(
         self, found: ReaderTimeline, reader: NodeId, ids: Ids, after: Mark | None, want: int
     ) -> tuple[Ids, Mark | None]:
         """Posts that a timeline of these `ids` may lack: the reader's newest own, and `want` of the `lacking` authors.
@@ -321,7 +321,7 @@ class Skeletons:
         Also returns the place down to which these are complete; None: no older ones exist.
         """
         own, ends = found.own if found.own is not None else _NO_POSTS, []
-        if len(own) == _OWN_LATEST and own[-1] not in ids:  # older own posts may not be pushed yet either
+        if len(own) == _OWN_POSTS_MAX and own[-1] not in ids:  # older own posts may not be pushed yet either
             ends.append(mark_of(int(own[-1])))
         if not len(found.lacking):
             return own, max(ends, default=None)
@@ -330,14 +330,14 @@ class Skeletons:
             ends.append(marks[-1])
         return np.append(own, np.array([mark.id for mark in marks], np.int64)), max(ends, default=None)
 
-    async def _ask_for_timeline(self, reader: NodeId, degraded: Degraded) -> None:
-        """Request a timeline from fan-out, at most once in _WANTED_AGAIN_S for each reader."""
+    async def _request_timeline(self, reader: NodeId, degraded: Degraded) -> None:
+        """Request a timeline from fan-out, at most once in _REQUEST_RETRY_S for each reader."""
         now = self._now_s()
-        if abs(now - self._wanted.get(reader, 0.0)) <= _WANTED_AGAIN_S:
+        if abs(now - self._requested.get(reader, 0.0)) <= _REQUEST_RETRY_S:
             return
-        if len(self._wanted) >= _WANTED_MAX:
-            self._wanted.clear()
-        self._wanted[reader] = now
+        if len(self._requested) >= _REQUESTS_MAX:
+            self._requested.clear()
+        self._requested[reader] = now
         try:
             await self.log.announce(Event(0, None, TIMELINE_WANTED, int(reader), 0, 0, self._clock.next()))
         except Unavailable:  # such as a full disk; reads continue
@@ -349,7 +349,7 @@ def mark_of(post: int) -> Mark:
     return Mark(made_at_ms(post), post)
 
 
-def _appended(ids: Ids, others: Ids) -> Ids:
+def _append(ids: Ids, others: Ids) -> Ids:
     """`ids` followed by `others`, without a copy in the common case that `others` is empty."""
     return np.append(ids, others) if len(others) else ids
 
@@ -358,7 +358,7 @@ def end_of(timeline: Timeline) -> Mark | None:
     """The place down to which a timeline has every pushed post; None: it is complete."""
     if timeline.floor:
         return mark_of(timeline.floor + 1)
-    return mark_of(int(min(timeline.ids, default=ID_MAX))) if len(timeline.ids) < _SHORT else None
+    return mark_of(int(min(timeline.ids, default=ID_MAX))) if len(timeline.ids) < _COMPLETE_IDS_MIN else None
 
 
 def _has_all(ids: Ids, others: Ids) -> bool:

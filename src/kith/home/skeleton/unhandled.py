@@ -20,7 +20,7 @@ from kith.log.store import LogStore, Progress
 UNHANDLED_MAX = 4_000
 """Events that a process reads, two or three a post, in about 20 ms once. With more, homes are made from outboxes."""
 _READ_MAX = 500
-_EVERYBODY = -1
+_ALL_READERS = -1
 
 
 class Unhandled(NamedTuple):
@@ -29,13 +29,13 @@ class Unhandled(NamedTuple):
     authors: Ids
     readers: frozenset[int]
 
-    def spoils(self, reader: int) -> bool:
+    def invalidates(self, reader: int) -> bool:
         """Whether the reader's timeline must not be used."""
-        return reader in self.readers or _EVERYBODY in self.readers
+        return reader in self.readers or _ALL_READERS in self.readers
 
 
 NOTHING = Unhandled(np.empty(0, np.int64), frozenset())
-UNKNOWN = Unhandled(np.empty(0, np.int64), frozenset({_EVERYBODY}))
+UNKNOWN = Unhandled(np.empty(0, np.int64), frozenset({_ALL_READERS}))
 """Anything may be missing, so no timeline may be used."""
 
 
@@ -47,7 +47,7 @@ class UnhandledEvents:
         self._authored, self._follows = graphs.number(AUTHORED), graphs.number(FOLLOWS)
         self._events: list[Event] = []  # those that change homes, after `_at` up to `_to`
         self._at = self._to = NOWHERE
-        self._summed = 0  # the number of events in `now`
+        self._summarized = 0  # the number of events in `now`
         self._one = asyncio.Lock()
         self.now = NOTHING
 
@@ -63,10 +63,10 @@ class UnhandledEvents:
             if at != was:
                 self._events = [event for event in self._events if not covers(at, event.log_position)]
             if not known:
-                self._events, self._to, self._summed, self.now = [], NOWHERE, 0, UNKNOWN
+                self._events, self._to, self._summarized, self.now = [], NOWHERE, 0, UNKNOWN
                 return False
-            if at != was or len(self._events) != self._summed or self.now is UNKNOWN:
-                self.now, self._summed = self._summary(), len(self._events)
+            if at != was or len(self._events) != self._summarized or self.now is UNKNOWN:
+                self.now, self._summarized = self._summary(), len(self._events)
         return True
 
     async def _read(self) -> bool:
@@ -92,7 +92,7 @@ class UnhandledEvents:
         readers: set[int] = set()
         for event in self._events:
             if event.state == BULK_LOADED:
-                readers.add(_EVERYBODY)
+                readers.add(_ALL_READERS)
             else:
                 (authors if event.graph == self._authored and event.began else readers).add(event.source)
         if not (authors or readers):

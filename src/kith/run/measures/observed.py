@@ -25,7 +25,7 @@ _WRITES = frozenset(
         "deliver",
         "end_delivery",
         "withhold",
-        "begin_anew",
+        "reset",
     }
 )
 """Methods that wait for the disk even on an `immediate` port."""

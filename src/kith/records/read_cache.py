@@ -5,11 +5,12 @@ acknowledged change, and a cached value that it did not invalidate is as good as
 How this works depends on the engine:
 
 - Rows and log change in one transaction: the number of the last transaction says whether there is anything to read
-  (`Edges.last_told`).
-- Engines across a network write the rows first and then the log (`Edges.tells_all`). A value that was read in between
+  (`Edges.last_logged_commit`).
+- Engines across a network write the rows first and then the log (`Edges.logs_every_change`). A value that was read in
+between
   is not kept, because the log reports its change later.
 - Other engines: nothing is cached, and everything is read. The same holds while the log is unavailable, and for the
-  moment between the expiry of an edge and its event in the log.
+  generation between the expiry of an edge and its event in the log.
 
 Each request refreshes once, before it reads. So blocks, deletions, labels and counts show on the next page, as if
 nothing had been cached.
@@ -42,17 +43,24 @@ from kith.core.events import (
 from kith.graph.edge import State
 from kith.graph.store import Edges
 from kith.log.store import Batch, LogStore
-from kith.records.endings import Endings
+from kith.records.cache_tables import (
+    CachedResults,
+    CachedValues,
+    CacheGeneration,
+    CacheTable,
+    ChangedIds,
+    ChangeHistory,
+)
 from kith.records.store import RecordKind
-from kith.records.tables import LastMade, MemoryTable, Moments, Remembered, ToldChanges, Touched
+from kith.records.upcoming_expiries import UpcomingExpiries
 
 EVENTS_MAX = 2_000
 """Events that one refresh reads, 2 us each. If there are more, the whole cache is dropped."""
-KEPT_S = 60.0
+CACHED_S = 60.0
 """How often the whole cache is dropped, in seconds, so that a repair of counts (`kith audit`) shows: the log does not
-report repairs. A `Touched` gets changes only.
+report repairs. A `ChangedIds` gets changes only.
 """
-_TOUCHES_NOTHING = frozenset({TIMELINE_WANTED, USER_CHANGED, CLAIM_TAKEN, NOTE_CHANGED})
+_CHANGES_NOTHING_CACHED = frozenset({TIMELINE_WANTED, USER_CHANGED, CLAIM_TAKEN, NOTE_CHANGED})
 _REFRESH_MAX_S, _UNAVAILABLE_S = 0.5, 1.0
 """How long a refresh may take, and for how long a log that did not answer by then is not queried again, in seconds."""
 _SLOW_FROM_S, _SLOW_FOR_S = 0.03, 10.0
@@ -60,7 +68,7 @@ _SLOW_FROM_S, _SLOW_FOR_S = 0.03, 10.0
 V = TypeVar("V")
 
 
-class ReadMemory(Moments):
+class ReadCache(CacheGeneration):
     """Makes and invalidates cache tables, following the log."""
 
     def __init__(
@@ -74,14 +82,14 @@ class ReadMemory(Moments):
     ) -> None:
         """`share`: scales the size of all tables to the memory of this process."""
         self._store, self._log, self._now_ms, self._now_s, self._share = store, log, now_ms, now_s, share
-        self._by_record: dict[int, list[MemoryTable]] = defaultdict(list)
-        self._by_graph: dict[int, list[MemoryTable]] = defaultdict(list)
-        self._by_node: list[MemoryTable] = []
-        self._tables: list[MemoryTable] = []
-        self._values: list[Remembered[Any] | ToldChanges] = []  # all but the `Touched`
+        self._by_record: dict[int, list[CacheTable]] = defaultdict(list)
+        self._by_graph: dict[int, list[CacheTable]] = defaultdict(list)
+        self._by_node: list[CacheTable] = []
+        self._tables: list[CacheTable] = []
+        self._values: list[CachedValues[Any] | ChangeHistory] = []  # all but the `ChangedIds`
         self._at, self._begun_s = NOWHERE, 0.0
         self._read_to = 0  # the last transaction whose events were read
-        self._endings = Endings(store, now_ms)
+        self._expiries = UpcomingExpiries(store, now_ms)
         self._refreshing, self._requested, self._completed = (
             asyncio.Lock(),
             0,
@@ -94,35 +102,35 @@ class ReadMemory(Moments):
         """Whether refreshes are quick, as far as known: not if the log is in another region."""
         return self._now_s() >= self._slow_until_s
 
-    def of_records(self, kind: RecordKind, size_max: int) -> Remembered[V]:
+    def of_records(self, kind: RecordKind, size_max: int) -> CachedValues[V]:
         """A cache by record id, of the contents of records of this kind."""
         table = self._table(size_max)
         self._by_record[kind].append(table)
         return table
 
-    def of_edges(self, graphs: Collection[int], size_max: int) -> Remembered[V]:
+    def of_edges(self, graphs: Collection[int], size_max: int) -> CachedValues[V]:
         """A cache by id, of what the edges of these graphs with this id at either end say."""
         table = self._table(size_max)
         for graph in graphs:
             self._by_graph[graph].append(table)
         return table
 
-    def of_nodes(self, size_max: int) -> Remembered[V]:
+    def of_nodes(self, size_max: int) -> CachedValues[V]:
         """A cache by node, of what is stored about the node itself."""
         table = self._table(size_max)
         self._by_node.append(table)
         return table
 
-    def of_users(self, graphs: Collection[int], size_max: int) -> Remembered[V]:
+    def of_users(self, graphs: Collection[int], size_max: int) -> CachedValues[V]:
         """A cache by user: their records, their edges in these graphs, and what is stored about their node."""
-        table: Remembered[V] = self.of_edges(graphs, size_max)
+        table: CachedValues[V] = self.of_edges(graphs, size_max)
         self._by_record[RecordKind.USER].append(table)
         self._by_node.append(table)
         return table
 
-    def touched(self, kinds: Collection[RecordKind] = (), graphs: Collection[int] = ()) -> Touched:
+    def changed_ids(self, kinds: Collection[RecordKind] = (), graphs: Collection[int] = ()) -> ChangedIds:
         """Collects ids of changed records of these kinds, and both ends of changed edges in these graphs."""
-        touched = Touched(self)
+        touched = ChangedIds(self)
         self._tables.append(touched)
         for kind in kinds:
             self._by_record[kind].append(touched)
@@ -130,20 +138,20 @@ class ReadMemory(Moments):
             self._by_graph[graph].append(touched)
         return touched
 
-    def touched_nodes(self) -> Touched:
+    def changed_nodes(self) -> ChangedIds:
         """Collects nodes whose own data changed."""
-        touched = Touched(self)
+        touched = ChangedIds(self)
         self._tables.append(touched)
         self._by_node.append(touched)
         return touched
 
     def changes(
         self, kinds: Collection[RecordKind] = (), graphs: Collection[int] = (), *, of_nodes: bool = False
-    ) -> ToldChanges:
+    ) -> ChangeHistory:
         """A history of changed ids: records of these kinds, both ends of edges in these graphs, and nodes if
         `of_nodes`.
         """
-        changes = ToldChanges(self)
+        changes = ChangeHistory(self)
         for kind in kinds:
             self._by_record[kind].append(changes)
         for graph in graphs:
@@ -154,16 +162,16 @@ class ReadMemory(Moments):
         self._values.append(changes)
         return changes
 
-    def last_made(self, size_max: int) -> LastMade[V]:
+    def cached_results(self, size_max: int) -> CachedResults[V]:
         """A cache by id, of results made from several sources."""
-        return LastMade(self, self.room(size_max))
+        return CachedResults(self, self.room(size_max))
 
     def room(self, entries: int) -> int:
         """How many of this many entries this process has room for."""
         return max(1, int(entries * self._share))
 
-    def _table(self, size_max: int) -> Remembered[Any]:
-        table: Remembered[Any] = Remembered(self, self.room(size_max))
+    def _table(self, size_max: int) -> CachedValues[Any]:
+        table: CachedValues[Any] = CachedValues(self, self.room(size_max))
         self._tables.append(table)
         self._values.append(table)
         return table
@@ -172,20 +180,20 @@ class ReadMemory(Moments):
         """Read the log to its end and drop what changed. What is cached afterwards is current."""
         if self._store.immediate:
             await self._refresh_local()
-        elif self._store.tells_all:
+        elif self._store.logs_every_change:
             await self._refresh_remote()
 
     async def _refresh_local(self) -> None:
         """Refresh from a local log, which takes no time."""
-        told = await self._store.last_told()  # queried first: later changes are found by the next refresh
+        told = await self._store.last_logged_commit()  # queried first: later changes are found by the next refresh
         if not told:
-            self.moment = 0
+            self.generation = 0
             return
         is_old = self._is_old()
         if told != self._read_to or is_old:
             await self._catch_up(self._log.read, is_old=is_old)
             self._read_to = told
-        self.moment = self.coming
+        self.generation = self.next_generation
 
     async def _refresh_remote(self) -> None:
         """Refresh across a network. All callers that arrive during a refresh share the next one."""
@@ -200,32 +208,32 @@ class ReadMemory(Moments):
                     async with asyncio.timeout(_REFRESH_MAX_S):
                         await self._read_to_end()
                 except (Unavailable, TimeoutError):
-                    self.moment, self._unavailable_until_s = 0, self._now_s() + _UNAVAILABLE_S
+                    self.generation, self._unavailable_until_s = 0, self._now_s() + _UNAVAILABLE_S
                 if self._now_s() - began_s > _SLOW_FROM_S:
                     self._slow_until_s = self._now_s() + _SLOW_FOR_S
             self._completed = asked
 
     async def _read_to_end(self) -> None:
-        await self._catch_up(self._log.latest, is_old=self._is_old() or self._now_ms() >= self._endings.known_ms)
-        if not self._endings.known_ms:
-            await self._endings.read()
-        now_ms, coming = self._now_ms(), self.coming + 1
-        for ended in self._endings.over(now_ms):  # as if the log had reported it; later reads see the edge as expired
-            self.coming = coming
+        await self._catch_up(self._log.latest, is_old=self._is_old() or self._now_ms() >= self._expiries.known_ms)
+        if not self._expiries.known_ms:
+            await self._expiries.read()
+        now_ms, next_generation = self._now_ms(), self.next_generation + 1
+        for ended in self._expiries.over(now_ms):  # as if the log had reported it; later reads see the edge as expired
+            self.next_generation = next_generation
             self._edge_changed(ended.graph, ended.source, ended.destination)
-        self.moment = self.coming if now_ms < self._endings.known_ms else 0
+        self.generation = self.next_generation if now_ms < self._expiries.known_ms else 0
 
     def _is_old(self) -> bool:
-        return self._at == NOWHERE or abs(self._now_s() - self._begun_s) > KEPT_S
+        return self._at == NOWHERE or abs(self._now_s() - self._begun_s) > CACHED_S
 
     async def _catch_up(self, read: Callable[[LogPosition, int], Awaitable[Batch]], *, is_old: bool) -> None:
         """Read the log to its end. Drop everything if that fails or the cache `is_old`."""
         followed = self._at != NOWHERE and await self._follow(read)
         if is_old or not followed:
-            self.moment = self._endings.known_ms = 0  # results of reads that are under way are not kept
+            self.generation = self._expiries.known_ms = 0  # results of reads that are under way are not kept
             if not followed:
                 self._at = await self._log.end()
-            self._begun_s, self.coming = self._now_s(), self.coming + 1
+            self._begun_s, self.next_generation = self._now_s(), self.next_generation + 1
             for table in self._values if followed else self._tables:
                 table.all_changed()
 
@@ -238,7 +246,7 @@ class ReadMemory(Moments):
         if found.lost or len(found.events) == EVENTS_MAX:
             return False
         if found.events:
-            self.coming += 1
+            self.next_generation += 1
             for event in found.events:
                 self._invalidate(event)
             self._at = found.next
@@ -250,7 +258,7 @@ class ReadMemory(Moments):
         if state <= State.REMOVED or state == EDGE_FORGOTTEN:
             self._edge_changed(event.graph, event.source, event.destination)
             if event.data:
-                self._endings.told(event)
+                self._expiries.told(event)
         elif state in (RECORD_CHANGED, RECORD_FORGOTTEN):
             for table in self._by_record.get(event.source, ()):
                 table.changed(event.destination)
@@ -260,8 +268,8 @@ class ReadMemory(Moments):
         elif state == RECORDS_FORGOTTEN:
             for table in self._by_record.get(event.source, ()):
                 table.all_changed()
-        elif state not in _TOUCHES_NOTHING:  # a bulk load, or an event unknown to this version
-            self._endings.known_ms = 0
+        elif state not in _CHANGES_NOTHING_CACHED:  # a bulk load, or an event unknown to this version
+            self._expiries.known_ms = 0
             for table in self._tables:
                 table.all_changed()
 

@@ -15,20 +15,20 @@ from kith.core.events import BULK_LOADED, Event
 from kith.core.paging import Window
 from kith.graph.graphs import LIKES, MUTES
 from kith.log.store import Batch
-from kith.records import memory, tables
-from kith.records.memory import ReadMemory
+from kith.records import cache_tables, read_cache
+from kith.records.cache_tables import CachedResults, CachedValues, Dependencies
+from kith.records.read_cache import ReadCache
 from kith.records.store import RecordKind
-from kith.records.tables import LastMade, MadeOf, Remembered
 
 home = pytest.fixture(alices_home)
 
 
 @pytest.fixture
-def known(run: Run, home: HomeScene) -> ReadMemory:
-    """A memory over the embedded engine; other engines promise too little for one."""
-    kept = ReadMemory(home.graph.store, home.log)
+def known(run: Run, home: HomeScene) -> ReadCache:
+    """A read_cache over the embedded engine; other engines promise too little for one."""
+    kept = ReadCache(home.graph.store, home.log)
     run(kept.refresh())
-    if not kept.moment:
+    if not kept.generation:
         pytest.skip("this engine's log does not tell all that is so by now")
     return kept
 
@@ -37,19 +37,19 @@ class Value:
     """A cached value; a weak reference shows whether it is still there."""
 
 
-async def cache_values(known: ReadMemory, table: Remembered[str], *ids: int) -> None:
+async def cache_values(known: ReadCache, table: CachedValues[str], *ids: int) -> None:
     await known.refresh()
-    table.keep(known.moment, dict.fromkeys(ids, "kept"))
+    table.keep(known.generation, dict.fromkeys(ids, "kept"))
     assert set(table.now) >= set(ids)
 
 
 def test_cached_edges_records_and_accounts_are_invalidated_by_their_events(
-    run: Run, home: HomeScene, known: ReadMemory
+    run: Run, home: HomeScene, known: ReadCache
 ) -> None:
     number = home.graph.graphs.number
-    edges: Remembered[str] = known.of_edges((number(LIKES), number(MUTES)), 100)
-    posts: Remembered[str] = known.of_records(RecordKind.POST, 100)
-    accounts: Remembered[str] = known.of_nodes(100)
+    edges: CachedValues[str] = known.of_edges((number(LIKES), number(MUTES)), 100)
+    posts: CachedValues[str] = known.of_records(RecordKind.POST, 100)
+    accounts: CachedValues[str] = known.of_nodes(100)
     post = run(home.post(BOB))
 
     async def check() -> None:
@@ -77,9 +77,9 @@ def test_cached_edges_records_and_accounts_are_invalidated_by_their_events(
 
 
 def test_values_read_while_the_log_reported_a_change_are_not_cached(
-    run: Run, home: HomeScene, known: ReadMemory
+    run: Run, home: HomeScene, known: ReadCache
 ) -> None:
-    table: Remembered[str] = known.of_edges((home.graph.graphs.number(MUTES),), 100)
+    table: CachedValues[str] = known.of_edges((home.graph.graphs.number(MUTES),), 100)
 
     async def overtaken() -> str:
         await home.graph.people.mute(ALICE, BOB)
@@ -92,49 +92,49 @@ def test_values_read_while_the_log_reported_a_change_are_not_cached(
 
 @pytest.mark.usefixtures("known")
 def test_beyond_the_bound_the_oldest_values_are_evicted(run: Run, home: HomeScene) -> None:
-    small = ReadMemory(home.graph.store, home.log, share=0.04)
-    table: Remembered[str] = small.of_edges((home.graph.graphs.number(MUTES),), 100)
-    made: LastMade[str] = small.last_made(100)
+    small = ReadCache(home.graph.store, home.log, share=0.04)
+    table: CachedValues[str] = small.of_edges((home.graph.graphs.number(MUTES),), 100)
+    made: CachedResults[str] = small.cached_results(100)
 
     async def check() -> None:
         await cache_values(small, table, 1, 2, 3, 4)
         await cache_values(small, table, 5)
         assert set(table.now) == {2, 3, 4, 5}
         for user in range(1, 6):
-            made.keep(small.moment, user, "a page")
+            made.keep(small.generation, user, "a page")
         assert [made.get(user) for user in range(1, 6)] == [None, *["a page"] * 4]
 
     run(check())
 
 
-def test_invalidated_values_are_freed_as_others_come(run: Run, home: HomeScene, known: ReadMemory) -> None:
-    table: Remembered[Value] = known.of_edges((home.graph.graphs.number(MUTES),), 100)
+def test_invalidated_values_are_freed_as_others_come(run: Run, home: HomeScene, known: ReadCache) -> None:
+    table: CachedValues[Value] = known.of_edges((home.graph.graphs.number(MUTES),), 100)
 
     async def check() -> None:
         await known.refresh()
         values = [Value() for _ in range(10)]
-        table.keep(known.moment, dict(enumerate(values)))
+        table.keep(known.generation, dict(enumerate(values)))
         alive = [weakref.ref(value) for value in values]
         values.clear()
         table.all_changed()
         assert not table.now
         for freed in (2, 4, 6, 8, 10, 10):
             await known.refresh()
-            table.keep(known.coming, {100 + freed: Value()})
+            table.keep(known.next_generation, {100 + freed: Value()})
             assert [one() for one in alive].count(None) == freed
 
     run(check())
 
 
 def test_far_behind_the_log_everything_is_invalidated(
-    run: Run, home: HomeScene, known: ReadMemory, monkeypatch: pytest.MonkeyPatch
+    run: Run, home: HomeScene, known: ReadCache, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    table: Remembered[str] = known.of_edges((home.graph.graphs.number(MUTES),), 2)
-    monkeypatch.setattr(memory, "EVENTS_MAX", 500)
+    table: CachedValues[str] = known.of_edges((home.graph.graphs.number(MUTES),), 2)
+    monkeypatch.setattr(read_cache, "EVENTS_MAX", 500)
 
     async def check() -> None:
         await cache_values(known, table, 1, 2)
-        await asyncio.gather(*(home.graph.people.follow(ALICE, 1000 + user) for user in range(memory.EVENTS_MAX)))
+        await asyncio.gather(*(home.graph.people.follow(ALICE, 1000 + user) for user in range(read_cache.EVENTS_MAX)))
         await known.refresh()
         assert not table.now
 
@@ -142,22 +142,22 @@ def test_far_behind_the_log_everything_is_invalidated(
 
 
 def test_cached_values_expire_after_a_time_without_any_change(
-    run: Run, home: HomeScene, known: ReadMemory, monkeypatch: pytest.MonkeyPatch
+    run: Run, home: HomeScene, known: ReadCache, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     mutes, now_s = home.graph.graphs.number(MUTES), [1_000.0]
-    timed = ReadMemory(home.graph.store, home.log, home.clock, lambda: now_s[0])
-    table: Remembered[str] = timed.of_edges((mutes,), 100)
-    touched = timed.touched([RecordKind.POST], (mutes,))
+    timed = ReadCache(home.graph.store, home.log, home.clock, lambda: now_s[0])
+    table: CachedValues[str] = timed.of_edges((mutes,), 100)
+    touched = timed.changed_ids([RecordKind.POST], (mutes,))
 
     async def check() -> None:
         await cache_values(timed, table, ALICE)
         assert (touched.take(), touched.take()) == (None, set())
-        now_s[0] += memory.KEPT_S + 1
+        now_s[0] += read_cache.CACHED_S + 1
         await timed.refresh()
         assert not table.now
         assert touched.take() == set(), "it reports only changes"
         await cache_values(timed, table, ALICE)
-        now_s[0] += memory.KEPT_S + 1
+        now_s[0] += read_cache.CACHED_S + 1
         await home.graph.people.mute(ALICE, BOB)
         await timed.refresh()
         assert not table.now
@@ -167,15 +167,15 @@ def test_cached_values_expire_after_a_time_without_any_change(
 
 
 def test_a_value_made_of_many_parts_holds_until_one_of_them_changes(
-    run: Run, home: HomeScene, known: ReadMemory
+    run: Run, home: HomeScene, known: ReadCache
 ) -> None:
     mutes = known.changes(graphs=[home.graph.graphs.number(MUTES)])
     posts, accounts = known.changes([RecordKind.POST]), known.changes(of_nodes=True)
     post = run(home.post(BOB))
 
-    async def made() -> MadeOf:
+    async def made() -> Dependencies:
         await known.refresh()
-        basis = MadeOf(known, (mutes, (ALICE,)), (posts, {post.id}), (accounts, {BOB}))
+        basis = Dependencies(known, (mutes, (ALICE,)), (posts, {post.id}), (accounts, {BOB}))
         assert basis.holds()
         return basis
 
@@ -200,10 +200,10 @@ def test_a_value_made_of_many_parts_holds_until_one_of_them_changes(
         await known.refresh()
         assert not basis.holds()
         basis, old = await made(), await made()
-        for told in (tables.CHANGES_MAX, tables.CHANGES_MAX, 1):
+        for told in (cache_tables.CHANGES_MAX, cache_tables.CHANGES_MAX, 1):
             for _ in range(told):
                 mutes.changed(DANA)
-            known.moment += 1
+            known.generation += 1
             assert basis.holds(), "the check continues where the last one ended"
         assert not old.holds(), "too many changes since"
 
@@ -211,9 +211,9 @@ def test_a_value_made_of_many_parts_holds_until_one_of_them_changes(
 
 
 def test_a_damaged_event_empties_the_cache_and_fails_no_request(
-    run: Run, home: HomeScene, known: ReadMemory, monkeypatch: pytest.MonkeyPatch
+    run: Run, home: HomeScene, known: ReadCache, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    table: Remembered[str] = known.of_edges((home.graph.graphs.number(MUTES),), 100)
+    table: CachedValues[str] = known.of_edges((home.graph.graphs.number(MUTES),), 100)
 
     async def damaged(*_: object) -> Batch:
         raise StoreMismatch("a row of the event log is damaged; restore a backup")
@@ -233,8 +233,8 @@ def test_a_damaged_event_empties_the_cache_and_fails_no_request(
     run(check())
 
 
-def test_nothing_cached_is_used_while_the_log_lacks_an_expiry(run: Run, home: HomeScene, known: ReadMemory) -> None:
-    table: Remembered[str] = known.of_edges((home.graph.graphs.number(MUTES),), 100)
+def test_nothing_cached_is_used_while_the_log_lacks_an_expiry(run: Run, home: HomeScene, known: ReadCache) -> None:
+    table: CachedValues[str] = known.of_edges((home.graph.graphs.number(MUTES),), 100)
 
     async def check() -> None:
         ends = home.clock.ms + 60_000
@@ -244,7 +244,7 @@ def test_nothing_cached_is_used_while_the_log_lacks_an_expiry(run: Run, home: Ho
         await cache_values(known, table, ALICE)
         home.clock.ms = ends
         await known.refresh()
-        assert not known.moment
+        assert not known.generation
         assert not table.now
         assert (await home.feed.latest(ALICE, Window(5))).posts == []
 

@@ -1,4 +1,4 @@
-"""Cache tables whose values are valid until the log reports a change. `memory` feeds them."""
+"""Cache tables whose values are valid until the log reports a change. `read_cache` feeds them."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Awaitable, Callable, Collection, Mapping
 from itertools import islice
 from typing import Any, Generic, TypeAlias, TypeVar
 
-TOUCHED_MAX = 10_000
-"""Changed ids that a `Touched` collects; if there are more, it reports that anything may have changed."""
+CHANGED_IDS_MAX = 10_000
+"""Changed ids that a `ChangedIds` collects; if there are more, it reports that anything may have changed."""
 CHANGES_MAX = 2_000
 """How many of the latest changed ids are searched for those that a result was made from, 20 ns each."""
 _RECENT_MAX = 5_000
@@ -19,46 +19,46 @@ _EVICTED_SHARE, _FREED_PER_VALUE = 64, 2
 V = TypeVar("V")
 
 
-class Moments:
-    """`moment`: a number that changes with each refresh that found a change; 0: nothing cached may be used. `coming`:
-    its value after the refresh that is under way.
+class CacheGeneration:
+    """`generation`: a number that changes with each refresh that found a change; 0: nothing cached may be used.
+    `wanted`: its value after the refresh that is under way.
     """
 
-    moment, coming = 0, 1
+    generation, next_generation = 0, 1
 
 
-class Remembered(Generic[V]):
-    """A cache by id. A value is valid until the log reports a change of its sources. Made by `ReadMemory`."""
+class CachedValues(Generic[V]):
+    """A cache by id. A value is valid until the log reports a change of its sources. Made by `ReadCache`."""
 
-    __slots__ = ("_changed", "_cleared", "_evicted", "_kept", "_memory", "_size_max")
+    __slots__ = ("_changed", "_cleared", "_evicted", "_kept", "_read_cache", "_size_max")
 
-    def __init__(self, memory: Moments, size_max: int) -> None:
-        self._memory, self._size_max = memory, size_max
+    def __init__(self, read_cache: CacheGeneration, size_max: int) -> None:
+        self._read_cache, self._size_max = read_cache, size_max
         self._kept: dict[int, V] = {}
         self._evicted: dict[int, V] = {}  # evicted and not freed yet
-        self._changed: dict[int, int] = {}  # by id, the moment of its last change
+        self._changed: dict[int, int] = {}  # by id, the generation of its last change
         self._cleared = 0  # the same for all ids that are not in it
 
     @property
     def now(self) -> dict[int, V]:
         """The cached values as of the last refresh; empty if they cannot be used."""
-        return self._kept if self._memory.moment else {}
+        return self._kept if self._read_cache.generation else {}
 
     async def get(self, id_: int, read: Callable[[], Awaitable[V]]) -> V:
         """The value of an id: the cached one, or what `read` returns now."""
         kept = self.now.get(id_)
         if kept is None:
-            moment = self._memory.moment
+            generation = self._read_cache.generation
             kept = await read()
-            self.keep(moment, {id_: kept})
+            self.keep(generation, {id_: kept})
         return kept
 
-    def keep(self, moment: int, found: Mapping[int, V]) -> None:
-        """Cache what was read since `Moments.moment` was `moment`, except what changed meanwhile."""
-        if not (moment and self._memory.moment) or moment < self._cleared:
+    def keep(self, generation: int, found: Mapping[int, V]) -> None:
+        """Cache what was read since `CacheGeneration.generation` was `generation`, except what changed meanwhile."""
+        if not (generation and self._read_cache.generation) or generation < self._cleared:
             return
-        if moment != self._memory.coming:
-            found = {id_: value for id_, value in found.items() if self._changed.get(id_, 0) <= moment}
+        if generation != self._read_cache.next_generation:
+            found = {id_: value for id_, value in found.items() if self._changed.get(id_, 0) <= generation}
         kept = self._kept
         if len(kept) + len(found) > self._size_max:
             make_room(kept, len(found))
@@ -69,13 +69,13 @@ class Remembered(Generic[V]):
 
     def changed(self, *ids: int) -> None:
         """Drop the values of changed ids."""
-        moment = self._memory.coming
+        generation = self._read_cache.next_generation
         if len(self._changed) > _RECENT_MAX:
             self._changed.clear()
-            self._cleared = moment
+            self._cleared = generation
         for id_ in ids:
             self._kept.pop(id_, None)
-            self._changed[id_] = moment
+            self._changed[id_] = generation
 
     def all_changed(self) -> None:
         """Drop all values, because anything may have changed.
@@ -84,22 +84,22 @@ class Remembered(Generic[V]):
         """
         self._evicted, self._kept = self._kept, {}
         self._changed.clear()
-        self._cleared = self._memory.coming
+        self._cleared = self._read_cache.next_generation
 
 
-class Touched:
-    """Collects changed ids, for code that keeps rows elsewhere. Made by `ReadMemory`."""
+class ChangedIds:
+    """Collects changed ids, for code that keeps rows elsewhere. Made by `ReadCache`."""
 
-    __slots__ = ("_ids", "_memory", "_told_all")
+    __slots__ = ("_all_changed", "_ids", "_read_cache")
 
-    def __init__(self, memory: Moments) -> None:
-        self._memory, self._ids, self._told_all = memory, set[int](), True
+    def __init__(self, read_cache: CacheGeneration) -> None:
+        self._read_cache, self._ids, self._all_changed = read_cache, set[int](), True
 
     def take(self) -> Collection[int] | None:
         """The changed ids since the last call, as of the last refresh. None: unknown; anything may have changed."""
-        if self._told_all or not self._memory.moment:
+        if self._all_changed or not self._read_cache.generation:
             self.all_changed()
-            self._told_all = not self._memory.moment
+            self._all_changed = not self._read_cache.generation
             return None
         ids, self._ids = self._ids, set()
         return ids
@@ -107,21 +107,21 @@ class Touched:
     def changed(self, *ids: int) -> None:
         """Add changed ids."""
         self._ids.update(ids)
-        if len(self._ids) > TOUCHED_MAX:
+        if len(self._ids) > CHANGED_IDS_MAX:
             self.all_changed()
 
     def all_changed(self) -> None:
         """Note that anything may have changed."""
-        self._ids, self._told_all = set(), True
+        self._ids, self._all_changed = set(), True
 
 
-class ToldChanges:
-    """A history of changed ids in order: says whether given ids changed since some place. Made by `ReadMemory`."""
+class ChangeHistory:
+    """A history of changed ids in order: says whether given ids changed since some place. Made by `ReadCache`."""
 
-    __slots__ = ("_begin", "_ids", "_memory")
+    __slots__ = ("_begin", "_ids", "_read_cache")
 
-    def __init__(self, memory: Moments) -> None:
-        self._memory, self._ids, self._begin = memory, list[int](), 1
+    def __init__(self, read_cache: CacheGeneration) -> None:
+        self._read_cache, self._ids, self._begin = read_cache, list[int](), 1
 
     @property
     def now(self) -> int:
@@ -129,15 +129,15 @@ class ToldChanges:
         return self._begin + len(self._ids)
 
     @property
-    def can_be_told(self) -> bool:
+    def is_complete(self) -> bool:
         """Whether the history is complete as of the last refresh."""
-        return bool(self._memory.moment)
+        return bool(self._read_cache.generation)
 
     def none_of(self, ids: Collection[int], since: int) -> bool:
         """Whether none of these ids changed since that place. False if that is unknown or takes too long to
         find out.
         """
-        if not self._memory.moment or since < self._begin:
+        if not self._read_cache.generation or since < self._begin:
             return False
         told = self._ids[since - self._begin :]
         return not told or (len(told) <= CHANGES_MAX and not any(map(ids.__contains__, told)))
@@ -154,55 +154,57 @@ class ToldChanges:
         self._begin, self._ids = self.now + 1, []
 
 
-class MadeOf:
+class Dependencies:
     """The sources of a result, as of the last refresh: the ids that it depends on, per history of changes."""
 
-    __slots__ = ("_memory", "_moment", "_parts")
+    __slots__ = ("_generation", "_parts", "_read_cache")
 
-    def __init__(self, memory: Moments, *parts: tuple[ToldChanges, Collection[int]]) -> None:
-        self._memory, self._moment = memory, memory.moment
+    def __init__(self, read_cache: CacheGeneration, *parts: tuple[ChangeHistory, Collection[int]]) -> None:
+        self._read_cache, self._generation = read_cache, read_cache.generation
         self._parts = [(changes, ids, changes.now) for changes, ids in parts]
 
     def holds(self) -> bool:
         """Whether none of the sources had changed by the last refresh."""
-        moment = self._memory.moment
-        if moment != self._moment:
+        generation = self._read_cache.generation
+        if generation != self._generation:
             if not all(changes.none_of(ids, since) for changes, ids, since in self._parts):
                 return False
             self._parts = [(changes, ids, changes.now) for changes, ids, _ in self._parts]
-            self._moment = moment
-        return bool(moment)
+            self._generation = generation
+        return bool(generation)
 
 
-class LastMade(Generic[V]):
+class CachedResults(Generic[V]):
     """A cache by id of the last result made for it, valid until the log reports a change of its sources.
 
-    Made by `ReadMemory`.
+    Made by `ReadCache`.
     """
 
-    __slots__ = ("_kept", "_memory", "_size_max")
+    __slots__ = ("_kept", "_read_cache", "_size_max")
 
-    def __init__(self, memory: Moments, size_max: int) -> None:
-        self._memory, self._size_max = memory, size_max
-        self._kept: dict[int, tuple[V, MadeOf]] = {}
+    def __init__(self, read_cache: CacheGeneration, size_max: int) -> None:
+        self._read_cache, self._size_max = read_cache, size_max
+        self._kept: dict[int, tuple[V, Dependencies]] = {}
 
     def get(self, id_: int) -> V | None:
         """The cached result for an id, as of the last refresh."""
         kept = self._kept.get(id_)
         return kept[0] if kept is not None and kept[1].holds() else None
 
-    def keep(self, moment: int, id_: int, made: V, *parts: tuple[ToldChanges, Collection[int]]) -> None:
-        """Cache what was made from these sources since `moment`, as `Remembered.keep` does; see `MadeOf`."""
-        if moment and moment == self._memory.moment == self._memory.coming:
+    def keep(self, generation: int, id_: int, made: V, *parts: tuple[ChangeHistory, Collection[int]]) -> None:
+        """Cache what was made from these sources since `generation`, as `CachedValues.keep` does; see
+        `Dependencies`.
+        """
+        if generation and generation == self._read_cache.generation == self._read_cache.next_generation:
             if len(self._kept) >= self._size_max:
                 make_room(self._kept, 1)
-            self._kept[id_] = made, MadeOf(self._memory, *parts)
+            self._kept[id_] = made, Dependencies(self._read_cache, *parts)
 
 
-def make_room(kept: dict[int, Any], coming: int) -> None:
+def make_room(kept: dict[int, Any], wanted: int) -> None:
     """Evict the oldest entries, a few at a time: freeing thousands of values at once takes milliseconds."""
-    for id_ in list(islice(kept, max(coming, len(kept) // _EVICTED_SHARE))):
+    for id_ in list(islice(kept, max(wanted, len(kept) // _EVICTED_SHARE))):
         del kept[id_]
 
 
-MemoryTable: TypeAlias = Remembered[Any] | Touched | ToldChanges
+CacheTable: TypeAlias = CachedValues[Any] | ChangedIds | ChangeHistory

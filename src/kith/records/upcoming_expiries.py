@@ -13,7 +13,7 @@ _ENDS_MAX, _AHEAD_MS = 5_000, 120_000
 """The limits of the known expiries: how many edges, and how many ms ahead."""
 
 
-class Endings:
+class UpcomingExpiries:
     """The edges that expire before `known_ms`. 0: `read` must be called first."""
 
     def __init__(self, store: Edges, now_ms: Callable[[], int]) -> None:
