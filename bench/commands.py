@@ -15,7 +15,7 @@ from pathlib import Path
 from bench.figures import SECONDS, Figure
 from kith.core.clock import Hlc
 from kith.core.events import Event
-from kith.log.commands import Command, Decided
+from kith.log.commands import Command, DecidedCommand
 
 _PARTITIONS, _BYTES = 16, 100
 _IN_FLIGHT = (1, 8, 64)
@@ -24,12 +24,14 @@ _IN_FLIGHT = (1, 8, 64)
 class _Plain:
     """Answers each command with one event."""
 
-    async def take(self, partition: int, place: int) -> Sequence[Decided]:
+    async def take(self, partition: int, place: int) -> Sequence[DecidedCommand]:
         return ()
 
-    async def decide(self, partition: int, commands: Sequence[Command]) -> Sequence[Decided]:
+    async def decide(self, partition: int, commands: Sequence[Command]) -> Sequence[DecidedCommand]:
         return [
-            Decided(command.offset, b"done", [Event(1, None, 0, partition, command.offset, 0, Hlc(command.offset))])
+            DecidedCommand(
+                command.offset, b"done", [Event(1, None, 0, partition, command.offset, 0, Hlc(command.offset))]
+            )
             for command in commands
         ]
 
@@ -42,11 +44,11 @@ def kafka(folder: Path) -> list[Figure]:
 
 async def _measured(servers: str) -> list[Figure]:
     from kith.engines.kafka.connecting import Kafka  # imported here, as its driver may not be installed
-    from kith.engines.kafka.opening import KafkaEngine
+    from kith.engines.kafka.engine import KafkaEngine
 
     broker = Kafka(servers, prefix="bench-" + secrets.token_hex(6), partitions=_PARTITIONS)
     engine = KafkaEngine(broker, lambda node: node % _PARTITIONS)
-    owning = await engine.owning(_Plain())
+    runner = await engine.start_owner(_Plain())
     await engine.commands.ask_many([(at, b"first") for at in range(_PARTITIONS)])
     figures: list[Figure] = []
     for in_flight in _IN_FLIGHT:
@@ -68,7 +70,7 @@ async def _measured(servers: str) -> list[Figure]:
             Figure(f"{name}-p99", took_ms[len(took_ms) * 99 // 100], "ms", "", data=says),
             Figure(f"{name}-rate", rate, "commands/s", "", data=says),
         ]
-    await owning.close()
+    await runner.close()
     await engine.close()
     await broker.close()
     return figures

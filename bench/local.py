@@ -21,7 +21,7 @@ from kith.commands.edges import import_edges, summary
 from kith.core.paging import Window
 from kith.graph.edge import Direction, EdgeWrite, State
 from kith.graph.graph import Graph
-from kith.graph.ordered import OrderedLists
+from kith.graph.ordered_lists import OrderedLists
 from kith.graph.programs import Evaluator, parse
 from kith.graph.shapes import Listing
 from kith.run.config import Settings

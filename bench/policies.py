@@ -20,7 +20,7 @@ import numpy as np
 from bench.figures import Figure, imported, real_graph, with_peer
 from kith.commands.transfer.formats import read
 from kith.core.clock import hlc_of
-from kith.core.events import NORMAL, TIMELINE_WANTED, Event
+from kith.core.events import NORMAL, TIMELINE_REQUESTED, Event
 from kith.core.ids import EPOCH_MS, TIME_SHIFT, NodeId
 from kith.engines.embedded.timeline_store import RingTimelines
 from kith.graph.edge import Edge, EdgeWrite, State
@@ -148,7 +148,7 @@ async def _cost(folder: Path, settings: Settings, weeks: Weeks, name: str) -> Co
             for hour in range(_WEEK_H):
                 await stores.graph.store.apply(_writes(authored, hour, weeks.authors[hour]))
             for reader in weeks.readers.tolist():
-                await fanout.handle([Event(0, None, TIMELINE_WANTED, reader, 0, 0, hlc_of(0))])
+                await fanout.handle([Event(0, None, TIMELINE_REQUESTED, reader, 0, 0, hlc_of(0))])
             fanout_s = reads_s = 0.0
             lookups = 0
             homes: list[bytes] = []

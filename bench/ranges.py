@@ -18,7 +18,7 @@ from kith.core.paging import Window
 from kith.graph.edge import Direction, Edge, EdgeWrite, State
 from kith.graph.graph import Graph
 from kith.graph.shapes import Listing
-from kith.graph.walk import whole_list
+from kith.graph.walk import read_whole_list
 from kith.home.rank.affinity import Affinity
 from kith.home.rank.facts import PostFacts
 from kith.posts.comments import Comments
@@ -133,7 +133,7 @@ def _edge(graph: Graph, number: int, source: int, destination: int) -> EdgeWrite
 
 
 async def _followed(graph: Graph) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-    return await whole_list(graph.store, Listing(graph.graphs.number("follows"), _VIEWER, Direction.OUT))
+    return await read_whole_list(graph.store, Listing(graph.graphs.number("follows"), _VIEWER, Direction.OUT))
 
 
 async def _by_count(graph: Graph, stories: Stories) -> int:

@@ -25,7 +25,7 @@ from kith.graph.edge import Direction, State
 from kith.graph.graph import Graph
 from kith.graph.graphs import AUTHORED
 from kith.graph.shapes import Listing
-from kith.graph.walk import whole_list
+from kith.graph.walk import read_whole_list
 from kith.home.fanout.consumer import Fanout
 from kith.home.fanout.plan import Thresholds
 from kith.home.skeleton.sources import Sources
@@ -180,7 +180,7 @@ async def _push_each(service: Graph, rings: RingTimelines, authors: Ids) -> int:
     pushed, graph = 0, service.graphs.number("follows")
     for author in authors.tolist():
         pushed += await rings.push(
-            next(_post_ids), await whole_list(service.store, Listing(graph, author, Direction.IN))
+            next(_post_ids), await read_whole_list(service.store, Listing(graph, author, Direction.IN))
         )
     return pushed
 
@@ -188,7 +188,7 @@ async def _push_each(service: Graph, rings: RingTimelines, authors: Ids) -> int:
 def _followers_of_dana(settings: Settings) -> Ids:
     async def run() -> Ids:
         async with open_graph(settings) as service:
-            return await whole_list(service.store, Listing(service.graphs.number("follows"), 1, Direction.IN))
+            return await read_whole_list(service.store, Listing(service.graphs.number("follows"), 1, Direction.IN))
 
     return asyncio.run(run())
 

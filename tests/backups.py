@@ -8,7 +8,7 @@ from pathlib import Path
 from distant import Stopped
 from histories import content
 
-from kith.engines.blobs.archives import Archive, FolderArchive, Listed
+from kith.engines.blobs.archives import Archive, FolderArchive, ListedFile
 from kith.engines.embedded.environment import Environment
 from kith.engines.embedded.event_log import read_logged
 from kith.run.backups.restoring import Restored, restore
@@ -66,7 +66,7 @@ class Dying:
     def read(self, name: str) -> Iterator[bytes]:
         yield from self._watched(self._real.read(name))
 
-    def files(self, prefix: str) -> Iterator[Listed]:
+    def files(self, prefix: str) -> Iterator[ListedFile]:
         return self._real.files(prefix)
 
     def delete(self, names: Sequence[str]) -> None:

@@ -58,7 +58,7 @@ class Remembering:
         self.left -= self.left > 0
         return self.left > 0
 
-    async def lost(self) -> None:
+    async def rebuild(self) -> None:
         self.lost_count += 1
 
 

@@ -53,7 +53,7 @@ class Stopped(BaseException):
     """The process dies here. A BaseException, so that no handler of errors catches it."""
 
 
-class Stopping:
+class StopSignal:
     """A store of a process that dies before or after some call.
 
     `left`: steps until then, two per call, in a list that all stores of the process share.

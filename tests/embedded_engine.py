@@ -19,7 +19,7 @@ from kith.access.sliding_window import QuotaStore
 from kith.core.clock import wall_ms
 from kith.engines.embedded.activity_store import EmbeddedActivity
 from kith.engines.embedded.commits import CommitQueue
-from kith.engines.embedded.committer import AskedJobs, Committer, commit_all, start
+from kith.engines.embedded.committer import Committer, ReceivedJobs, run_committer, start
 from kith.engines.embedded.credential_store import EmbeddedCredentials
 from kith.engines.embedded.edge_store import EmbeddedEdges
 from kith.engines.embedded.environment import Environment
@@ -82,10 +82,10 @@ class _LateCommitter:
 def open_committed_stores(folder: Path) -> Iterator[Stores]:
     """As `open_embedded_stores`, but a committer process does the writes."""
 
-    def commit(asked: AskedJobs) -> None:
+    def commit(asked: ReceivedJobs) -> None:
         if asked.wait_for_first():
             with Environment(folder, durability="relaxed") as environment:
-                commit_all(CommitQueue(environment, source=asked, observer=asked), asked)
+                run_committer(CommitQueue(environment, source=asked, observer=asked), asked)
 
     committer = start(commit)
     with Environment(folder, durability="relaxed") as environment:
@@ -119,14 +119,14 @@ def _embedded_log(
     folder: Path, *, events_max: int, leased_little: bool = False, now_ms: Clock = wall_ms
 ) -> Iterator[Logged]:
     keep = LogBounds(events_max, lease_ms=3_600_000, leased_bytes_max=1 << 14 if leased_little else 1 << 34)
-    with open_embedded(folder, keep=keep, now_ms=now_ms) as (environment, edges):
+    with open_embedded(folder, log_bounds=keep, now_ms=now_ms) as (environment, edges):
         yield Logged(edges, EmbeddedLog(environment, edges._commits))
 
 
 @contextmanager
 def _embedded(folder: Path, *, now_ms: Clock, slots: int = 100, events_max: int = 100_000) -> Iterator[Whole]:
     with contextlib.ExitStack() as opened:
-        data = open_embedded(folder / "data", now_ms=now_ms, keep=LogBounds(events_max))
+        data = open_embedded(folder / "data", now_ms=now_ms, log_bounds=LogBounds(events_max))
         environment, edges = opened.enter_context(data)
         commits = edges._commits
         yield Whole(

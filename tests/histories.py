@@ -38,7 +38,7 @@ class History:
         events_max: int = 10_000_000,
     ) -> None:
         self.environment, self._chosen, self._repairs = opened, random.Random(seed), repairs
-        self._commits = CommitQueue(opened, now_ms=now_ms, keep=LogBounds(events_max))
+        self._commits = CommitQueue(opened, now_ms=now_ms, log_bounds=LogBounds(events_max))
         self._edges = EmbeddedEdges(opened, self._commits)
         self._records = EmbeddedRecords(opened, self._commits)
         self._suggestions = EmbeddedSuggestions(opened, self._commits)

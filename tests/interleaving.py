@@ -20,7 +20,7 @@ from services import service_over
 from kith.core.ids import NodeId
 from kith.graph.edge import REFUSED, EdgeChange, EdgeWrite, Outcome, State
 from kith.graph.graph import Graph
-from kith.graph.nodes import NodeJobs, NodeOperation
+from kith.graph.node_jobs import NodeJobs, NodeOperation
 from kith.graph.shapes import Node
 from kith.people.removal import account_jobs
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kith.core.clock import wall_ms
-from kith.engines.kafka.broker import Broker, BrokerRecord, Following, Handle, Topic
+from kith.engines.kafka.broker import Broker, BrokerRecord, Handle, Topic, TopicFollower
 
 
 class MemoryKafka:
@@ -56,12 +56,12 @@ class MemoryKafka:
             del self._records[topic, partition][:known]
             self._starts[topic, partition] = before
 
-    def following(self, topic: Topic, handle: Handle) -> MemoryFollowing:
+    def follower(self, topic: Topic, handle: Handle) -> MemoryFollowing:
         return MemoryFollowing(self, topic, handle)
 
 
 class MemoryFollowing:
-    """See `broker.Following`."""
+    """See `broker.TopicFollower`."""
 
     def __init__(self, kafka: MemoryKafka, topic: Topic, handle: Handle) -> None:
         self._kafka, self._topic, self._handle = kafka, topic, handle
@@ -137,13 +137,13 @@ class Gated:
         await self._gate.step()
         return offsets
 
-    def following(self, topic: Topic, handle: Handle) -> Following:
+    def follower(self, topic: Topic, handle: Handle) -> TopicFollower:
         async def gated(partition: int, records: Sequence[BrokerRecord]) -> None:
             if self._gate.reached.is_set():
                 await self._gate.open.wait()
             await handle(partition, records)
 
-        return self._broker.following(topic, gated)
+        return self._broker.follower(topic, gated)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._broker, name)

@@ -10,7 +10,7 @@ import msgspec
 from kith.core.clock import Hlc
 from kith.core.errors import StoreUnavailable
 from kith.core.events import Event
-from kith.log.commands import Command, Decided
+from kith.log.commands import Command, DecidedCommand
 
 
 class Ledger:
@@ -18,7 +18,7 @@ class Ledger:
 
     def __init__(self) -> None:
         self.rows: dict[int, tuple[int, int]] = {}  # by account: offset of the last command, number of commands
-        self.journals: dict[int, list[tuple[Decided, tuple[int, int]]]] = defaultdict(list)
+        self.journals: dict[int, list[tuple[DecidedCommand, tuple[int, int]]]] = defaultdict(list)
         self.epochs: Counter[int] = Counter()
         self.decided: Counter[bytes] = Counter()  # how often each command was written to a journal
 
@@ -34,7 +34,7 @@ class LedgerOwner:
         self._epochs: dict[int, int] = {}
         self.away = False
 
-    async def take(self, partition: int, place: int) -> Sequence[Decided]:
+    async def take(self, partition: int, place: int) -> Sequence[DecidedCommand]:
         await self._step()
         self._check_there()
         self._ledger.epochs[partition] += 1
@@ -44,15 +44,17 @@ class LedgerOwner:
         await self._write(again)
         return [one for one, _ in again]
 
-    async def decide(self, partition: int, commands: Sequence[Command]) -> Sequence[Decided]:
+    async def decide(self, partition: int, commands: Sequence[Command]) -> Sequence[DecidedCommand]:
         self._check_there()
-        rows, batch = dict(self._ledger.rows), list[tuple[Decided, tuple[int, int]]]()
+        rows, batch = dict(self._ledger.rows), list[tuple[DecidedCommand, tuple[int, int]]]()
         for command in commands:
             account = int.from_bytes(command.data[:8], "big")
             count = rows.get(account, (0, 0))[1] + 1
             rows[account] = command.offset, count
             event = Event(1, None, 0, account, count, count, Hlc(command.offset))
-            batch.append((Decided(command.offset, msgspec.json.encode([account, count]), [event]), (account, count)))
+            batch.append(
+                (DecidedCommand(command.offset, msgspec.json.encode([account, count]), [event]), (account, count))
+            )
         await self._step()
         if self._ledger.epochs[partition] != self._epochs[partition]:
             raise StoreUnavailable("another owner has taken over")
@@ -65,7 +67,7 @@ class LedgerOwner:
         if self.away:
             raise StoreUnavailable("the ledger is away")
 
-    async def _write(self, batch: Sequence[tuple[Decided, tuple[int, int]]]) -> None:
+    async def _write(self, batch: Sequence[tuple[DecidedCommand, tuple[int, int]]]) -> None:
         for one, (account, count) in batch:
             await self._step()
             if one.offset >= self._ledger.rows.get(account, (-1, 0))[0]:

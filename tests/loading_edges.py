@@ -20,7 +20,7 @@ from kith.core.ids import NodeId
 from kith.graph.audit import audit
 from kith.graph.edge import Direction, State
 from kith.graph.graph import Graph
-from kith.graph.nodes import NodeOperation
+from kith.graph.node_jobs import NodeOperation
 from kith.graph.shapes import Listing
 from kith.people.removal import account_jobs
 from kith.run.config import Settings
@@ -120,7 +120,7 @@ def look(set_to: Settings, graph: str = FOLLOWS) -> Drawn:
 
 async def _look(service: Graph, graph: str) -> Drawn:
     number, store = service.graphs.number(graph), service.store
-    found = await audit(store, graph, number, looks_s=(0,))
+    found = await audit(store, graph, number, recheck_delays_s=(0,))
     assert found.clean, found
     edges = {}
     async for chunk in store.edges(number):

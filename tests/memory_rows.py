@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Coroutine, Generator, Sequence
 from typing import Any
 
-from kith.engines.cassandra.reading import Key, Values
+from kith.engines.cassandra.row_reader import Key, Values
 from kith.engines.cassandra.rows import JournalRow, RowChange, listed, of_node
 from kith.graph.shapes import Listing
 

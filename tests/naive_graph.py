@@ -13,7 +13,7 @@ from kith.core.ids import NodeId
 from kith.core.paging import Mark
 from kith.graph.edge import Direction, State
 from kith.graph.graphs import BLOCKS, FOLLOW_REQUESTS, FOLLOWS, MUTES
-from kith.graph.nodes import NodeOperation
+from kith.graph.node_jobs import NodeOperation
 from kith.people.relationships import Relationship
 
 NORMAL, NEGATIVE, ARCHIVED, REMOVED = State

@@ -12,13 +12,13 @@ from kafka_in_memory import Gate, Gated
 from ledger_owner import Ledger, LedgerOwner
 
 from kith.core.events import NOWHERE
-from kith.engines.kafka.book import OpenBook
-from kith.engines.kafka.book_state import Expel
 from kith.engines.kafka.broker import Broker
 from kith.engines.kafka.commands import KafkaCommands
 from kith.engines.kafka.log_store import KafkaLog
-from kith.engines.kafka.owning import Owning
-from kith.engines.kafka.recent import Recent
+from kith.engines.kafka.owner_runner import OwnerRunner
+from kith.engines.kafka.recent_events import RecentEvents
+from kith.engines.kafka.registry import RegistryReplica
+from kith.engines.kafka.registry_state import Expel
 from kith.log.commands import Reply
 
 ACCOUNTS = 3
@@ -29,17 +29,17 @@ PATIENCE_S = 20.0
 class Scene:
     """Owners over one broker. The first stops at its step `stops_at`."""
 
-    def __init__(self, broker: Broker, stops_at: int | None = None, answered_s: float = PATIENCE_S) -> None:
+    def __init__(self, broker: Broker, stops_at: int | None = None, answer_timeout_s: float = PATIENCE_S) -> None:
         self.ledger = Ledger()
         self.unknown = 0  # commands whose outcome the caller does not know
-        self._book = OpenBook(broker, expelled_s=NEVER_S)
-        self._recent = Recent(broker, self._book)
-        self.commands = KafkaCommands(broker, self._recent, self._book.positions, answered_s)
+        self._registry = RegistryReplica(broker, expel_after_s=NEVER_S)
+        self._recent = RecentEvents(broker, self._registry)
+        self.commands = KafkaCommands(broker, self._recent, self._registry.positions, answer_timeout_s)
         self._broker, self._stops_at = broker, stops_at
         self._numbers = itertools.count()
         self._gates: list[Gate] = []
-        self._owning: list[Owning] = []
-        self._books: list[OpenBook] = []
+        self._owning: list[OwnerRunner] = []
+        self._books: list[RegistryReplica] = []
 
     async def __aenter__(self) -> Scene:
         return self
@@ -47,25 +47,25 @@ class Scene:
     async def __aexit__(self, kind: type[BaseException] | None, error: object, trace: TracebackType | None) -> None:
         for gate in self._gates:
             gate.open.set()
-        await asyncio.gather(*(owning.close() for owning in self._owning))
+        await asyncio.gather(*(runner.close() for runner in self._owning))
         await self._recent.close()
-        await asyncio.gather(*(book.close() for book in [*self._books, self._book]))
+        await asyncio.gather(*(registry.close() for registry in [*self._books, self._registry]))
 
-    async def owning(self, stops_at: int | None = None) -> Owning:
+    async def start_owner(self, stops_at: int | None = None) -> OwnerRunner:
         """Start one more process with an owner."""
         gate = Gate(stops_at)
         broker = Gated(self._broker, gate)
-        book = OpenBook(broker, expelled_s=NEVER_S)
-        owning = Owning(broker, book, LedgerOwner(self.ledger, gate.step))
+        registry = RegistryReplica(broker, expel_after_s=NEVER_S)
+        runner = OwnerRunner(broker, registry, LedgerOwner(self.ledger, gate.step))
         self._gates.append(gate)
-        self._books.append(book)
-        self._owning.append(owning)
-        await owning.start()
-        return owning
+        self._books.append(registry)
+        self._owning.append(runner)
+        await runner.start()
+        return runner
 
-    def cut_off(self, owning: Owning, away: bool = True) -> None:
+    def cut_off(self, runner: OwnerRunner, away: bool = True) -> None:
         """Make the store unavailable to this process, or (`away` is false) available again."""
-        owner = owning.owner
+        owner = runner.owner
         assert isinstance(owner, LedgerOwner)
         owner.away = away
 
@@ -74,7 +74,7 @@ class Scene:
 
         `wakes`: resume the first owner before the check, and send more commands. Returns whether it reached its stop.
         """
-        first = asyncio.create_task(self.owning(self._stops_at))
+        first = asyncio.create_task(self.start_owner(self._stops_at))
         await asyncio.sleep(0)
         gate = self._gates[0]
         asking = asyncio.gather(*map(self._asking, range(ACCOUNTS)))
@@ -83,11 +83,11 @@ class Scene:
         reaching.cancel()
         stopped = gate.reached.is_set()
         if stopped:
-            await self.owning()
-            book = self._books[1]
+            await self.start_owner()
+            registry = self._books[1]
             instance = self._books[0].instance
-            if instance in (await book.sync()).instances:
-                await book.write(Expel(instance, book.now.instances[instance]))
+            if instance in (await registry.sync()).instances:
+                await registry.write(Expel(instance, registry.now.instances[instance]))
         replies = [reply for some in await asking for reply in some]
         if wakes:
             gate.open.set()
@@ -117,7 +117,7 @@ class Scene:
 
     async def check(self, replies: Sequence[Reply]) -> None:
         """Check that each command is counted once and logged once, in order, and that each answer is in the log."""
-        log = KafkaLog(self._broker, self._book, self._recent, lambda source: source % self._broker.partitions)
+        log = KafkaLog(self._broker, self._registry, self._recent, lambda source: source % self._broker.partitions)
         for reply in replies:
             assert await log.reached(reply.log_position)
         async with asyncio.timeout(PATIENCE_S):  # commands that timed out may still be in progress

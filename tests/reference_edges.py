@@ -27,7 +27,7 @@ from kith.core.events import (
 from kith.core.paging import Mark, Page, Window
 from kith.core.tokens import WriteMark
 from kith.graph.edge import (
-    BARRING,
+    FORBIDDING_STATES,
     REFUSED,
     Direction,
     Edge,
@@ -43,18 +43,18 @@ from kith.graph.edge import (
 from kith.graph.graphs import UserEnds, assign
 from kith.graph.questions import Answers, Questions
 from kith.graph.shapes import (
-    ANYTHING,
-    Anything,
+    ANY_NOTE,
+    AnyNote,
     Chunk,
     Degrees,
-    DegreesPart,
-    Ends,
+    DegreesPage,
+    EdgeEnds,
     ExpiringEdge,
     IdLists,
     Ids,
     Listing,
     Node,
-    NodeChanged,
+    NodeChange,
     Pair,
     Side,
 )
@@ -231,7 +231,7 @@ class ReferenceEdges:
         return (stored is not None and stored.state == State.NORMAL) != there
 
     def _barred(self, write: EdgeWrite) -> bool:
-        return any(key in self.rows and self.rows[key].state in BARRING for key in write.unless)
+        return any(key in self.rows and self.rows[key].state in FORBIDDING_STATES for key in write.unless)
 
     async def forget(self, graph: int, pairs: Sequence[Pair]) -> None:
         for pair, part in product(pairs, self._parts()):
@@ -291,13 +291,13 @@ class ReferenceEdges:
         lengths = np.array([len(ids) for ids in lists], np.int64)
         return IdLists(np.concatenate([np.empty(0, np.int64), *lists]), lengths)
 
-    async def degrees(self, graph: int, after: bytes | None, limit: int) -> DegreesPart:
+    async def degrees(self, graph: int, after: bytes | None, limit: int) -> DegreesPage:
         """Nodes with the greatest id first, as the port promises no order."""
         self._tick()
         nodes = sorted({end for number, *ends in self.rows if number == graph for end in ends}, reverse=True)
         left = [node for node in nodes if after is None or node < int(after)]
         part = [Degrees(node, *(self._count(Listing(graph, node, end)) for end in Direction)) for node in left[:limit]]
-        return DegreesPart(part, b"%d" % part[-1].node if len(left) > limit else None)
+        return DegreesPage(part, b"%d" % part[-1].node if len(left) > limit else None)
 
     async def contains(self, listing: Listing, ids: Ids) -> NDArray[np.bool_]:
         out = listing.direction is Direction.OUT
@@ -308,7 +308,7 @@ class ReferenceEdges:
     async def nodes(self, nodes: Sequence[int]) -> list[Node]:
         return [self._nodes.get(node, Node()) for node in nodes]
 
-    async def ending(self, until_ms: int, limit: int) -> list[ExpiringEdge]:
+    async def expiring_by(self, until_ms: int, limit: int) -> list[ExpiringEdge]:
         ends = [
             ExpiringEdge(edge.expires_ms, *key)
             for key, edge in self.rows.items()
@@ -328,7 +328,7 @@ class ReferenceEdges:
         labels: int | None = None,
         only_from: State | None = None,
         tell: Event | None = None,
-    ) -> NodeChanged:
+    ) -> NodeChange:
         known = self._nodes.get(node, Node())
         if only_from in (None, known.state):
             asked = {"state": state, "private": private, "labels": labels}
@@ -339,9 +339,9 @@ class ReferenceEdges:
                 data = b"" if changed == Node() else bytes([changed.state, changed.private, changed.labels])
                 self.events.append(Event(0, None, NODE_CHANGED, node, 0, 0, Hlc(0), data=data))
             known = self._nodes[node] = changed
-        return NodeChanged(known, WriteMark(self.events.end, 0 if tell is None else tell.updated_at))
+        return NodeChange(known, WriteMark(self.events.end, 0 if tell is None else tell.updated_at))
 
-    async def edges(self, graph: int) -> AsyncIterator[list[Ends]]:
+    async def edges(self, graph: int) -> AsyncIterator[list[EdgeEnds]]:
         keys = [key for key in self.rows if key[0] == graph]
         for at in range(0, len(keys), _SCAN_ROWS):
             yield [self._ends(self.rows[key]) for key in keys[at : at + _SCAN_ROWS] if key in self.rows]
@@ -350,13 +350,13 @@ class ReferenceEdges:
         async for chunk in self.edges(graph):
             yield [ends.edge for ends in chunk]
 
-    async def ends(self, graph: int, pairs: Sequence[Pair]) -> list[Ends | None]:
+    async def ends(self, graph: int, pairs: Sequence[Pair]) -> list[EdgeEnds | None]:
         rows = [self.rows.get((graph, *pair)) for pair in pairs]
         return [None if edge is None else self._ends(edge) for edge in rows]
 
-    def _ends(self, edge: Edge) -> Ends:
+    def _ends(self, edge: Edge) -> EdgeEnds:
         shown = [self._listed(listing_of(edge, end)).get(key_of(edge)) == edge for end in Direction]
-        return Ends(edge, *shown)
+        return EdgeEnds(edge, *shown)
 
     async def check_counts(self, graph: int, repair: bool) -> list[tuple[Listing, int, int]]:
         lists = {listing_of(edge, end) for edge in self.rows.values() if edge.graph == graph for end in Direction}
@@ -377,8 +377,8 @@ class ReferenceEdges:
     async def get_note(self, key: str) -> bytes | None:
         return self._notes.get(key)
 
-    async def put_note(self, key: str, value: bytes | None, *, only_if: bytes | Anything | None = ANYTHING) -> bool:
-        if only_if is not ANYTHING and self._notes.get(key) != only_if:
+    async def put_note(self, key: str, value: bytes | None, *, only_if: bytes | AnyNote | None = ANY_NOTE) -> bool:
+        if only_if is not ANY_NOTE and self._notes.get(key) != only_if:
             return False
         self._notes.pop(key, None)
         if value is not None:

@@ -19,7 +19,7 @@ from paced import Call, Pace, PacedLoop, paced_ports
 from servers import API, AUDIENCE, ISSUER, JWT_SECRET, KEY, sign
 
 from kith.access.quotas import Quotas
-from kith.core.events import TIMELINE_WANTED, Event
+from kith.core.events import TIMELINE_REQUESTED, Event
 from kith.core.ids import NodeId
 from kith.engines.embedded import quota_store
 from kith.engines.embedded.quota_store import FileQuotas
@@ -127,7 +127,7 @@ async def _fill(scene: Scene) -> str:
     clock, log = scene.services.stores.graph.clock, scene.services.stores.log
     await scene.caught_up()
     for reader in (ALICE, WARM):
-        await log.announce(Event(0, None, TIMELINE_WANTED, reader, 0, 0, clock.next()))
+        await log.announce(Event(0, None, TIMELINE_REQUESTED, reader, 0, 0, clock.next()))
     await scene.caught_up()
     before = await log.end()
     await scene.services.posts.create(NodeId(POPULAR), Draft(text="to very many"))

@@ -19,7 +19,7 @@ def test_a_page_with_few_results_among_many_candidates_is_marked_partial(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """40 users follow account 1, and all of them but the first two follow account 2."""
-    for name, most in (("WHOLE_MAX", 5), ("LOOKED_MAX", 10), ("_FIRST_CHUNK", 4)):
+    for name, most in (("WHOLE_LIST_MAX", 5), ("CHECKED_IDS_MAX", 10), ("_FIRST_CHUNK", 4)):
         monkeypatch.setattr(programs, name, most)
     pairs = [(user, 1) for user in range(100, 140)] + [(user, 2) for user in range(102, 140)]
     edges = [{"op": "add", "source": str(source), "destination": str(to)} for source, to in pairs]

@@ -27,16 +27,16 @@ from reference_logs import ReferenceLog
 
 from kith.core.clock import wall_ms
 from kith.core.events import LogPosition
-from kith.engines.cassandra import batch
+from kith.engines.cassandra import row_batch
 from kith.engines.cassandra.commands import Owners
 from kith.engines.cassandra.connecting import Session, connect
 from kith.engines.cassandra.contents import CassandraContents
-from kith.engines.cassandra.dividing import Divider
+from kith.engines.cassandra.divider import Divider
 from kith.engines.cassandra.edge_store import CassandraEdges
 from kith.engines.cassandra.owner import CassandraOwner
 from kith.engines.cassandra.partitions import Partitions
-from kith.engines.cassandra.reading import Key
 from kith.engines.cassandra.record_store import CassandraRecords
+from kith.engines.cassandra.row_reader import Key
 from kith.engines.cassandra.rows import CassandraRows, RowChange
 from kith.engines.cassandra.schema import TABLES, create
 from kith.engines.cassandra.small_stores import (
@@ -241,7 +241,7 @@ class _Dividing(OnThread):
 @contextlib.contextmanager
 def open_divided(folder: Path) -> Iterator[Any]:
     """Edges whose long lists are divided into short parts."""
-    with patch.object(batch, "PART_MAX", 1), opened_in(folder) as (opened, thread):
+    with patch.object(row_batch, "PART_MAX", 1), opened_in(folder) as (opened, thread):
         yield _Dividing(opened.edges, thread, opened.divider)
 
 

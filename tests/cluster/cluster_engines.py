@@ -70,7 +70,7 @@ def open_timelines(folder: Path, *, slots: int, now_ms: Clock) -> Iterator[Timel
 
 @contextmanager
 def _quotas(folder: Path) -> Iterator[QuotaStore]:
-    yield RedisQuotas(connect(NODES), prefix=prefix_of(folder), patience_s=60)
+    yield RedisQuotas(connect(NODES), prefix=prefix_of(folder), count_timeout_s=60)
 
 
 @contextmanager

@@ -16,11 +16,11 @@ from reference_logs import Partitions
 from kith.core.clock import wall_ms
 from kith.core.events import NOWHERE, Event, LogPosition
 from kith.engines.kafka.connecting import Kafka
-from kith.engines.kafka.opening import KafkaEngine
-from kith.engines.kafka.owning import Owning
+from kith.engines.kafka.engine import KafkaEngine
+from kith.engines.kafka.owner_runner import OwnerRunner
 from kith.engines.kafka.retention import PartitionBounds
 from kith.graph.edge import EdgeChange, EdgeWrite
-from kith.log.commands import Command, Decided
+from kith.log.commands import Command, DecidedCommand
 
 
 class KafkaOfTests(Kafka):
@@ -57,22 +57,22 @@ class KafkaEdges(ReferenceEdges):
         self._asked: dict[int, list[EdgeWrite]] = {}
         self._calls = itertools.count()
         self._changes: dict[int, list[EdgeChange]] = {}
-        self.owning: Owning | None = None
+        self.runner: OwnerRunner | None = None
 
-    async def take(self, partition: int, next_write: int) -> Sequence[Decided]:
+    async def take(self, partition: int, next_write: int) -> Sequence[DecidedCommand]:
         return ()
 
-    async def decide(self, partition: int, commands: Sequence[Command]) -> Sequence[Decided]:
+    async def decide(self, partition: int, commands: Sequence[Command]) -> Sequence[DecidedCommand]:
         return [self._decide(command.offset, int(command.data)) for command in commands]
 
-    def _decide(self, offset: int, number: int) -> Decided:
+    def _decide(self, offset: int, number: int) -> DecidedCommand:
         self._changes[number] = [self._apply(write) for write in self._asked.pop(number)]
         events, self.events.all = self.events.all, []
-        return Decided(offset, b"", events)
+        return DecidedCommand(offset, b"", events)
 
     async def apply(self, writes: Sequence[EdgeWrite]) -> list[EdgeChange]:
-        if self.owning is None:
-            self.owning = await self.engine.owning(self)
+        if self.runner is None:
+            self.runner = await self.engine.start_owner(self)
         asked = [(write.edge.source % self.kafka.partitions, next(self._calls)) for write in writes]
         self._asked.update({number: [write] for (_, number), write in zip(asked, writes, strict=True)})
         replies = await self.engine.commands.ask_many([(at, b"%d" % number) for at, number in asked])
@@ -82,8 +82,8 @@ class KafkaEdges(ReferenceEdges):
         return [msgspec.structs.replace(self._changes.pop(number)[0], log_position=mark) for _, number in asked]
 
     async def close(self) -> None:
-        if self.owning is not None:
-            await self.owning.close()
+        if self.runner is not None:
+            await self.runner.close()
         await self.engine.close()
         await self.kafka.close()
 

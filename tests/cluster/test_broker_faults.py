@@ -115,8 +115,8 @@ async def playing(servers: str) -> AsyncIterator[tuple[Scene, list[Reply]]]:
     kafka = Kafka(servers, prefix="tests-" + secrets.token_hex(6), partitions=4, copies=3)
     replies: list[Reply] = []
     going = asyncio.Event()
-    async with Scene(kafka, answered_s=5.0) as played:
-        owners = [await played.owning(), await played.owning()]
+    async with Scene(kafka, answer_timeout_s=5.0) as played:
+        owners = [await played.start_owner(), await played.start_owner()]
         await played.until(lambda: sum(len(owner.partitions) for owner in owners) == 4)
         asking = [asyncio.create_task(under_load(played, replies, going, account)) for account in range(8)]
         await played.until(lambda: len(replies) > 50)

@@ -20,9 +20,9 @@ from edges import FOLLOWERS_OF_DANA, G, all_pages, edge_of, marks_of, writes_of
 
 from kith.core.errors import StoreUnavailable
 from kith.core.paging import Mark, Window
-from kith.engines.cassandra import batch, edge_scans
+from kith.engines.cassandra import edge_scans, row_batch
 from kith.engines.cassandra.commands import Owners
-from kith.engines.cassandra.dividing import Divider
+from kith.engines.cassandra.divider import Divider
 from kith.engines.cassandra.edge_commands import ListEntry
 from kith.engines.cassandra.parts import ListParts, parts_row, read_parts
 from kith.engines.cassandra.rows import RowChange, listed, of_node
@@ -36,7 +36,7 @@ ENTRIES = "SELECT other FROM list_entries WHERE graph = ? AND node = ? AND direc
 
 @pytest.fixture
 def opened(tmp_path: Path) -> Iterator[Opened]:
-    with patch.object(batch, "PART_MAX", 1), opened_in(tmp_path) as (stores, thread):
+    with patch.object(row_batch, "PART_MAX", 1), opened_in(tmp_path) as (stores, thread):
         thread.call(stores.edges.declare(["follows"]))
         yield stores
 
@@ -109,7 +109,7 @@ def test_lists_are_divided_while_they_are_written_and_read(opened: Opened) -> No
             await writing
             await opened.divider.divide(FOLLOWERS_OF_DANA)
             await check(opened, positions)
-        assert (await audit(opened.edges, "follows", G, looks_s=(0,))).clean
+        assert (await audit(opened.edges, "follows", G, recheck_delays_s=(0,))).clean
         assert len((await parts_of_dana()).begins) > 3
 
     with patch.object(Divider, "_wait_for_earlier_reads", reads_end):
@@ -130,7 +130,7 @@ def test_a_list_whose_larger_part_has_one_position_is_divided(opened: Opened, sh
 
 def test_a_list_far_longer_than_a_part_is_divided_in_short_steps(opened: Opened) -> None:
     """In its timeout, Cassandra can neither count millions of rows nor read past as many tombstones of moved rows."""
-    moved, enter = list[int](), Divider._enter_where_they_belong
+    moved, enter = list[int](), Divider._move_entries
     rows, read = shared().rows.session.rows, list[int]()
 
     async def moving(divider: Divider, entries: Sequence[ListEntry]) -> None:
@@ -147,7 +147,7 @@ def test_a_list_far_longer_than_a_part_is_divided_in_short_steps(opened: Opened)
         positions = {id_: id_ for id_ in range(100, 100 + 20 * PART_MAX)}
         await opened.edges.apply(writes_of(*(edge_of(id_, DANA, position) for id_, position in positions.items())))
         with (
-            patch.object(Divider, "_enter_where_they_belong", moving),
+            patch.object(Divider, "_move_entries", moving),
             patch.object(shared().rows.session, "rows", reading),
         ):
             assert await opened.divider.divide_long() >= 20
@@ -250,7 +250,7 @@ def test_a_part_of_one_position_is_counted_a_page_at_a_time(opened: Opened) -> N
     call(scene())
 
 
-@pytest.mark.parametrize("stops_in", [(Owners, "pass_batches"), (Divider, "_move")])
+@pytest.mark.parametrize("stops_in", [(Owners, "drain_batches"), (Divider, "_move")])
 def test_an_interrupted_division_is_finished(opened: Opened, stops_in: tuple[type, str]) -> None:
     async def stop(*_: object) -> None:
         raise StoreUnavailable("stopped")
@@ -267,7 +267,7 @@ def test_an_interrupted_division_is_finished(opened: Opened, stops_in: tuple[typ
         positions |= {100: late, 7: late}
         expected = sorted((Mark(position, id_) for id_, position in positions.items()), reverse=True)
         assert await marks_of(opened.edges, FOLLOWERS_OF_DANA) == expected
-        assert (await audit(opened.edges, "follows", G, looks_s=(0,))).clean
+        assert (await audit(opened.edges, "follows", G, recheck_delays_s=(0,))).clean
         assert await opened.divider.divide_long() > 1
         await check(opened, positions)
         assert await shared().rows.session.rows("SELECT node FROM long_parts") == []
@@ -288,10 +288,10 @@ def test_a_divided_list_is_recounted_while_followers_arrive(opened: Opened) -> N
         opened.take_over()  # new owners, with empty caches
         opened.edges._recounter._stretch = 5
         following = asyncio.ensure_future(follow(range(1000, 1100)))
-        assert not (await audit(opened.edges, "follows", G, repair=True, looks_s=(0,))).clean
+        assert not (await audit(opened.edges, "follows", G, repair=True, recheck_delays_s=(0,))).clean
         await following
         assert await opened.edges.count_many([FOLLOWERS_OF_DANA]) == [len(FOLLOWERS) + 100]
-        assert (await audit(opened.edges, "follows", G, looks_s=(0,))).clean
+        assert (await audit(opened.edges, "follows", G, recheck_delays_s=(0,))).clean
 
     with patch.object(Divider, "_wait_for_earlier_reads", return_value=None):
         call(scene())

@@ -15,8 +15,8 @@ from cast import ALICE, BOB, DANA, START_MS
 from edges import G, edge_of, writes_of
 
 from kith.core.clock import Hlc
-from kith.engines.cassandra.batch import edge_row
-from kith.engines.cassandra.edge_store import ENDED_AT_ONCE
+from kith.engines.cassandra.edge_store import EXPIRED_PER_CALL_MAX
+from kith.engines.cassandra.row_batch import edge_row
 from kith.engines.cassandra.row_commands import id_row, period_of, period_row
 from kith.engines.cassandra.rows import RowChange
 from kith.graph.edge import State
@@ -88,7 +88,7 @@ def test_past_periods_are_read_once_however_much_is_forgotten(opened: Opened) ->
 
 def test_reappeared_expiries_without_edges_do_not_block_later_ones(opened: Opened, now: Now) -> None:
     async def scene() -> None:
-        owner, gone = opened.partitions.of_node(ALICE), range(1_000, 1_000 + ENDED_AT_ONCE)
+        owner, gone = opened.partitions.of_node(ALICE), range(1_000, 1_000 + EXPIRED_PER_CALL_MAX)
         back = [("expiring", (owner, START_MS - 60_000, G, ALICE, other)) for other in gone]
         back.append(("expiring", (owner, START_MS - 60_000, G, ALICE, BOB)))
         await shared().rows.write([RowChange(table, key, (), 1) for table, key in back])

@@ -18,7 +18,7 @@ from local_commands import LocalCommands
 from kith.core.errors import StoreUnavailable
 from kith.core.events import NOWHERE
 from kith.engines.cassandra import edge_scans
-from kith.engines.cassandra.connecting import ANSWERED_S, Row, Session
+from kith.engines.cassandra.connecting import ANSWER_TIMEOUT_S, Row, Session
 from kith.engines.cassandra.rows import RowChange
 from kith.engines.kafka.commands import COMMAND_BYTES_MAX
 from kith.graph.audit import audit
@@ -49,8 +49,10 @@ def test_ends_that_differ_for_a_moment_are_reported_as_unsettled_and_not_as_wron
         lost, back = (RowChange(*entry, values, offset_of_now() + at) for at, values in enumerate((None, (0,))))
         await shared().rows.write([lost])
         scanned = asyncio.Event()
-        looks_s, progress = (0.05, 0.5), lambda edges: scanned.set() if edges == 3 else None
-        auditing = asyncio.create_task(audit(opened.edges, "follows", G, looks_s=looks_s, progress=progress))
+        recheck_delays_s, progress = (0.05, 0.5), lambda edges: scanned.set() if edges == 3 else None
+        auditing = asyncio.create_task(
+            audit(opened.edges, "follows", G, recheck_delays_s=recheck_delays_s, progress=progress)
+        )
         await scanned.wait()
         await asyncio.sleep(0.2)
         await shared().rows.write([back])
@@ -74,13 +76,13 @@ def test_audits_find_wrong_rows_and_owners_repair_them(opened: Opened) -> None:
         ]
         await shared().rows.write([one._replace(timestamp=offset_of_now()) for one in wrong])
         opened.take_over()  # new owners, with empty caches
-        found = await audit(edges, "follows", G, looks_s=(0,))
+        found = await audit(edges, "follows", G, recheck_delays_s=(0,))
         assert (found.edges, found.disagreeing, found.strays) == (3, 1, 2)
         assert found.wrong_counts >= 2
         assert found.examples == [f"{ALICE} -> {DANA}"]
         assert [look.edges for look in found.unsettled] == [1, 1], "in the first look and in the second"
-        assert not (await audit(edges, "follows", G, repair=True, looks_s=(0,))).clean
-        assert (await audit(edges, "follows", G, looks_s=(0,))).clean
+        assert not (await audit(edges, "follows", G, repair=True, recheck_delays_s=(0,))).clean
+        assert (await audit(edges, "follows", G, recheck_delays_s=(0,))).clean
         assert await state_of(edges, [ALICE, BOB, CAROL, DANA]) == before
 
     call(scene())
@@ -101,7 +103,7 @@ def test_a_small_graph_is_scanned_though_nearly_all_rows_are_of_other_graphs(ope
             first, last = values[:2] if "token" in statement else (TOKEN_MIN, TOKEN_MAX)
             dense = max(0, min(last, TOKEN_MIN + 2**54) - first)
             took_s = (last - first) / 2**64 * PASSED_S + dense / 2**54 * dense_s
-            if took_s > ANSWERED_S:
+            if took_s > ANSWER_TIMEOUT_S:
                 raise StoreUnavailable("received only 0 responses")
             passed_s[0] += took_s
         return await page(session, statement, *values, size=size, after=after)

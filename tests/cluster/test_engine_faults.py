@@ -28,7 +28,7 @@ from three import CASSANDRA, KAFKA, KAFKAS, REDIS, REDIS_PORTS, Servers, ask_red
 from kith.checks.snapshots import Snapshots
 from kith.core.ids import made_at_ms
 from kith.engines.blobs.archives import FolderArchive
-from kith.engines.cassandra.connecting import ANSWERED_S, connect
+from kith.engines.cassandra.connecting import ANSWER_TIMEOUT_S, connect
 
 STOPPED_S = 10.0
 REDELIVERIES, READS = 6, 300
@@ -243,8 +243,8 @@ def test_reads_do_not_wait_for_a_paused_node(machines: tuple[Server, Server]) ->
     async def scene() -> list[float]:
         session = await connect(NODES, "reads", replicas=3)
         await session.define("CREATE TABLE IF NOT EXISTS numbers (number bigint PRIMARY KEY, square bigint)")
-        await session.agreed()
-        await session.together(
+        await session.await_schema_agreement()
+        await session.write_many(
             [("INSERT INTO numbers (number, square) VALUES (?, ?)", (n, n * n)) for n in range(READS)]
         )
         await session.rows(
@@ -263,7 +263,7 @@ def test_reads_do_not_wait_for_a_paused_node(machines: tuple[Server, Server]) ->
 
     took_s = asyncio.run(scene())
     print(f"a node stands still: the slowest read {max(took_s):.1f} s, {sum(one > 0.5 for one in took_s)} above 0.5 s")
-    assert max(took_s) < ANSWERED_S / 2
+    assert max(took_s) < ANSWER_TIMEOUT_S / 2
 
 
 def test_reads_are_sent_to_a_node_that_has_the_row(machines: tuple[Server, Server]) -> None:
@@ -280,8 +280,8 @@ def test_reads_are_sent_to_a_node_that_has_the_row(machines: tuple[Server, Serve
     async def scene() -> list[tuple[int, int]]:
         session = await connect(NODES, "copies", replicas=1)
         await session.define("CREATE TABLE IF NOT EXISTS numbers (number bigint PRIMARY KEY)")
-        await session.agreed()
-        await session.together([("INSERT INTO numbers (number) VALUES (?)", (n,)) for n in range(READS)])
+        await session.await_schema_agreement()
+        await session.write_many([("INSERT INTO numbers (number) VALUES (?)", (n,)) for n in range(READS)])
         for number in range(READS):
             assert await session.rows("SELECT number FROM numbers WHERE number = ?", number) == [(number,)]
         found = [

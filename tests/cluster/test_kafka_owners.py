@@ -45,7 +45,7 @@ def test_partitions_are_handed_over_under_load_and_nothing_is_lost(prefix: str, 
     async def scene() -> None:
         kafka = kafka_of(prefix, 8)
         async with Scene(kafka) as played:
-            first = await played.owning()
+            first = await played.start_owner()
             replies, going = [], True
 
             async def asking(account: int) -> None:
@@ -54,7 +54,7 @@ def test_partitions_are_handed_over_under_load_and_nothing_is_lost(prefix: str, 
 
             tasks = [asyncio.create_task(asking(account)) for account in range(24)]
             await played.until(lambda: len(replies) > 200)
-            second = await played.owning()
+            second = await played.start_owner()
             await played.until(lambda: (len(first.partitions), len(second.partitions)) == (4, 4))
             before = len(replies)
             await played.until(lambda: len(replies) > before + 200)

@@ -14,7 +14,7 @@ from coroutines import Run
 from kith.access.sliding_window import Quota
 from kith.engines.redis.activity_store import SEEN_KEPT_MINUTES, RedisActivity
 from kith.engines.redis.connecting import connect
-from kith.engines.redis.quota_store import PAUSE_S, RedisQuotas
+from kith.engines.redis.quota_store import RETRY_AFTER_S, RedisQuotas
 from kith.notifications.activity import SEEN_STEP_MS
 
 NOW_S = 1_700_000_000.0
@@ -24,7 +24,7 @@ QUOTA = Quota(5, 60)
 def test_concurrent_instances_share_one_quota(run: Run, tmp_path: Path) -> None:
     async def scene() -> None:
         clusters = [connect(NODES) for _ in range(4)]
-        stores = [RedisQuotas(cluster, prefix=prefix_of(tmp_path), patience_s=60) for cluster in clusters]
+        stores = [RedisQuotas(cluster, prefix=prefix_of(tmp_path), count_timeout_s=60) for cluster in clusters]
         asked = (store.take(0, 7, Quota(100, 3_600), NOW_S) for _ in range(50) for store in stores)
         assert sum(not taken.wait_s for taken in await asyncio.gather(*asked)) == 100
         for cluster in clusters:
@@ -36,8 +36,8 @@ def test_concurrent_instances_share_one_quota(run: Run, tmp_path: Path) -> None:
 def test_an_instance_with_a_wrong_clock_gets_no_second_quota(run: Run, tmp_path: Path) -> None:
     async def scene() -> None:
         cluster = connect(NODES)
-        right = RedisQuotas(cluster, prefix=prefix_of(tmp_path), patience_s=60)
-        behind = RedisQuotas(cluster, prefix=prefix_of(tmp_path), patience_s=60, wall_s=lambda: time.time() - 600)
+        right = RedisQuotas(cluster, prefix=prefix_of(tmp_path), count_timeout_s=60)
+        behind = RedisQuotas(cluster, prefix=prefix_of(tmp_path), count_timeout_s=60, wall_s=lambda: time.time() - 600)
         passed = 0
         for _ in range(6):
             passed += not (await right.take(0, 7, QUOTA, NOW_S)).wait_s
@@ -51,7 +51,10 @@ def test_an_instance_with_a_wrong_clock_gets_no_second_quota(run: Run, tmp_path:
 def test_unused_counts_expire(run: Run, tmp_path: Path) -> None:
     async def scene() -> None:
         cluster = connect(NODES)
-        store, key = RedisQuotas(cluster, prefix=prefix_of(tmp_path), patience_s=60), f"{prefix_of(tmp_path)}:quota:0:7"
+        store, key = (
+            RedisQuotas(cluster, prefix=prefix_of(tmp_path), count_timeout_s=60),
+            f"{prefix_of(tmp_path)}:quota:0:7",
+        )
         taken = await store.take(0, 7, QUOTA, NOW_S)
         assert 60 < await cluster.ttl(key) <= 120
         await store.give_back(0, 7, taken.part)
@@ -68,7 +71,7 @@ def test_while_redis_is_away_all_requests_are_admitted_and_few_query_it(run: Run
 
     async def scene() -> None:
         cluster = connect("127.0.0.1:1")
-        store = RedisQuotas(cluster, clock_s=lambda: now_s[0], patience_s=60)
+        store = RedisQuotas(cluster, clock_s=lambda: now_s[0], count_timeout_s=60)
         ask = store._script.run
 
         async def counted(*arguments: object) -> object:
@@ -79,7 +82,7 @@ def test_while_redis_is_away_all_requests_are_admitted_and_few_query_it(run: Run
         for _ in range(12):
             assert not (await store.take(0, 7, QUOTA, NOW_S)).wait_s
         assert asked == [1]
-        now_s[0] += PAUSE_S
+        now_s[0] += RETRY_AFTER_S
         await store.give_back(0, 7, 5)
         assert asked == [2]
 

@@ -22,7 +22,7 @@ from in_process import client_of
 from servers import API, AUDIENCE, ISSUER, JWT_SECRET, KEY, keyspace_of, on_cluster
 
 from kith.access.quotas import Quotas
-from kith.core.events import TIMELINE_WANTED, Event
+from kith.core.events import TIMELINE_REQUESTED, Event
 from kith.engines.cassandra.connecting import Session
 from kith.home.fanout import consumer as fanout
 from kith.run.api import api_over
@@ -146,7 +146,7 @@ async def _make_timelines(services: Services, worker: Any) -> None:
     """Let fan-out make the strangers' timelines and save its position. It does nothing afterwards."""
     log, clock = services.stores.log, services.stores.graph.clock
     for user in STRANGERS:
-        await log.announce(Event(0, None, TIMELINE_WANTED, user, 0, 0, clock.next()))
+        await log.announce(Event(0, None, TIMELINE_REQUESTED, user, 0, 0, clock.next()))
     while await worker.step():
         pass
     await log.save(fanout.NAME, await log.end(), {})

@@ -159,13 +159,13 @@ def test_an_engine_with_a_complete_log_lists_the_edges_that_expire_next(logged: 
         edges = logged.edges
         if not edges.logs_every_change:
             return
-        assert await edges.ending(END_MS - 1, 1000) == []
+        assert await edges.expiring_by(END_MS - 1, 1000) == []
         expected = sorted([(ALICE, id_) for id_ in set(IDS) - set(LASTING)] + [(BOB, DANA)])
-        found = await edges.ending(END_MS, 1000)
+        found = await edges.expiring_by(END_MS, 1000)
         assert found == [(END_MS, G, *ends) for ends in expected]
-        assert await edges.ending(END_MS, 3) == found[:3]
+        assert await edges.expiring_by(END_MS, 3) == found[:3]
         await edges.apply(writes_of(expiring(edge_of(CAROL, BOB, 5), END_MS - 1)))
-        assert await edges.ending(END_MS, 3) == [(END_MS - 1, G, CAROL, BOB), *found[:2]]
+        assert await edges.expiring_by(END_MS, 3) == [(END_MS - 1, G, CAROL, BOB), *found[:2]]
 
     run(check())
 

@@ -19,7 +19,7 @@ from kith.core.errors import BadRequest
 from kith.core.ids import ID_MAX
 from kith.graph.audit import audit
 from kith.graph.edge import Edge, EdgeWrite, Outcome, State
-from kith.graph.shapes import Ends, Node
+from kith.graph.shapes import EdgeEnds, Node
 from kith.graph.store import EdgeStore
 
 PORT = "edges"
@@ -33,7 +33,7 @@ async def stored(store: EdgeStore) -> list[Edge]:
 
 
 def test_the_scan_shows_every_row_once_and_each_can_be_read_again(store: EdgeStore, run: Run) -> None:
-    async def scanned() -> list[Ends]:
+    async def scanned() -> list[EdgeEnds]:
         return [ends async for chunk in store.edges(G) for ends in chunk]
 
     ids = [0, 1, 255, 256, ID_MAX]

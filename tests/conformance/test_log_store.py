@@ -15,7 +15,7 @@ from engines import Engine
 from opened import Logged
 
 from kith.core.clock import Hlc
-from kith.core.events import NOWHERE, TIMELINE_WANTED, Event, LogPosition
+from kith.core.events import NOWHERE, TIMELINE_REQUESTED, Event, LogPosition
 from kith.graph.edge import Direction, State
 from kith.graph.shapes import Listing
 from kith.log.store import Batch, Failure, Fenced, Subscription
@@ -219,9 +219,9 @@ def test_a_reader_behind_forgotten_events_learns_that_they_are_lost(engine: Engi
 def test_an_event_without_an_edge_can_be_announced(logged: Logged, run: Run) -> None:
     async def scene() -> None:
         before = await logged.log.end()
-        await logged.log.announce(Event(0, None, TIMELINE_WANTED, int(ALICE), 0, 0, Hlc(77)))
+        await logged.log.announce(Event(0, None, TIMELINE_REQUESTED, int(ALICE), 0, 0, Hlc(77)))
         (event,) = (await logged.log.read(before, 10)).events
-        assert (event.state, event.source, event.updated_at) == (TIMELINE_WANTED, ALICE, 77)
+        assert (event.state, event.source, event.updated_at) == (TIMELINE_REQUESTED, ALICE, 77)
         assert event.log_position != NOWHERE
         assert not event.began
         assert not event.ended

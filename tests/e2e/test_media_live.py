@@ -15,7 +15,7 @@ from pictures import decoded, mp4, photo
 from servers import API, COMMAND, serving
 
 from kith.engines.embedded import store_role
-from kith.engines.embedded.closed import Closed
+from kith.engines.embedded.closed_note import ClosedNote
 from kith.run.config import Settings
 from kith.run.opening import folders
 
@@ -69,7 +69,7 @@ def test_a_sweep_on_a_store_closed_to_writes_is_refused(tmp_path: Path, why: Any
     """It may share a bucket with its successor, and a daily job may still run after the store has moved."""
     settings = Settings(data=str(tmp_path / "data"))
     with folders.open_environment(settings) as store:
-        store_role.close_to_writes(store, Closed(why, "elsewhere", 5))
+        store_role.close_to_writes(store, ClosedNote(why, "elsewhere", 5))
     path = folders.media_folder(settings) / KEY
     path.parent.mkdir(parents=True)
     path.write_bytes(b"12345")

@@ -14,7 +14,7 @@ import sys
 from pathlib import Path
 
 from kith.engines.embedded import checkpoints, store_role
-from kith.engines.embedded.closed import Closed
+from kith.engines.embedded.closed_note import ClosedNote
 from kith.engines.embedded.environment import Environment
 from kith.run.config import Settings
 from kith.run.machines import following, standby
@@ -33,7 +33,7 @@ def main() -> None:
             os.kill(os.getpid(), signal.SIGKILL)
     with Environment(Path(folder)) as store:
         store.secret("signing")
-        store_role.close_to_writes(store, Closed("standby", url))
+        store_role.close_to_writes(store, ClosedNote("standby", url))
     if what == "promote":
         standby.promote(settings, "http://new.example")
     else:

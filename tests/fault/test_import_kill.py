@@ -14,7 +14,7 @@ import pytest
 from forking import Commands, commands
 
 from kith.core.errors import StoreMismatch
-from kith.engines.embedded.environment import LOADING, Environment
+from kith.engines.embedded.environment import LOADING_NOTE, Environment
 from kith.graph.audit import audit
 from kith.graph.edge import State
 from kith.run.config import Settings
@@ -87,7 +87,7 @@ def refuse_half_loaded(data: Path) -> None:
     if not (data / "store.mdb").exists():
         return
     with Environment(data, create=False) as environment:
-        loading = environment.notes(LOADING)
+        loading = environment.notes(LOADING_NOTE)
     if loading:
         with pytest.raises(StoreMismatch):
             supervisor.prepare(Settings(data=str(data)))

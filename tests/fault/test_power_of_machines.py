@@ -79,7 +79,7 @@ def stores_after_a_cut(
 def test_a_fenced_primary_stays_fenced(tmp_path: Path, disk: FaultyDisk, seed: int) -> None:
     """The machine that fenced it does not repeat the call."""
     for store in stores_after_a_cut(tmp_path, disk, seed, "fence"):
-        why = store_role.why_closed(store)
+        why = store_role.read_closed_note(store)
         assert why is not None
         assert why.why == "fenced"
 
@@ -106,7 +106,7 @@ def test_a_standby_keeps_the_events_that_it_confirmed(tmp_path: Path, disk: Faul
         def log(path: str, _: bytes) -> bytes | None:
             asked = parse_qs(urlsplit(path).query)
             said.extend(map(int, asked.get("has", ())))
-            return None if said else segments.pack(segments.take(primary, int(asked["after"][0]), 1 << 20))
+            return None if said else segments.pack(segments.next_segment(primary, int(asked["after"][0]), 1 << 20))
 
         for store in stores_after_a_cut(tmp_path, disk, seed, "follow", log):
             assert segments.last_event(store) == said[0] == 3

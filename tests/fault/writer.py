@@ -31,11 +31,11 @@ from typing import cast
 from kith.core.clock import Hlc, HybridClock, wall_ms
 from kith.core.ids import NodeId
 from kith.engines.embedded import checkpoints
-from kith.engines.embedded.batch import Transaction
 from kith.engines.embedded.commits import CommitQueue
 from kith.engines.embedded.edge_store import EmbeddedEdges
 from kith.engines.embedded.environment import Durability, Environment
 from kith.engines.embedded.record_store import EmbeddedRecords
+from kith.engines.embedded.transaction import Transaction
 from kith.graph.edge import Edge, EdgeChange, EdgeWrite, State
 from kith.records.store import Record, RecordKind
 
@@ -99,7 +99,7 @@ async def put_some(store: EmbeddedEdges, records: EmbeddedRecords, chosen: rando
 
 def rewrite(batch: Transaction) -> None:
     """A commit that does not describe its changes, so that its group has no entry in the journal."""
-    batch.undescribed()
+    batch.skip_journal()
     batch.put_note("rewritten", os.urandom(1_000))
 
 

@@ -29,14 +29,14 @@ from kith.core.events import NOWHERE, LogPosition
 from kith.core.ids import NodeId
 from kith.core.paging import Window
 from kith.graph.edge import EdgeWrite, State
-from kith.graph.nodes import NodeOperation
+from kith.graph.node_jobs import NodeOperation
 from kith.people.privacy import SYSTEM
 from kith.people.removal import account_jobs
 
 PORT = "whole"
 
 
-class Stopping:
+class StopSignal:
     """A store whose process can be made to stop before one of its next writes."""
 
     def __init__(self, store: Any) -> None:
@@ -62,7 +62,7 @@ class History:
 
     async def begin(self, whole: Whole) -> None:
         self.whole = whole
-        self.edges, self.records = Stopping(whole.edges), Stopping(whole.records)
+        self.edges, self.records = StopSignal(whole.edges), StopSignal(whole.records)
         self.kith = await Services.over(self.edges, self.records, self.clock)  # type: ignore[arg-type]
         self.steps = (self.edges, self.records)
         self.jobs = account_jobs(self.kith.graph, own_leases())

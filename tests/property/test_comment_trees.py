@@ -17,7 +17,7 @@ from services import Services
 from kith.core.errors import CommentNotFound
 from kith.core.ids import NodeId
 from kith.core.paging import Window
-from kith.graph.nodes import NodeOperation
+from kith.graph.node_jobs import NodeOperation
 from kith.people.removal import account_jobs
 from kith.posts.comment_reader import CommentPage
 

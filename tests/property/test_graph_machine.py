@@ -35,7 +35,7 @@ from kith.core.ids import NodeId
 from kith.graph.edge import Direction, Edge, EdgeWrite, State
 from kith.graph.graph import Graph
 from kith.graph.graphs import BLOCKS, FOLLOW_REQUESTS, FOLLOWS, MUTES
-from kith.graph.nodes import NodeOperation
+from kith.graph.node_jobs import NodeOperation
 from kith.graph.shapes import Listing
 from kith.graph.store import EdgeStore
 from kith.people.relations import RelationWritten

@@ -26,10 +26,10 @@ from kith.core.clock import Hlc, HybridClock
 from kith.core.errors import FollowLimitReached, RequesterLimitReached, UserNotFound
 from kith.core.events import LogPosition
 from kith.core.ids import NodeId
-from kith.graph import nodes as nodes_module
+from kith.graph import node_jobs
 from kith.graph.edge import Direction, Edge, EdgeChange, EdgeWrite, State
 from kith.graph.graphs import BLOCKS, FOLLOW_REQUESTS, FOLLOWS, MUTES
-from kith.graph.nodes import NodeOperation
+from kith.graph.node_jobs import NodeOperation
 from kith.graph.shapes import Listing
 from kith.people.going_public import GoingPublic
 from kith.people.removal import account_jobs
@@ -175,7 +175,7 @@ def test_the_last_of_several_archives_and_restores_wins(transactional: bool) -> 
         ((node,), states) = await world.store.nodes([ALICE]), {row.state for row in world.store.inner.rows.values()}
         return states == {node.state}
 
-    with patch.object(nodes_module, "_PAGE", 2):
+    with patch.object(node_jobs, "_PAGE", 2):
         for_all_seeds(check)
 
 

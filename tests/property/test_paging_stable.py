@@ -22,12 +22,12 @@ from reference_edges import cut_page
 from services import service_over
 
 from kith.core.paging import Mark, Page, Window, cut
-from kith.graph import ordered, programs
+from kith.graph import ordered_lists, programs
 from kith.graph import walk as walk_module
 from kith.graph.edge import Direction, State
 from kith.graph.graph import Graph
-from kith.graph.ordered import OrderedLists
-from kith.graph.programs import WHOLE_MAX, Evaluator, Intersect, Leaf
+from kith.graph.ordered_lists import OrderedLists
+from kith.graph.programs import WHOLE_LIST_MAX, Evaluator, Intersect, Leaf
 from kith.graph.shapes import Listing
 
 Fetch = Callable[[Window], Awaitable[Page]]
@@ -120,7 +120,7 @@ def test_edges_that_stay_are_seen_once_and_in_order(engine: Engine, name: str, b
 
 @pytest.mark.parametrize("engine", BOTH, ids=str)
 @settings(max_examples=12)
-@given(seed=st.integers(0, 2**16), whole_max=st.sampled_from([WHOLE_MAX, 0]))
+@given(seed=st.integers(0, 2**16), whole_max=st.sampled_from([WHOLE_LIST_MAX, 0]))
 def test_edges_that_stay_are_seen_once_and_in_order_in_a_set_program(engine: Engine, seed: int, whole_max: int) -> None:
     program = Intersect((Leaf((Listing(G, ALICE, Direction.OUT),)), Leaf((Listing(G, ALICE, Direction.IN),))))
 
@@ -140,8 +140,8 @@ def test_edges_that_stay_are_seen_once_and_in_order_in_a_set_program(engine: Eng
 
     with (
         opened(engine) as service,
-        patch.object(programs, "WHOLE_MAX", whole_max),
-        patch.object(ordered, "WINDOW_IDS", 9),
+        patch.object(programs, "WHOLE_LIST_MAX", whole_max),
+        patch.object(ordered_lists, "WINDOW_IDS", 9),
     ):
         shown = run_all(seen(service))
     assert shown == sorted(set(shown), reverse=True)

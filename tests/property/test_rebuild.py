@@ -23,7 +23,7 @@ from kith.engines.embedded.event_log import LogWriter, bounds, newest_version, r
 from kith.engines.embedded.rebuild import rebuild
 from kith.engines.embedded.record_store import every_record
 from kith.engines.embedded.retention import LogBounds, Retention
-from kith.engines.embedded.sorted_changes import do_all
+from kith.engines.embedded.sorted_changes import apply_events
 from kith.records.store import Record, RecordKind
 
 _HISTORIES, _STEPS = 12, 250
@@ -97,10 +97,10 @@ def test_an_event_that_adds_an_existing_edge_is_refused(tmp_path: Path, monkeypa
         one.declare(["follows"])
         event = edge_changed(None, edge_of(1, 2))
         with one.commit() as write:
-            sorted_changes.do_all(write.txn, [event], one.rows, one.graph_db)
+            sorted_changes.apply_events(write.txn, [event], one.rows, one.graph_db)
         before = content(one)
         with pytest.raises(StoreMismatch, match="is new"), one.commit() as write:
-            sorted_changes.do_all(write.txn, [edge_changed(None, edge_of(1, 1)), event], one.rows, one.graph_db)
+            sorted_changes.apply_events(write.txn, [edge_changed(None, edge_of(1, 1)), event], one.rows, one.graph_db)
         assert content(one) == before
 
 
@@ -157,17 +157,17 @@ def test_a_segment_may_be_repeated_but_a_damaged_or_early_one_is_refused(tmp_pat
         history = History(source, 6, repairs=False)
         for _ in range(60):
             history.step()
-        first = segments.pack(segments.take(source, 0, 500))
-        middle = segments.do(target, segments.unpack(first, "first"))
-        second = segments.pack(segments.take(source, middle, 1 << 20))
+        first = segments.pack(segments.next_segment(source, 0, 500))
+        middle = segments.replay(target, segments.unpack(first, "first"))
+        second = segments.pack(segments.next_segment(source, middle, 1 << 20))
         history.close()
         with (
             Environment(tmp_path / "empty") as empty,
             pytest.raises(Conflict, match=f"events 1 to {middle} are missing"),
         ):
-            segments.do(empty, segments.unpack(second, "second"))
+            segments.replay(empty, segments.unpack(second, "second"))
         for raw in (first, second, first, second):
-            segments.do(target, segments.unpack(raw, "again"))
+            segments.replay(target, segments.unpack(raw, "again"))
         assert kept(target) == kept(source)
     for at in random.Random(7).sample(range(len(second)), 50):
         altered = bytearray(second)
@@ -209,7 +209,7 @@ def test_unknown_events_and_fields_of_a_newer_kith_are_kept(tmp_path: Path) -> N
             writer = LogWriter(write.txn, source.log, START_MS)
             for event in (unknown, record_changed(record)):
                 writer.append(event)
-            do_all(write.txn, [unknown, record_changed(record)], source.rows, source.graph_db)
+            apply_events(write.txn, [unknown, record_changed(record)], source.rows, source.graph_db)
             writer.flush()
         rebuild(source, target)
         assert kept(target) == kept(source)

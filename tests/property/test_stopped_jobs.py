@@ -17,11 +17,11 @@ from scrambled_edges import ScrambledEdges
 from services import service_over
 
 from kith.core.errors import Forbidden, KithError, UserNotFound
-from kith.graph import nodes as nodes_module
+from kith.graph import node_jobs
 from kith.graph.edge import EdgeChange, EdgeWrite, State
 from kith.graph.graphs import BLOCKS, FOLLOWS, MUTES
-from kith.graph.nodes import NodeOperation
-from kith.graph.shapes import NodeChanged
+from kith.graph.node_jobs import NodeOperation
+from kith.graph.shapes import NodeChange
 from kith.people.removal import account_jobs
 
 NORMAL, NEGATIVE, ARCHIVED, REMOVED = State
@@ -51,7 +51,7 @@ class Failing(ReferenceEdges):
         self._spend()
         return await super().put_note(key, value, **condition)
 
-    async def change_node(self, node: int, **changes: Any) -> NodeChanged:
+    async def change_node(self, node: int, **changes: Any) -> NodeChange:
         self._spend()
         return await super().change_node(node, **changes)
 
@@ -74,7 +74,7 @@ def test_a_job_stopped_anywhere_resumes_to_the_same_edges(operation: NodeOperati
         left = {key: (row.state, row.position) for key, row in store.rows.items()}
         return stopped, (await store.nodes([ALICE]), left)
 
-    with patch.object(nodes_module, "_PAGE", 2):
+    with patch.object(node_jobs, "_PAGE", 2):
         _, whole = run_all(states(10**6))
         _, untouched = run_all(states(1))  # the job is stored, but has not changed the node: it has not begun
         assert whole != untouched

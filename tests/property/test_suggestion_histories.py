@@ -22,9 +22,9 @@ from services import service_over
 from kith.core.ids import NodeId
 from kith.core.labels import HIDE, LIMIT, SENSITIVE
 from kith.core.paging import Window
-from kith.graph.edge import BARRING, State
+from kith.graph.edge import FORBIDDING_STATES, State
 from kith.graph.graphs import BLOCKS, BUILT_IN, FOLLOW_REQUESTS, FOLLOWS, MUTES, SUGGESTION_HIDES
-from kith.graph.nodes import NodeOperation
+from kith.graph.node_jobs import NodeOperation
 from kith.graph.store import EdgeStore
 from kith.people.removal import account_jobs
 from kith.suggestions.discovery import Reach
@@ -61,7 +61,7 @@ class Model:
         }
         self.nodes = dict(zip(PEOPLE, await self.store.nodes(PEOPLE), strict=True))
 
-    def holds(self, graph: str, source: int, destination: int, states: frozenset[State] = BARRING) -> bool:
+    def holds(self, graph: str, source: int, destination: int, states: frozenset[State] = FORBIDDING_STATES) -> bool:
         edge = self.rows.get((graph, source, destination))
         return edge is not None and edge.state in states
 

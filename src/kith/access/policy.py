@@ -13,10 +13,10 @@ from typing import Any, TypeVar
 
 from kith.access.guard import Caller
 from kith.core.errors import Forbidden
+from kith.core.gathering import gather
 from kith.core.ids import NodeId
 from kith.core.labels import HIDE
 from kith.core.paging import Page, Window
-from kith.core.together import together
 from kith.graph.edge import Direction, State
 from kith.graph.graph import Graph
 from kith.graph.graphs import (
@@ -188,7 +188,7 @@ class ReadPolicy:
     async def if_lists_seen(self, caller: Caller, users: Sequence[NodeId], reading: Coroutine[Any, Any, T]) -> T:
         """The result of `reading`. Forbidden or UserNotFound if the caller may not see the lists of one of `users`."""
         checking = self._privacy.check_may_see(caller.viewer, *users)
-        both: tuple[None, T] = await together(self._store.immediate, checking, reading)
+        both: tuple[None, T] = await gather(self._store.immediate, checking, reading)
         return both[1]
 
     async def people(self, caller: Caller, user: NodeId, direction: Direction, window: Window) -> Page:
@@ -201,14 +201,14 @@ class ReadPolicy:
                 self._unrestricted.refresh_and_check(viewer, user),
                 self._graph.store.page(listing, window),
             )
-            is_free, page = await together(self._store.immediate, checking, reading)
+            is_free, page = await gather(self._store.immediate, checking, reading)
             if is_free and await self._unrestricted.are_unrestricted([mark.id for mark in page.items]):
                 return page
         questions = Questions()
         check = self._privacy.ask_may_see(questions, viewer, user)
         if page is not None:
             shown = self._privacy.without_blockers(viewer, page)
-            answers, less = await together(self._store.immediate, self._graph.store.answer(questions), shown)
+            answers, less = await gather(self._store.immediate, self._graph.store.answer(questions), shown)
             check(answers)
             return less
         at = questions.page(listing, window)

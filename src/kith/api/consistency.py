@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import reduce
 
 from kith.core.events import NOWHERE
-from kith.core.tokens import WriteMark, WriteTokens, lost_write
+from kith.core.tokens import WriteMark, WriteTokens, lost_write_error
 from kith.log.store import LogStore
 
 TOKEN_HEADER = "kith-token"  # noqa: S105 - a header's name
@@ -39,6 +39,6 @@ class Consistency:
         marks = [self._tokens.read(one) for one in token.split(".", TOKENS_MAX)]
         for mark in marks:
             if not await self._log.reached(mark.at):
-                raise lost_write()
+                raise lost_write_error()
             self._observe(mark.updated_at)
         return reduce(self.both, marks)

@@ -16,7 +16,7 @@ from kith.core import errors
 _STATUS: dict[type[errors.KithError], int] = {
     errors.BatchTooLarge: 413,
     errors.BodyTooLarge: 413,
-    errors.RangeNotThere: 416,
+    errors.RangeNotSatisfiable: 416,
     errors.BadRequest: 400,
     errors.Unauthorized: 401,
     errors.Forbidden: 403,
@@ -54,7 +54,7 @@ def headers_of(error: errors.KithError) -> list[tuple[str, str]]:
         headers.append(("retry-after", str(math.ceil(error.retry_after_s))))
     elif isinstance(error, errors.Unavailable):
         headers.append(("retry-after", "1"))
-    elif isinstance(error, errors.RangeNotThere):
+    elif isinstance(error, errors.RangeNotSatisfiable):
         headers.append(("content-range", f"bytes */{error.details['size']}"))
     elif isinstance(error, errors.MethodNotAllowed):
         headers.append(("allow", error.details["allow"]))

@@ -13,9 +13,9 @@ from typing import NamedTuple, TypeVar
 import msgspec
 
 from kith.api.presenter import EngagementAnswer, Presenter, RankingAnswer
+from kith.core.gathering import gather
 from kith.core.ids import NodeId
 from kith.core.paging import Mark
-from kith.core.together import together
 from kith.graph.questions import Questions
 from kith.home.home import HomePage
 from kith.home.rank.candidates import Placed
@@ -173,7 +173,7 @@ class PostEncoder:
         if into.generation is None:
             into.generation = self._read_cache.generation
         ids = [post.id for post in posts]
-        await together(
+        await gather(
             self.immediate,
             self._read_people(posts, into),
             self._read_totals(ids, into.totals),

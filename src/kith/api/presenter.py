@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 import msgspec
 
 from kith.api.answers import Pagination, Time
+from kith.core.gathering import gather
 from kith.core.labels import shown
 from kith.core.paging import Page
-from kith.core.together import together
 from kith.media.library import MediaLibrary
 from kith.media.media import Media, MediaType, key_of, thumbnail_key_of
 from kith.notifications.kept import Reads
@@ -214,7 +214,7 @@ class Presenter:
         if not posts:
             return
         ids = [post.id for post in posts]
-        (authors, media), counts = await together(
+        (authors, media), counts = await gather(
             self._immediate,
             self.authors_and_media([post.author for post in posts], (id_ for post in posts for id_ in post.media)),
             self._engagement.counts(viewer, ids),
@@ -228,7 +228,7 @@ class Presenter:
         there = [post for post in posts if post is not None]
         if not there:
             return [None] * len(posts)
-        (authors, media), found = await together(
+        (authors, media), found = await gather(
             self._immediate,
             self.authors_and_media([post.author for post in there], (id_ for post in there for id_ in post.media)),
             self._engagement.seen(viewer, there),
@@ -268,9 +268,7 @@ class Presenter:
 
     async def comments(self, viewer: Viewer, found: StoredComments) -> tuple[list[CommentAnswer], CommentPage]:
         """A page of comments for a viewer who may see the post, with the first replies to each."""
-        page, authors = await together(
-            self._immediate, self._comments.shown(viewer, found), self.authors(found.authors)
-        )
+        page, authors = await gather(self._immediate, self._comments.shown(viewer, found), self.authors(found.authors))
         answers = [
             self.comment(viewer, comment, counts, authors, [self.comment(viewer, *reply, authors) for reply in replies])
             for comment, counts, replies in zip(page.comments, page.counts, page.replies, strict=True)

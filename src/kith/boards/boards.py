@@ -34,10 +34,10 @@ from kith.core.paging import Mark, Page, Window
 from kith.core.tokens import NO_MARK, WriteMark
 from kith.graph.edge import Direction, Edge, EdgeLimit, EdgeWrite, Outcome, State
 from kith.graph.graphs import BOARD_MEMBERS
-from kith.graph.merged import merged
+from kith.graph.page_merge import merge_pages
 from kith.graph.questions import Answers, Questions
 from kith.graph.shapes import Listing
-from kith.graph.walk import walk, whole_list
+from kith.graph.walk import read_whole_list, walk
 from kith.people.accounts import check_active, is_removed
 from kith.people.privacy import SYSTEM, Privacy, Viewer
 from kith.records.claims import claim_of, first_of
@@ -270,7 +270,7 @@ class Boards:
             await walk(self.store, listing, window, are_shown, entries_max=BOARD_LOOKS_MAX, first=first)
             for listing in lists
         ]
-        page = pages[0] if len(pages) == 1 else merged(pages, window)
+        page = pages[0] if len(pages) == 1 else merge_pages(pages, window)
         return [shown[mark.id] for mark in page.items], page
 
     # --- how -------------------------------------------------------------------------------------------
@@ -297,7 +297,7 @@ class Boards:
             raise _no_room()
         followers = Listing(self.settling.explicit, board.id, Direction.IN)
         for direction in Direction:
-            barred = await whole_list(self.store, Listing(self.settling.blocks, to, direction))
+            barred = await read_whole_list(self.store, Listing(self.settling.blocks, to, direction))
             if len(barred) and (await self.store.contains(followers, barred)).any():
                 raise Forbidden(
                     "some who follow this board and its new owner block each other; it cannot be theirs with these "

@@ -24,7 +24,7 @@ from kith.core.paging import Mark, Page, Window
 from kith.core.tokens import NO_MARK, WriteMark
 from kith.graph.edge import Direction, EdgeChange, EdgeLimit, Outcome, State
 from kith.graph.graph import write_mark_of
-from kith.graph.merged import merged
+from kith.graph.page_merge import merge_pages
 from kith.graph.questions import Questions
 from kith.graph.shapes import Listing
 from kith.graph.walk import walk
@@ -216,7 +216,7 @@ class BoardFollowing:
                 (Listing(settling.explicit, id_, Direction.IN), not_through),
             )
         ]
-        return merged(pages, window)
+        return merge_pages(pages, window)
 
     async def follower_count(self, viewer: Viewer, id_: int) -> int:
         """The number of followers of a board. BoardNotFound."""

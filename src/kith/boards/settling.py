@@ -18,14 +18,14 @@ import numpy as np
 
 from kith.boards.board import Board, decode_board, given_by
 from kith.core.clock import COUNTER_BITS, HLC_MAX, Hlc, ms_of
+from kith.core.gathering import gather
 from kith.core.ids import NodeId
-from kith.core.together import together
 from kith.core.tokens import NO_MARK, WriteMark
-from kith.graph.edge import BARRING, Direction, Edge, EdgeWrite, State
+from kith.graph.edge import FORBIDDING_STATES, Direction, Edge, EdgeWrite, State
 from kith.graph.graph import Graph, write_mark_of
 from kith.graph.graphs import BLOCKS, BOARD_FOLLOWS, BOARD_UNFOLLOWS, BOARDS, FOLLOWS, IMPLICIT_FOLLOWS
 from kith.graph.shapes import Ids, Listing
-from kith.graph.walk import whole_list
+from kith.graph.walk import read_whole_list
 from kith.records.store import RecordKind, RecordStore
 
 Pair: TypeAlias = tuple[int, Board]
@@ -79,10 +79,10 @@ class Settling:
         follow_pairs = [(user, board.owner) for user, board in pairs]
         board_pairs = [(user, board.id) for user, board in pairs]
         immediate, get_many = self.store.immediate, self.store.get_many
-        nodes, (follows, out, into, explicit, unfollowed) = await together(
+        nodes, (follows, out, into, explicit, unfollowed) = await gather(
             immediate,
             self.store.nodes([id_ for pair in follow_pairs for id_ in pair]),
-            together(
+            gather(
                 immediate,
                 get_many(self.follows, follow_pairs),
                 get_many(self.blocks, follow_pairs),
@@ -181,7 +181,7 @@ class Settling:
         """
         noted = NO_MARK
         if ended and not self.store.transactional:
-            boards, noted = await together(
+            boards, noted = await gather(
                 self.store.immediate, self.boards_named_by(user, owner), self._note_end(user, owner)
             )
         else:
@@ -213,16 +213,16 @@ class Settling:
             if not edge_count or not owned:
                 return []
             if edge_count < owned:
-                ids = np.concatenate([await whole_list(self.store, listing) for listing in theirs])
+                ids = np.concatenate([await read_whole_list(self.store, listing) for listing in theirs])
                 found = await self.read(np.unique(ids).tolist())
                 return [board for board in found if board is not None and board.owner == owner]
         elif not any(await self.store.count_many(boards)):
             return []
         at_once = self.store.immediate
-        ids = np.concatenate(await together(at_once, *(whole_list(self.store, listing) for listing in boards)))
+        ids = np.concatenate(await gather(at_once, *(read_whole_list(self.store, listing) for listing in boards)))
         if not len(ids):
             return []
-        there = await together(at_once, *(self.store.contains(listing, ids) for listing in theirs))
+        there = await gather(at_once, *(self.store.contains(listing, ids) for listing in theirs))
         found = await self.read(ids[np.logical_or.reduce(there)].tolist())
         return [board for board in found if board is not None and board.owner == owner]
 
@@ -257,7 +257,7 @@ class Settling:
 
     async def _have_common_id(self, listing: Listing, other: Listing) -> bool:
         """Whether two lists have an id in common. The first list is read whole; the second is searched for its ids."""
-        ids: Ids = await whole_list(self.store, listing)
+        ids: Ids = await read_whole_list(self.store, listing)
         return bool(len(ids)) and bool((await self.store.contains(other, ids)).any())
 
 
@@ -343,7 +343,7 @@ def _dropped_at(rows: DecidingEdges, board: Board) -> int:
 
     Versions from before the owner got the board do not count. While there is a block, it is HLC_MAX.
     """
-    if any(block is not None and block.state in BARRING for block in rows.blocks):
+    if any(block is not None and block.state in FORBIDDING_STATES for block in rows.blocks):
         return HLC_MAX
     ended = [edge for edge in (rows.follow, *rows.blocks) if edge is not None and edge.state == State.REMOVED]
     return max((edge.updated_at for edge in ended if edge.updated_at > board.owned_since), default=0)

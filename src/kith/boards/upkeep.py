@@ -26,7 +26,7 @@ from kith.graph.edge import Direction, Edge, EdgeWrite, State
 from kith.graph.graph import write_mark_of
 from kith.graph.graphs import AUTHORED, BOARD_MEMBERS, PINS
 from kith.graph.shapes import Listing, Pair
-from kith.graph.walk import whole_list
+from kith.graph.walk import read_whole_list
 from kith.people.barring import drop_barred
 from kith.posts.post import read_post
 from kith.records.rewriting import newer_fields
@@ -182,7 +182,7 @@ class Upkeep:
         for event in events:
             source, destination = NodeId(event.source), NodeId(event.destination)
             if event.state == BULK_LOADED:
-                await self.lost()
+                await self.rebuild()
             elif event.state == NODE_CHANGED:
                 await self._note_boards_of(source)
             elif event.state > State.REMOVED:
@@ -213,7 +213,7 @@ class Upkeep:
 
         An invitation that is newer than the block stays.
         """
-        ids = (await whole_list(self._store, Listing(self._members, member, Direction.OUT))).tolist()
+        ids = (await read_whole_list(self._store, Listing(self._members, member, Direction.OUT))).tolist()
         for start in range(0, len(ids), _PAGE):
             boards = await self._settling.read(ids[start : start + _PAGE])
             theirs = [(member, board.id) for board in boards if board is not None and board.owner == owner]
@@ -236,7 +236,7 @@ class Upkeep:
         elif event.graph == self._authored and event.state == State.REMOVED:
             await self._unpin(destination)
 
-    async def lost(self) -> None:
+    async def rebuild(self) -> None:
         """After a bulk load, or after events were lost: settle all follows and unfollows, unpin all deleted posts."""
         for graph in (self._settling.explicit, self._settling.unfollowed):
             async for chunk in self._store.stored(graph):
@@ -266,7 +266,9 @@ class Upkeep:
 
     async def _note_boards_of(self, owner: int) -> None:
         """Note those boards of an owner that have explicit followers, after a change such as to a private account."""
-        ids: list[int] = (await whole_list(self._store, Listing(self._settling.boards, owner, Direction.OUT))).tolist()
+        ids: list[int] = (
+            await read_whole_list(self._store, Listing(self._settling.boards, owner, Direction.OUT))
+        ).tolist()
         await self._note_with_edges(ids, self._settling.explicit)
 
     async def _note_relisted(self, events: Sequence[Event]) -> None:

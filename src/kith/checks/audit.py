@@ -15,7 +15,7 @@ import msgspec
 from kith.checks.layers import STALE_S, members_of
 from kith.checks.sets import CachedSets, SetKey
 from kith.core.errors import Conflict
-from kith.core.together import together
+from kith.core.gathering import gather
 from kith.graph.store import EdgeStore
 
 _AT_ONCE = 32
@@ -90,6 +90,6 @@ async def _differing(store: EdgeStore, kept: Mapping[SetKey, frozenset[int]]) ->
     left, differing = list(kept.items()), dict[SetKey, frozenset[int]]()
     for at in range(0, len(left), _AT_ONCE):
         batch = left[at : at + _AT_ONCE]
-        true = await together(False, *(members_of(store, key) for key, _ in batch))
+        true = await gather(False, *(members_of(store, key) for key, _ in batch))
         differing |= {key: members for (key, members), now in zip(batch, true, strict=True) if now != members}
     return differing

@@ -21,9 +21,9 @@ from kith.core.errors import KithError, Unavailable
 from kith.core.events import BULK_LOADED, NOWHERE
 from kith.graph.edge import State
 from kith.graph.store import EdgeStore
-from kith.leases.holding import Held, Leases
+from kith.leases.holding import HeldLease, Leases
 from kith.log.runner import Lag, lag_of
-from kith.log.stopping import Stopping
+from kith.log.stop_signal import StopSignal
 from kith.log.store import LogStore
 
 NAME = "checks"
@@ -54,7 +54,7 @@ class SetKeeper:
         self._now_s, self._end_due_s = now_s, 0.0
         self._end, self._until_ms = NOWHERE, 0  # the log's end, and until when sets that reach it are up to date
         self._sets, self._log, self._leases, self._graphs = sets, log, leases, frozenset(graphs)
-        self._stopping = Stopping()
+        self._stopping = StopSignal()
         self._progress: SetsProgress | None = None
 
     def stop(self) -> None:
@@ -72,7 +72,7 @@ class SetKeeper:
                 _log.warning("cached sets are not kept up to date", error=error.message)
             await self._stopping.pause(_LEASE_RETRY_S)
 
-    async def _keep(self, held: Held) -> None:
+    async def _keep(self, held: HeldLease) -> None:
         self._progress, self._end_due_s = None, 0.0
         with self._log.bell() as bell:
             while held.ours and not self._stopping.is_set:

@@ -24,7 +24,7 @@ from kith.client.streams import FeedEvent, FeedStream, Stream
 from kith.client.watching import Change, WatchStream
 from kith.client.wire import SYSTEM, Acting, Call, CallPlan, Outcome, Request, Retry, Session, Step, Wait, next_call
 from kith.core.ids import parse_id
-from kith.core.trust import trusted
+from kith.core.trust import tls_verify
 
 TIMEOUT_S = 5.0
 UPLOAD_ANSWER_S = 130.0
@@ -115,7 +115,7 @@ class Kith(_Client, Blocking):
         self._sleep, self._timeout_s = sleep, timeout_s
         self._http = httpx.Client(
             base_url=self._session.url, headers=_bearer(key), timeout=timeout_s, transport=transport,
-            trust_env=_may_need_proxy(self._session.url), verify=trusted(self._session.url),
+            trust_env=_may_need_proxy(self._session.url), verify=tls_verify(self._session.url),
         )  # fmt: skip
 
     def close(self) -> None:
@@ -229,7 +229,7 @@ class AsyncKith(_Client, Awaiting):
         self._sleep, self._timeout_s = sleep, timeout_s
         self._http = httpx.AsyncClient(
             base_url=self._session.url, headers=_bearer(key), timeout=timeout_s, transport=transport,
-            trust_env=_may_need_proxy(self._session.url), verify=trusted(self._session.url),
+            trust_env=_may_need_proxy(self._session.url), verify=tls_verify(self._session.url),
         )  # fmt: skip
 
     async def aclose(self) -> None:

@@ -14,7 +14,7 @@ from rich.table import Table
 from kith.commands.console import Data, out, say
 from kith.core.errors import BadRequest
 from kith.log import runner
-from kith.log.runner import RELOADED_S
+from kith.log.runner import FAILURES_RELOAD_S
 from kith.log.store import Failure
 from kith.run import config
 from kith.run.config import Settings
@@ -50,7 +50,7 @@ def run_show(event: DeadEventName, data: Data = None) -> None:
 def run_replay(event: DeadEventName, data: Data = None) -> None:
     """Send dead events to their worker again."""
     count = settle(config.load({"data": data}), event, replay=True)
-    out.print(f"{count} sent back; a running worker takes them up within {RELOADED_S:.0f} s")
+    out.print(f"{count} sent back; a running worker takes them up within {FAILURES_RELOAD_S:.0f} s")
 
 
 @commands.command("drop")

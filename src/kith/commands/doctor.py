@@ -87,9 +87,9 @@ def _of_store(settings: Settings) -> Iterator[Finding]:
 
 def _of_role(environment: Environment) -> Finding:
     """Whether this machine takes writes, and whether a rival primary does so too."""
-    why, rival = store_role.why_closed(environment), store_role.rival(environment)
+    why, rival = store_role.read_closed_note(environment), store_role.rival(environment)
     said = "takes writes" if why is None else why.refusal().message
-    return Finding("role", not rival, store_role.rival_says(rival) if rival else said)
+    return Finding("role", not rival, store_role.rival_message(rival) if rival else said)
 
 
 def _of_dead_events(settings: Settings) -> Finding:

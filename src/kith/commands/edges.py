@@ -34,7 +34,7 @@ from kith.commands.transfer.unloading import export
 from kith.core.clock import Hlc, HybridClock
 from kith.core.errors import BadRequest, Conflict
 from kith.engines.embedded import bulk
-from kith.engines.embedded.folder_locks import alone, beside_servers
+from kith.engines.embedded.folder_locks import alone, hold_beside_servers
 from kith.graph.edge import Direction, State
 from kith.graph.graphs import PINS
 from kith.run import config
@@ -191,7 +191,7 @@ def _imported(
         return asyncio.run(beside())
     with alone(Path(settings.data)) as only:
         if not only:
-            with beside_servers(Path(settings.data)):
+            with hold_beside_servers(Path(settings.data)):
                 return asyncio.run(beside())
         if make is not None and not _has_begun(settings, graph):
             asyncio.run(make())

@@ -10,7 +10,7 @@ import typer
 from kith.commands.console import Data, say
 from kith.core.clock import wall_ms
 from kith.core.ids import NODES_MAX
-from kith.leases.numbers import node_number
+from kith.leases.node_numbers import node_number
 from kith.media.library import Swept
 from kith.run import config, posts_and_notices, services
 from kith.run.config import Settings
@@ -34,7 +34,7 @@ def sweep(settings: Settings, *, remove: bool) -> Swept:
     async def run() -> Swept:
         async with (
             wiring.open_stores(settings, "chore", create=False) as stores,
-            stores.leases.alone("sweep"),
+            stores.leases.hold_or_conflict("sweep"),
             node_number(stores.leases, NODES_MAX) as number,
         ):
             media = services.media_over(settings, posts_and_notices.posts_over(stores, number), stores.metrics)

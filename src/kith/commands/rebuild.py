@@ -18,9 +18,9 @@ from kith.engines.embedded import segments
 from kith.engines.embedded.environment import Environment
 from kith.engines.embedded.folder_locks import alone
 from kith.engines.embedded.journal import JOURNAL_FILE
-from kith.engines.embedded.rebuild import check_format, rebuild, take_as_it_is
+from kith.engines.embedded.rebuild import accept_as_is, check_format, rebuild
 from kith.engines.embedded.store_file import STORE_FILE
-from kith.log.keeping import FACTS_RELOAD_MS, Keeping
+from kith.log.lease_holder import LEASE_RENEWAL_MS, LogLeaseHolder
 from kith.run import config
 from kith.run.config import Settings
 from kith.run.opening import wiring
@@ -61,7 +61,7 @@ def _take_as_it_is(folder: Path) -> None:
         if not only:
             raise Conflict(f"a rebuild or a server uses {folder}; stop it first")
         with Environment(folder) as target:
-            if not take_as_it_is(target):
+            if not accept_as_is(target):
                 raise BadRequest(f"no rebuild of {folder} was cut short")
 
 
@@ -84,18 +84,18 @@ async def _run(settings: Settings, folder: Path) -> int:
 
 async def rebuild_from(source: OpenStores, target: Environment, progress: Callable[[int], None]) -> int:
     """Rebuild from a store that servers may write to. A lease keeps its log from the target's position on."""
-    keeping = Keeping(source.log, f"rebuild/{secrets.token_hex(4)}", wall_ms)
+    log_lease = LogLeaseHolder(source.log, f"rebuild/{secrets.token_hex(4)}", wall_ms)
     environment = source.of_folder("a rebuild").environment
 
     async def keep() -> None:
         at = segments.last_event(target)
-        await keeping.keep(environment.positions.of(max(0, at - 1)))  # a segment includes the event before it
+        await log_lease.keep(environment.positions.of(max(0, at - 1)))  # a segment includes the event before it
 
     await keep()
     rebuilding = asyncio.create_task(asyncio.to_thread(rebuild, environment, target, progress))
     try:
-        while not (await asyncio.wait([rebuilding], timeout=FACTS_RELOAD_MS / 1000))[0]:
+        while not (await asyncio.wait([rebuilding], timeout=LEASE_RENEWAL_MS / 1000))[0]:
             await keep()
         return rebuilding.result()
     finally:
-        await keeping.release()
+        await log_lease.release()

@@ -42,7 +42,7 @@ def suggest_all(settings: Settings, report: BatchObserver) -> BatchResult:
     async def run() -> BatchResult:
         async with (
             wiring.open_stores(settings, "chore", create=False) as stores,
-            stores.leases.alone("suggest") as held,
+            stores.leases.hold_or_conflict("suggest") as held,
         ):
             everyone = suggest_everyone(
                 wiring.suggestions(settings, stores),
@@ -50,7 +50,7 @@ def suggest_all(settings: Settings, report: BatchObserver) -> BatchResult:
                 fresh_ms=settings.suggestions_hours * 3_600_000,
                 report=report,
             )
-            return await held.while_ours(everyone)
+            return await held.run_while_held(everyone)
 
     folder = Path(settings.data)
     if not (folder / STORE_FILE).exists():

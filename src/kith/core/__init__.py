@@ -2,6 +2,6 @@
 
 `ids` (ids and how they are made), `clock` (versions), `paging` (pages and cursors), `tokens` (read-your-writes),
 `signing` (seals cursors and tokens), `events` (entries of the log, and positions in it), `labels` (moderation),
-`errors` (the tree of errors), `backoff` (pauses before a retry), `together` (concurrent calls), `deadline` (time
+`errors` (the tree of errors), `backoff` (pauses before a retry), `gathering` (concurrent calls), `deadline` (time
 limits), `stopping` (stops tasks), `trust` (certificates that HTTP clients trust).
 """

@@ -3,7 +3,7 @@
     KithError
     ├── BadRequest          the request cannot be served as written
     │   ├── SelfEdge · BadId · BadCursor · BadToken · BatchTooLarge · BodyTooLarge · ProgramTooComplex
-    │   └── ClockTooFarAhead · InvalidContent · RangeNotThere
+    │   └── ClockTooFarAhead · InvalidContent · RangeNotSatisfiable
     ├── Unauthorized        no credentials, or invalid ones
     ├── Forbidden           the caller is known, but may not do this
     ├── NotFound            it does not exist, or the caller may not see it
@@ -84,7 +84,7 @@ class InvalidContent(BadRequest):
     code = "INVALID_CONTENT"
 
 
-class RangeNotThere(BadRequest):
+class RangeNotSatisfiable(BadRequest):
     """The requested range of bytes begins after the end of the file."""
 
     code = "RANGE_NOT_SATISFIABLE"

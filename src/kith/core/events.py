@@ -22,7 +22,7 @@ NORMAL = 0
 """The state of a live edge; equals `graph.edge.State.NORMAL`, which core must not import."""
 BULK_LOADED = 254
 """Not an edge: a whole graph was loaded at once. `source` is its number of edges. Consumers must read the graph."""
-TIMELINE_WANTED = 253
+TIMELINE_REQUESTED = 253
 """Not an edge: the user `source` requested their home feed and has no timeline."""
 USER_CHANGED = 252
 """Not an edge: the app labelled the user `source`, or they became private or public, so who may see their posts

@@ -45,7 +45,7 @@ class WriteTokens:
         return WriteMark(LogPosition(payload[_VERSION.size :]), *_VERSION.unpack_from(payload))
 
 
-def lost_write() -> Conflict:
+def lost_write_error() -> Conflict:
     """The error for a token whose write this store does not have."""
     return Conflict(
         "this store has not seen the write your Kith-Token stands for (it was restored from a backup, or moved); "

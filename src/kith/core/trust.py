@@ -5,7 +5,7 @@ from __future__ import annotations
 import ssl
 
 
-def trusted(url: str) -> ssl.SSLContext | bool:
+def tls_verify(url: str) -> ssl.SSLContext | bool:
     """The `verify` argument of httpx for `url`: the usual certificates, or an empty context for plain http, because
     loading certificates takes 60 ms.
     """

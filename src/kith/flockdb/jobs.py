@@ -28,7 +28,7 @@ from kith.flockdb.interface import ExecuteOperation, Priority
 from kith.flockdb.selects import Term
 from kith.graph.edge import Direction, State
 from kith.graph.graph import Graph
-from kith.leases.holding import Held, Leases
+from kith.leases.holding import HeldLease, Leases
 
 JOBS_MAX = 10_000
 """Most waiting jobs; above that: OVERLOADED."""
@@ -131,7 +131,7 @@ class Jobs:
             try:
                 async with leases.hold(LEASE) as held:
                     if held is not None:
-                        await held.while_ours(self._queues(held))
+                        await held.run_while_held(self._queues(held))
             except* Unavailable as errors:  # an exception group if a queue raised it
                 _log.warning("jobs wait for the store", error=str(errors.exceptions[0]))
             await asyncio.sleep(_LOOKED_S)
@@ -153,12 +153,12 @@ class Jobs:
         """How many jobs are not done."""
         return len(await self._store.notes(_JOB))
 
-    async def _queues(self, held: Held) -> None:
+    async def _queues(self, held: HeldLease) -> None:
         async with asyncio.TaskGroup() as group:
             for priority in Priority:
                 group.create_task(self._queue(priority, held))
 
-    async def _queue(self, priority: Priority, held: Held) -> None:
+    async def _queue(self, priority: Priority, held: HeldLease) -> None:
         rung = self._bells[priority]
         while True:
             rung.clear()

@@ -23,8 +23,8 @@ from kith.core.paging import Mark, Window
 from kith.flockdb.interface import SelectOperation
 from kith.graph import programs
 from kith.graph.edge import POSITION_MAX, Direction, Edge, State
-from kith.graph.ordered import OrderedLists
-from kith.graph.programs import PARTS_MAX, Difference, Evaluator, Given, Intersect, Leaf, Program, Union
+from kith.graph.ordered_lists import OrderedLists
+from kith.graph.programs import PARTS_MAX, Difference, Evaluator, GivenIds, Intersect, Leaf, Program, Union
 from kith.graph.shapes import Ids, Listing, Pair
 from kith.graph.store import Edges
 
@@ -166,22 +166,22 @@ class Selects:
         if asked.cursor < START:
             return await self._upwards(evaluator, tree, asked)
         below = asked.cursor if asked.cursor > END else None
-        ids, looked_to = await evaluator.page(tree, below, asked.rows + 1)
+        ids, checked_to = await evaluator.page(tree, below, asked.rows + 1)
         rows = ids[: asked.rows]
-        following = int(rows[-1]) if len(ids) > asked.rows else looked_to or END
+        following = int(rows[-1]) if len(ids) > asked.rows else checked_to or END
         came_down = below is not None and len(rows) > 0
         return SelectPage(rows, following, -int(rows[0]) if came_down else END)
 
     async def _upwards(self, evaluator: Evaluator, tree: Program, asked: PageAsked) -> SelectPage:
         """The page before a cursor."""
         above = -asked.cursor
-        ids, looked_to = await evaluator.page(tree, above, asked.rows + 1, down=False)
+        ids, checked_to = await evaluator.page(tree, above, asked.rows + 1, down=False)
         rows = ids[: asked.rows][::-1]
-        previous = -int(rows[0]) if len(ids) > asked.rows else -looked_to if looked_to else END
+        previous = -int(rows[0]) if len(ids) > asked.rows else -checked_to if checked_to else END
         if not len(rows):
             return SelectPage(rows, END, previous)
         below = await evaluator.page(tree, None if above == ID_MAX else above + 1, 1)
-        return SelectPage(rows, int(rows[-1]) if len(below.ids) or below.looked_to else END, previous)
+        return SelectPage(rows, int(rows[-1]) if len(below.ids) or below.checked_to else END, previous)
 
     async def count(self, program: Sequence[Term | SelectOperation]) -> int:
         """How many ids a program selects, exactly."""
@@ -262,7 +262,7 @@ class Selects:
                 stack.append(_COMBINING[part]((left, right)))
         return stack[0]
 
-    async def _among(self, term: Term, others: Ids) -> Given:
+    async def _among(self, term: Term, others: Ids) -> GivenIds:
         """Which of these ids are other ends of edges in the term's states."""
         pairs = term.pairs(others.tolist())
         found = await self._store.get_many(term.graph, pairs)

@@ -2,7 +2,7 @@
 
 `edge`: an edge, the merge law, the conditions of a write. `graphs`: names and numbers of graphs. `store`: the port that
 engines implement. `shapes`: the types that the port takes and returns. `questions`: many reads in one call. `graph`:
-writes and intersections over the port. `walk`: pages of a filtered list. `merged`: one page of several lists.
-`programs`: unions, intersections and differences of lists. `ordered`: long lists by id, for programs. `nodes`:
-archives, restores or removes all edges of a node. `audit`: compares both ends of every edge.
+writes and intersections over the port. `walk`: pages of a filtered list. `page_merge`: one page of several lists.
+`programs`: unions, intersections and differences of lists. `ordered_lists`: long lists by id, for programs.
+`node_jobs`: archives, restores or removes all edges of a node. `audit`: compares both ends of every edge.
 """

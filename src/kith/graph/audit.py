@@ -14,14 +14,14 @@ from itertools import pairwise
 
 import msgspec
 
-from kith.graph.shapes import Ends
+from kith.graph.shapes import EdgeEnds
 from kith.graph.store import Scans
 
-LOOKS_S = (2.0, 10.0, 30.0)
+RECHECK_DELAYS_S = (2.0, 10.0, 30.0)
 """When edges whose ends differ are checked again, in seconds after the first check."""
 
 
-class Unsettled(msgspec.Struct, rename="camel"):
+class UnsettledEdges(msgspec.Struct, rename="camel"):
     """How many edges still had differing ends this long after their first check."""
 
     seconds: float
@@ -33,7 +33,7 @@ class Audit(msgspec.Struct, rename="camel"):
 
     graph: str
     edges: int = 0
-    unsettled: list[Unsettled] = []  # one entry per check, the first at 0 s; empty if nothing differed at first
+    unsettled: list[UnsettledEdges] = []  # one entry per check, the first at 0 s; empty if nothing differed at first
     disagreeing: int = 0
     strays: int = 0  # list entries without an edge
     wrong_counts: int = 0
@@ -58,31 +58,31 @@ async def audit(
     *,
     repair: bool = False,
     sample: float = 1.0,
-    looks_s: Sequence[float] = LOOKS_S,
+    recheck_delays_s: Sequence[float] = RECHECK_DELAYS_S,
     progress: Callable[[int], None] = lambda _: None,
 ) -> Audit:
     """Check a `sample` (0 to 1) of a graph's edges and all of its counts; with `repair`, repair what disagrees.
 
-    `looks_s`: when edges that differ are checked again, in seconds. `progress` is called with the number of edges
-    checked so far.
+    `recheck_delays_s`: when edges that differ are checked again, in seconds. `progress` is called with the number of
+    edges checked so far.
     """
     found = Audit(name)
-    suspects: list[Ends] = []
+    suspects: list[EdgeEnds] = []
     chosen = random.Random()
     async for chunk in store.edges(number):
-        looked_at = chunk if sample >= 1 else [ends for ends in chunk if chosen.random() < sample]
-        found.edges += len(looked_at)
-        suspects += [ends for ends in looked_at if not ends.agree]
+        checked = chunk if sample >= 1 else [ends for ends in chunk if chosen.random() < sample]
+        found.edges += len(checked)
+        suspects += [ends for ends in checked if not ends.agree]
         progress(found.edges)
     if suspects:
-        found.unsettled = [Unsettled(0, len(suspects))]
-    for before_s, after_s in pairwise((0.0, *(() if store.transactional else looks_s))):
+        found.unsettled = [UnsettledEdges(0, len(suspects))]
+    for before_s, after_s in pairwise((0.0, *(() if store.transactional else recheck_delays_s))):
         if not suspects:
             break
         await asyncio.sleep(after_s - before_s)
         pairs = [(ends.edge.source, ends.edge.destination) for ends in suspects]
         suspects = [ends for ends in await store.ends(number, pairs) if ends is not None and not ends.agree]
-        found.unsettled.append(Unsettled(after_s, len(suspects)))
+        found.unsettled.append(UnsettledEdges(after_s, len(suspects)))
     found.disagreeing = len(suspects)
     found.examples = [f"{ends.edge.source} -> {ends.edge.destination}" for ends in suspects[:10]]
     if repair and suspects:

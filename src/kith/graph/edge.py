@@ -113,12 +113,12 @@ class EdgeWrite(msgspec.Struct, frozen=True, gc=False):
     while_edge: tuple[int, int, int, bool] | None = None
 
     @property
-    def asked_edges(self) -> tuple[tuple[int, int, int], ...]:
+    def condition_edges(self) -> tuple[tuple[int, int, int], ...]:
         """The other edges that the conditions read."""
         return self.unless if self.while_edge is None else (*self.unless, self.while_edge[:3])
 
 
-BARRING = frozenset({State.NORMAL, State.ARCHIVED})
+FORBIDDING_STATES = frozenset({State.NORMAL, State.ARCHIVED})
 """The states in which an edge of `EdgeWrite.unless` forbids the write."""
 
 
@@ -249,6 +249,6 @@ def _ends_sooner(stored: Edge | None, edge: Edge) -> bool:
     return not stored.expires_ms or edge.expires_ms < stored.expires_ms
 
 
-def applied(changes: Iterable[EdgeChange]) -> int:
+def count_applied(changes: Iterable[EdgeChange]) -> int:
     """How many of `changes` were applied."""
     return [change.outcome for change in changes].count(Outcome.APPLIED)

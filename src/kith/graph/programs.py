@@ -5,10 +5,10 @@
 
 Members come by id, descending, so a page is stable while lists change, and its cursor is an id. Of an intersection only
 the smallest part is read; its members are looked up in the larger ones. So intersecting 10,000 ids with a million costs
-as much as the 10,000. If the part to read is longer than WHOLE_MAX, a page reads only what lies beyond its cursor
-(`ordered`), so pages cost the same at any depth. A page ends after checking LOOKED_MAX ids, and says how far it got.
-Limits: PARTS_MAX lists, DEPTH_MAX levels, `ids_max` ids read (for a count, whole lists); READ_MAX and ASKED_MAX per
-call. Source: FlockDB's compound queries.
+as much as the 10,000. If the part to read is longer than WHOLE_LIST_MAX, a page reads only what lies beyond its cursor
+(`sorted_ids`), so pages cost the same at any depth. A page ends after checking CHECKED_IDS_MAX ids, and says how far it
+got. Limits: PARTS_MAX lists, DEPTH_MAX levels, `ids_max` ids read (for a count, whole lists); READ_MAX and LOOKUPS_MAX
+per call. Source: FlockDB's compound queries.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from kith.core.errors import BadRequest, ProgramTooComplex
 from kith.core.ids import parse_id
 from kith.graph.edge import Direction, State
-from kith.graph.ordered import OrderedIds, OrderedLists, after, as_far_as, ordered
+from kith.graph.ordered_lists import OrderedIds, OrderedLists, after, sorted_ids, up_to
 from kith.graph.shapes import Ids, Listing
 from kith.graph.store import Edges
 from kith.graph.walk import READ_MAX
@@ -31,12 +31,12 @@ from kith.graph.walk import READ_MAX
 DEPTH_MAX = 16
 PARTS_MAX = 64
 IDS_MAX_DEFAULT = 5_000_000
-ASKED_MAX = 50_000
+LOOKUPS_MAX = 50_000
 """How many ids one call looks up in a list."""
 _PROBE_FACTOR = 8  # reading a list at most this many times longer is cheaper than looking up each id
-WHOLE_MAX = 50_000
+WHOLE_LIST_MAX = 50_000
 """A longer list is not read whole for a page."""
-LOOKED_MAX = 200_000
+CHECKED_IDS_MAX = 200_000
 """How many ids of the part that is read one page may check."""
 _FIRST_CHUNK, _CHUNK_MAX = 256, 16_384
 _ON_LOOP_MAX = 100_000
@@ -50,8 +50,8 @@ class Leaf(NamedTuple):
     listings: tuple[Listing, ...]
 
 
-class Given(NamedTuple):
-    """Given ids, descending and distinct; see `given`."""
+class GivenIds(NamedTuple):
+    """Ids from the caller, descending and distinct; see `given`."""
 
     ids: Ids
 
@@ -74,7 +74,7 @@ class Difference(NamedTuple):
     parts: tuple[Program, ...]
 
 
-Program = Leaf | Given | Union | Intersect | Difference
+Program = Leaf | GivenIds | Union | Intersect | Difference
 _OPERATORS: dict[str, Callable[[tuple[Program, ...]], Program]] = {
     "union": Union,
     "intersect": Intersect,
@@ -82,9 +82,9 @@ _OPERATORS: dict[str, Callable[[tuple[Program, ...]], Program]] = {
 }
 
 
-def given(ids: Ids) -> Given:
+def given(ids: Ids) -> GivenIds:
     """A program of these ids."""
-    return Given(np.unique(ids)[::-1])
+    return GivenIds(np.unique(ids)[::-1])
 
 
 def parse(raw: Any, graph_number: Callable[[str], int]) -> Program:
@@ -140,12 +140,12 @@ def parse_state(raw: Any) -> State:
 
 
 class MembersPage(NamedTuple):
-    """Members in order. `looked_to`: the last id checked, if the page stopped after LOOKED_MAX ids; there may
+    """Members in order. `checked_to`: the last id checked, if the page stopped after CHECKED_IDS_MAX ids; there may
     be more.
     """
 
     ids: Ids
-    looked_to: int | None
+    checked_to: int | None
 
 
 class Evaluator:
@@ -164,7 +164,7 @@ class Evaluator:
             part = await self._part(program, beyond, chunk, down)
             found.append(part.ids)
             count, checked, beyond = count + len(part.ids), checked + chunk, part.reached
-            if count >= need or beyond is None or checked >= LOOKED_MAX:
+            if count >= need or beyond is None or checked >= CHECKED_IDS_MAX:
                 break
             await asyncio.sleep(0)  # let other requests run
             chunk = min(4 * chunk, _CHUNK_MAX)
@@ -180,26 +180,24 @@ class Evaluator:
     async def _part(self, program: Program, beyond: int | None, limit: int, down: bool) -> OrderedIds:
         """The members after `beyond`, from about `limit` ids of the part that is read."""
         match program:
-            case Given(ids):
+            case GivenIds(ids):
                 return _cut(ids if down else ids[::-1], beyond, limit, down)
             case Leaf(listings):
-                if self._counts[program] <= min(WHOLE_MAX, self._ids_left) or program in self._whole:
+                if self._counts[program] <= min(WHOLE_LIST_MAX, self._ids_left) or program in self._whole:
                     ids = await self._all(program)
                     return _cut(ids if down else ids[::-1], beyond, limit, down)
-                return _united(
-                    [await self._lists.part(listing, beyond, limit, down=down) for listing in listings], down
-                )
+                return _union([await self._lists.part(listing, beyond, limit, down=down) for listing in listings], down)
             case Union(parts):
-                return _united([await self._part(part, beyond, limit, down) for part in parts], down)
+                return _union([await self._part(part, beyond, limit, down) for part in parts], down)
             case Intersect() | Difference():
-                base, others, wanted = self._drive(program)
+                base, others, wanted = self._choose_driver(program)
                 ids, reached = await self._part(base, beyond, limit, down)
-                return OrderedIds(ids[await self._kept(ids, others, wanted)], reached)
+                return OrderedIds(ids[await self._passing(ids, others, wanted)], reached)
 
     async def _all(self, program: Program) -> Ids:
         """Every member, descending."""
         match program:
-            case Given(ids):
+            case GivenIds(ids):
                 return ids
             case Leaf(listings):
                 if program not in self._whole:
@@ -207,37 +205,37 @@ class Evaluator:
                     read = [await self._read(listing) for listing in listings]
                     # an edge has one state, but in lagging lists it may be between two
                     joined = np.concatenate(read)
-                    ascending: Ids = await _done(np.sort if len(read) == 1 else np.unique, joined, size=len(joined))
+                    ascending: Ids = await _yielding(np.sort if len(read) == 1 else np.unique, joined, size=len(joined))
                     self._whole[program] = ascending[::-1]
                 return self._whole[program]
             case Union(parts):
                 joined = np.concatenate([await self._all(part) for part in parts])
-                return (await _done(np.unique, joined, size=len(joined)))[::-1]
+                return (await _yielding(np.unique, joined, size=len(joined)))[::-1]
             case Intersect() | Difference():
-                base, others, wanted = self._drive(program)
+                base, others, wanted = self._choose_driver(program)
                 ids = await self._all(base)
-                return ids[await self._kept(ids, others, wanted)]
+                return ids[await self._passing(ids, others, wanted)]
 
     async def contains(self, program: Program, ids: Ids) -> NDArray[np.bool_]:
         """For each of `ids`: whether it is a member."""
         match program:
-            case Given(members):
+            case GivenIds(members):
                 return np.isin(ids, members)
             case Leaf(listings):
                 if self._counts[program] <= min(_PROBE_FACTOR * len(ids), self._ids_left) or program in self._whole:
                     whole = await self._all(program)
-                    return await _done(np.isin, ids, whole, size=len(ids) + len(whole))
-                return _any([await self._asked(listing, ids) for listing in listings])
+                    return await _yielding(np.isin, ids, whole, size=len(ids) + len(whole))
+                return _any([await self._look_up(listing, ids) for listing in listings])
             case Union(parts):
                 return _any([await self.contains(part, ids) for part in parts])
             case Intersect(parts):
-                return await self._kept(ids, parts, True)
+                return await self._passing(ids, parts, True)
             case Difference(parts):
                 kept = await self.contains(parts[0], ids)
-                kept[kept] = await self._kept(ids[kept], parts[1:], False)
+                kept[kept] = await self._passing(ids[kept], parts[1:], False)
                 return kept
 
-    def _drive(self, program: Intersect | Difference) -> tuple[Program, tuple[Program, ...], bool]:
+    def _choose_driver(self, program: Intersect | Difference) -> tuple[Program, tuple[Program, ...], bool]:
         """The part to read, the parts to test its members against, and the test result that keeps a member."""
         if isinstance(program, Difference):
             return program.parts[0], program.parts[1:], False
@@ -245,7 +243,7 @@ class Evaluator:
         least = sizes.index(min(sizes))
         return program.parts[least], program.parts[:least] + program.parts[least + 1 :], True
 
-    async def _kept(self, ids: Ids, others: tuple[Program, ...], wanted: bool) -> NDArray[np.bool_]:
+    async def _passing(self, ids: Ids, others: tuple[Program, ...], wanted: bool) -> NDArray[np.bool_]:
         """For each of `ids`: whether all `others` give the answer `wanted`."""
         kept = np.ones(len(ids), np.bool_)
         for other in others:
@@ -258,7 +256,7 @@ class Evaluator:
         match program:
             case Leaf():
                 return self._counts[program]
-            case Given(ids):
+            case GivenIds(ids):
                 return len(ids)
             case Union(parts):
                 return sum(map(self._size_max, parts))
@@ -286,9 +284,9 @@ class Evaluator:
             self._ids_left -= len(ids)
         return np.concatenate(found)
 
-    async def _asked(self, listing: Listing, ids: Ids) -> NDArray[np.bool_]:
+    async def _look_up(self, listing: Listing, ids: Ids) -> NDArray[np.bool_]:
         """For each of `ids`: whether it is in the list."""
-        parts = [ids[at : at + ASKED_MAX] for at in range(0, max(1, len(ids)), ASKED_MAX)]
+        parts = [ids[at : at + LOOKUPS_MAX] for at in range(0, max(1, len(ids)), LOOKUPS_MAX)]
         return np.concatenate([await self._store.contains(listing, part) for part in parts])
 
     def _check_left(self, ids: int) -> None:
@@ -304,7 +302,7 @@ def leaves(program: Program) -> list[Leaf]:
     """Every leaf of the program."""
     if isinstance(program, Leaf):
         return [program]
-    if isinstance(program, Given):
+    if isinstance(program, GivenIds):
         return []
     return [leaf for part in program.parts for leaf in leaves(part)]
 
@@ -315,15 +313,15 @@ def _cut(ids: Ids, beyond: int | None, limit: int, down: bool) -> OrderedIds:
     return OrderedIds(left[:limit], int(left[limit - 1]) if len(left) > limit else None)
 
 
-def _united(parts: list[OrderedIds], down: bool) -> OrderedIds:
+def _union(parts: list[OrderedIds], down: bool) -> OrderedIds:
     """The members of all parts, up to where each of them was read."""
     ends = [part.reached for part in parts if part.reached is not None]
     reached = (max(ends) if down else min(ends)) if ends else None
-    ids = parts[0].ids if len(parts) == 1 else ordered(np.concatenate([part.ids for part in parts]), down)
-    return OrderedIds(as_far_as(ids, reached, down), reached)
+    ids = parts[0].ids if len(parts) == 1 else sorted_ids(np.concatenate([part.ids for part in parts]), down)
+    return OrderedIds(up_to(ids, reached, down), reached)
 
 
-async def _done(step: Callable[..., Found], *ids: Ids, size: int) -> Found:
+async def _yielding(step: Callable[..., Found], *ids: Ids, size: int) -> Found:
     """The result of a NumPy step over this many ids; with many ids it runs in a thread."""
     return step(*ids) if size <= _ON_LOOP_MAX else await asyncio.to_thread(step, *ids)
 

@@ -34,7 +34,7 @@ class Node(NamedTuple):
     labels: int = 0  # see `core.labels`
 
 
-class NodeChanged(NamedTuple):
+class NodeChange(NamedTuple):
     """A node after a change, and the mark of the change: a reader that carries it sees the change."""
 
     node: Node
@@ -72,24 +72,24 @@ class Degrees(NamedTuple):
     into: int
 
 
-class DegreesPart(NamedTuple):
+class DegreesPage(NamedTuple):
     """Some nodes of a graph, and the engine's cursor for the next part; None at the end of the graph."""
 
     nodes: list[Degrees]
     after: bytes | None
 
 
-class Anything(enum.Enum):
-    """The type of ANYTHING."""
+class AnyNote(enum.Enum):
+    """The type of ANY_NOTE."""
 
-    ANYTHING = "anything"
+    ANY_NOTE = "anything"
 
 
-ANYTHING: Final = Anything.ANYTHING
+ANY_NOTE: Final = AnyNote.ANY_NOTE
 """As `only_if`: write the note whatever it holds now."""
 
 
-class Ends(NamedTuple):
+class EdgeEnds(NamedTuple):
     """An edge from its row, and whether the list at each end agrees with it."""
 
     edge: Edge

@@ -18,17 +18,17 @@ from kith.core.paging import Page, Window
 from kith.graph.edge import Edge, EdgeChange, EdgeWrite, State
 from kith.graph.questions import Answers, Questions
 from kith.graph.shapes import (
-    ANYTHING,
-    Anything,
+    ANY_NOTE,
+    AnyNote,
     Chunk,
-    DegreesPart,
-    Ends,
+    DegreesPage,
+    EdgeEnds,
     ExpiringEdge,
     IdLists,
     Ids,
     Listing,
     Node,
-    NodeChanged,
+    NodeChange,
     Pair,
     Side,
 )
@@ -106,7 +106,7 @@ class Edges(Protocol):
         """
         ...
 
-    async def ending(self, until_ms: int, limit: int) -> list[ExpiringEdge]:
+    async def expiring_by(self, until_ms: int, limit: int) -> list[ExpiringEdge]:
         """Edges that expire by `until_ms` and are not removed yet, earliest first. Only where `logs_every_change`."""
         ...
 
@@ -130,7 +130,7 @@ class Edges(Protocol):
 
     async def ids(self, listing: Listing, newest: int) -> Ids:
         """The other ends of a list, newest first, at most `newest`. int64, one dimension. For a whole list:
-        `whole_list`.
+        `read_whole_list`.
         """
         ...
 
@@ -169,7 +169,7 @@ class Nodes(Protocol):
         labels: int | None = None,
         only_from: State | None = None,
         tell: Event | None = None,
-    ) -> NodeChanged:
+    ) -> NodeChange:
         """Change the given fields of a node, and return the node after the change.
 
         `only_from`: change it only if it is in this state. `tell`: an event to log if this changes anything. Atomic per
@@ -185,7 +185,7 @@ class Notes(Protocol):
         """Read a note; None if there is none."""
         ...
 
-    async def put_note(self, key: str, value: bytes | None, *, only_if: bytes | Anything | None = ANYTHING) -> bool:
+    async def put_note(self, key: str, value: bytes | None, *, only_if: bytes | AnyNote | None = ANY_NOTE) -> bool:
         """Write a note, or remove it (None). Returns whether it was written.
 
         `only_if`: write it only if the note still holds this (None: if there is no note). Of several writers that read
@@ -215,7 +215,7 @@ class Scans(Protocol):
 
     transactional: bool
 
-    def edges(self, graph: int) -> AsyncIterator[list[Ends]]:
+    def edges(self, graph: int) -> AsyncIterator[list[EdgeEnds]]:
         """Every edge of a graph with the state of its lists, in chunks."""
         ...
 
@@ -223,11 +223,11 @@ class Scans(Protocol):
         """Every edge of a graph from its row only, in chunks: a third of the work of `edges`."""
         ...
 
-    async def ends(self, graph: int, pairs: Sequence[Pair]) -> list[Ends | None]:
+    async def ends(self, graph: int, pairs: Sequence[Pair]) -> list[EdgeEnds | None]:
         """For each (source, destination): the edge with the state of its lists, as from `edges`; None: no row."""
         ...
 
-    async def degrees(self, graph: int, after: bytes | None, limit: int) -> DegreesPart:
+    async def degrees(self, graph: int, after: bytes | None, limit: int) -> DegreesPage:
         """Up to `limit` nodes that have a stored edge in any state: the first ones, or those `after` an earlier
         part.
         """

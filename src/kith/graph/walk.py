@@ -21,7 +21,7 @@ from kith.graph.store import Edges
 
 ShownCheck: TypeAlias = Callable[[Sequence[Mark]], Awaitable[Sequence[bool]]]
 """Answers for each of these entries whether it is shown."""
-BELOW_ALL = Mark(POSITION_MIN, 0)
+LIST_END = Mark(POSITION_MIN, 0)
 """The place before the oldest possible entry: the whole list is newer, and nothing is older."""
 READ_MAX = 20_000
 """How many ids of a list one call reads."""
@@ -71,7 +71,7 @@ def first_step(window: Window) -> Window:
     return window._replace(limit=_CHUNK)
 
 
-async def whole_list(store: Edges, listing: Listing) -> Ids:
+async def read_whole_list(store: Edges, listing: Listing) -> Ids:
     """All ids of a list, in any order, read READ_MAX per call. For lists whose length is limited elsewhere."""
     ids, after = await store.chunk(listing, None, READ_MAX)
     found = [ids]
@@ -102,4 +102,4 @@ def _newer(found: list[Mark], end: Mark | None, more: bool, window: Window) -> P
     if end is None or window.before is None:
         return Page([], False, False)
     start = found[0] if found else past(window.before, 1)
-    return Page(found[::-1], window.before > BELOW_ALL, more, (end, start))
+    return Page(found[::-1], window.before > LIST_END, more, (end, start))

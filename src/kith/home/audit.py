@@ -19,9 +19,9 @@ import msgspec
 import numpy as np
 
 from kith.core.errors import Conflict
+from kith.core.gathering import gather
 from kith.core.ids import NodeId
 from kith.core.paging import Window
-from kith.core.together import together
 from kith.graph.edge import Direction
 from kith.graph.graph import Graph
 from kith.graph.graphs import AUTHORED
@@ -135,7 +135,7 @@ class TimelineAuditor:
             if snapshot.progress is None or not await self._unhandled.follow(snapshot.progress):
                 raise Conflict("fan-out is far behind the log, and homes do without timelines; audit when it is not")
             unhandled = self._unhandled.now
-            looks = await together(False, *(self._look(NodeId(user), snapshot, unhandled) for user in some))
+            looks = await gather(False, *(self._look(NodeId(user), snapshot, unhandled) for user in some))
             found |= {user: wrong for user, wrong in zip(some, looks, strict=True) if wrong}
         return found
 

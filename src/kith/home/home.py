@@ -17,9 +17,9 @@ import numpy as np
 
 from kith.core.errors import PostNotFound
 from kith.core.events import NOWHERE, LogPosition
+from kith.core.gathering import gather
 from kith.core.ids import NodeId
 from kith.core.paging import Mark, Window
-from kith.core.together import together
 from kith.home.orders import READERS_MAX, CachedOrders, basis_of
 from kith.home.rank import light
 from kith.home.rank.candidates import Placed, RankedCandidates
@@ -193,7 +193,7 @@ class Home:
     async def _visit(self, reader: NodeId, prefetch: Prefetch = no_prefetch, pins_until: int | None = None) -> Visit:
         """A visit, after the process's caches dropped everything that changed before this request."""
         visit = Visit(reader, self._skeletons, self._ranker, self._rules, self._pins, prefetch, pins_until)
-        await together(self._immediate, visit.begin(), self._skeletons.prepare())
+        await gather(self._immediate, visit.begin(), self._skeletons.prepare())
         return visit
 
     async def _first(
@@ -206,7 +206,7 @@ class Home:
         """
         now_ms, reader, told = self._now_ms(), visit.reader, self._orders.changes_seen
         if not refresh and self._orders.has(reader, now_ms):
-            skeleton, state = await together(self._immediate, visit.newest(must_reflect), visit.own_state())
+            skeleton, state = await gather(self._immediate, visit.newest(must_reflect), visit.own_state())
             if state is None:
                 return Slate(skeleton.ids.tolist(), skeleton.end), None
             basis, ids = basis_of(skeleton, state), skeleton.ids
@@ -216,7 +216,7 @@ class Home:
                     choice = choice._replace(placed=choice.posts.placed(reader, visit.pinned))
                 return slate, choice
         else:
-            skeleton, _ = await together(self._immediate, visit.newest(must_reflect, refresh=refresh), visit.preload())
+            skeleton, _ = await gather(self._immediate, visit.newest(must_reflect, refresh=refresh), visit.preload())
         slate, ranked = await visit.rank(skeleton, Scroll(now_ms))
         if ranked is None:
             return slate, None

@@ -18,8 +18,8 @@ from typing import NamedTuple
 import msgspec
 import numpy as np
 
+from kith.core.gathering import gather
 from kith.core.ids import NodeId
-from kith.core.together import together
 from kith.graph.edge import Direction
 from kith.graph.graph import Graph
 from kith.graph.graphs import BLOCKS, FOLLOWS, HIDES, MUTES
@@ -163,7 +163,7 @@ class HomeRules:
         if self.immediate or not self.read_cache.generation:
             answers = await self._store.answer(questions)
         else:
-            answers, _ = await together(False, self._store.answer(questions), self._unrestricted.learn(authors, reader))
+            answers, _ = await gather(False, self._store.answer(questions), self._unrestricted.learn(authors, reader))
         found = standings(answers)
         followed = {author for author, standing in found.items() if standing.followed or author == reader}
         return _RuleInputs(visible_posts(posts, reader, found), followed, muted(answers), hidden(answers))

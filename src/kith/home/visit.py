@@ -16,9 +16,9 @@ import numpy as np
 
 from kith.core.errors import Unavailable
 from kith.core.events import LogPosition
+from kith.core.gathering import gather
 from kith.core.ids import NodeId
 from kith.core.paging import Mark
-from kith.core.together import together
 from kith.home.degraded import Degraded
 from kith.home.fanout.state import FanoutSnapshot
 from kith.home.rank.affinity import ListState
@@ -94,12 +94,12 @@ class Visit:
     async def preload(self) -> None:
         """Load ahead what ranking and rules need. Errors are ignored: the later read fails again and reports them."""
         with contextlib.suppress(Exception):
-            await together(self._rules.immediate, self.reader_facts(), self._rules.prepare(self.reader))
+            await gather(self._rules.immediate, self.reader_facts(), self._rules.prepare(self.reader))
 
     async def resume(self, must_reflect: LogPosition, *, refresh: bool) -> None:
         """Prepare a later page of a scroll: read fan-out's state, and beside it facts and pins."""
         snapshot = self._skeletons.usable_snapshot(must_reflect, self.degraded, refresh=refresh)
-        self.snapshot, *_ = await together(self._rules.immediate, snapshot, self.preload(), self.read_pinned())
+        self.snapshot, *_ = await gather(self._rules.immediate, snapshot, self.preload(), self.read_pinned())
 
     async def read_pinned(self) -> None:
         """Read the posts that boards bring to this home. If boards are unavailable, home continues without them."""
@@ -129,7 +129,7 @@ class Visit:
             self._checked = dict(recalled)
             return
         read, shown = await rules.read(new), set(ids)
-        allowed, _ = await together(
+        allowed, _ = await gather(
             rules.immediate,
             rules.allowed(self.reader, read, self.pinned),
             self._prefetch([post for post in read if post.id in shown]),
@@ -163,7 +163,7 @@ class Visit:
             self.snapshot = await self._skeletons.usable_snapshot(must_reflect, self.degraded, refresh=refresh)
             return await self._posts_below(after, want)
 
-        found, _ = await together(self._rules.immediate, posts(), self.read_pinned())
+        found, _ = await gather(self._rules.immediate, posts(), self.read_pinned())
         return with_pins(found, self.pins, after)
 
     async def newest(self, must_reflect: LogPosition, *, refresh: bool = False) -> Skeleton:

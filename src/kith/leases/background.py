@@ -16,7 +16,7 @@ import structlog
 
 from kith.core.errors import Conflict, LeaseLost, Unavailable
 from kith.core.stopping import stop
-from kith.leases.holding import Held, Leases
+from kith.leases.holding import HeldLease, Leases
 
 POLL_S = 30.0
 """How often a process looks for abandoned jobs, in seconds."""
@@ -32,19 +32,19 @@ class Background:
         self._leases = leases
         self._running: dict[str, asyncio.Task[None]] = {}
 
-    def start(self, name: str, work: Callable[[Held], Awaitable[None]]) -> None:
+    def start(self, name: str, work: Callable[[HeldLease], Awaitable[None]]) -> None:
         """Run a job, unless a process is already working on it."""
         if name not in self._running:
             self._spawn(name, partial(self._if_free, name, work))
 
     async def begin(
-        self, name: str, first: Callable[[Held], Awaitable[None]], work: Callable[[Held], Awaitable[None]]
+        self, name: str, first: Callable[[HeldLease], Awaitable[None]], work: Callable[[HeldLease], Awaitable[None]]
     ) -> None:
         """Run `first` now and then the rest of a new job in the background. Other processes that find the job meanwhile
         leave it alone, because its lease is held.
         """
         async with contextlib.AsyncExitStack() as stack:
-            held = await stack.enter_async_context(self._leases.alone(name))
+            held = await stack.enter_async_context(self._leases.hold_or_conflict(name))
             await first(held)
             holding = stack.pop_all()
         self._spawn(name, partial(self._held, holding, held, work))
@@ -62,13 +62,13 @@ class Background:
         self._running[name] = task
         task.add_done_callback(lambda _: self._running.pop(name, None))
 
-    async def _if_free(self, name: str, work: Callable[[Held], Awaitable[None]]) -> None:
+    async def _if_free(self, name: str, work: Callable[[HeldLease], Awaitable[None]]) -> None:
         async with self._leases.hold(name) as held:
             if held is not None:
                 await work(held)
 
     async def _held(
-        self, holding: contextlib.AsyncExitStack, held: Held, work: Callable[[Held], Awaitable[None]]
+        self, holding: contextlib.AsyncExitStack, held: HeldLease, work: Callable[[HeldLease], Awaitable[None]]
     ) -> None:
         async with holding:
             await work(held)
@@ -84,7 +84,7 @@ class Background:
             raise
 
 
-async def retried(held: Held, step: Callable[[], Awaitable[_Answer]]) -> _Answer:
+async def with_retries(held: HeldLease, step: Callable[[], Awaitable[_Answer]]) -> _Answer:
     """Run a step. If the store refuses it, retry after growing pauses.
 
     LeaseLost if another process may have taken over.
@@ -102,7 +102,7 @@ async def retried(held: Held, step: Callable[[], Awaitable[_Answer]]) -> _Answer
             pause_s = min(2 * pause_s, _PAUSE_S_MAX)
 
 
-async def keep_looking(*resume: Callable[[], Awaitable[None]]) -> None:
+async def keep_resuming(*resume: Callable[[], Awaitable[None]]) -> None:
     """Every POLL_S seconds, resume jobs whose process is gone."""
     while True:
         await asyncio.sleep(POLL_S)

@@ -25,23 +25,23 @@ _Answer = TypeVar("_Answer")
 _log = structlog.get_logger("kith.leases")
 
 
-class Terms(NamedTuple):
+class LeaseTerms(NamedTuple):
     """How long a lease lasts without renewal, for how long the holder uses it, and how often it is renewed."""
 
     ttl_s: float = 30.0
     use_s: float = 20.0
     renew_s: float = 5.0
-    rests: bool = False  # expires instead of being released: for `ttl_s - use_s` after its last use nobody holds it
+    has_cooldown: bool = False  # expires, not released: nobody holds it for `ttl_s - use_s`
 
 
-ORDINARY = Terms()
+DEFAULT_TERMS = LeaseTerms()
 
 
-class Held:
+class HeldLease:
     """A lease that this process holds. `now_s`: a monotonic clock."""
 
     def __init__(
-        self, store: LeaseStore, lease: Lease, terms: Terms, asked_s: float, now_s: Callable[[], float]
+        self, store: LeaseStore, lease: Lease, terms: LeaseTerms, asked_s: float, now_s: Callable[[], float]
     ) -> None:
         self.lease, self.terms, self._store, self._now_s = lease, terms, store, now_s
         self._until_s, self.lost = asked_s + terms.use_s, False
@@ -65,7 +65,7 @@ class Held:
         else:
             self.lost = True
 
-    async def while_ours(self, work: Coroutine[Any, Any, _Answer]) -> _Answer:
+    async def run_while_held(self, work: Coroutine[Any, Any, _Answer]) -> _Answer:
         """Run `work`. Once the lease is lost, `work` is cancelled and LeaseLost raised."""
         if not self._store.expires:
             return await work
@@ -100,8 +100,8 @@ class Leases:
 
     @contextlib.asynccontextmanager
     async def hold(
-        self, name: str, terms: Terms = ORDINARY, *, on_lost: Callable[[], None] = lambda: None
-    ) -> AsyncIterator[Held | None]:
+        self, name: str, terms: LeaseTerms = DEFAULT_TERMS, *, on_lost: Callable[[], None] = lambda: None
+    ) -> AsyncIterator[HeldLease | None]:
         """Hold the lease `name` while the context is open. Yields None if another holder has it. `on_lost` is called if
         it is lost.
         """
@@ -110,19 +110,19 @@ class Leases:
         if lease is None:
             yield None
             return
-        held = Held(self.store, lease, terms, asked_s, self._now_s)
+        held = HeldLease(self.store, lease, terms, asked_s, self._now_s)
         renewing = asyncio.create_task(held.keep_renewing(on_lost)) if self.store.expires else None
         try:
             yield held
         finally:
             if renewing is not None:
                 await stop(renewing)
-            if not (terms.rests and self.store.expires):
+            if not (terms.has_cooldown and self.store.expires):
                 with contextlib.suppress(Unavailable):  # it expires
                     await self.store.release(lease)
 
     @contextlib.asynccontextmanager
-    async def alone(self, name: str) -> AsyncIterator[Held]:
+    async def hold_or_conflict(self, name: str) -> AsyncIterator[HeldLease]:
         """Hold the lease `name` while the context is open. Conflict if another holder has it."""
         async with self.hold(name) as held:
             if held is None:

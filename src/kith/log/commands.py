@@ -34,7 +34,7 @@ class Command(NamedTuple):
     data: bytes
 
 
-class Decided(NamedTuple):
+class DecidedCommand(NamedTuple):
     """The result of a command: its answer, and its events in order."""
 
     offset: int
@@ -49,7 +49,7 @@ class Reply(NamedTuple):
     log_position: LogPosition
 
 
-class Waiting(NamedTuple):
+class PendingCommands(NamedTuple):
     """Commands that are appended and not done. `oldest_ms`: when the oldest was appended; None if there are none."""
 
     commands: int
@@ -63,7 +63,7 @@ class Owner(Protocol):
     `log.store`) if another owner has taken over.
     """
 
-    async def take(self, partition: int, next_write: int) -> Sequence[Decided]:
+    async def take(self, partition: int, next_write: int) -> Sequence[DecidedCommand]:
         """Become the owner of a partition. All commands with offsets below `next_write` are done. Clears in-memory
         state.
 
@@ -71,7 +71,7 @@ class Owner(Protocol):
         """
         ...
 
-    async def decide(self, partition: int, commands: Sequence[Command]) -> Sequence[Decided]:
+    async def decide(self, partition: int, commands: Sequence[Command]) -> Sequence[DecidedCommand]:
         """Decide commands in order and write their rows. One answer per command, in the same order.
 
         Called again only after its previous answers were sent.

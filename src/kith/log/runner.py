@@ -21,14 +21,14 @@ import structlog
 from kith.core.backoff import is_due
 from kith.core.errors import Unavailable
 from kith.core.events import NOWHERE, Event, LogPosition
-from kith.core.together import together
-from kith.log.stopping import Stopping
+from kith.core.gathering import gather
+from kith.log.stop_signal import StopSignal
 from kith.log.store import Backlog, Batch, Bell, Failure, Fenced, LogStore, Subscription
 
 _log = structlog.get_logger("kith.log")
 
 
-RELOADED_S = 2.0
+FAILURES_RELOAD_S = 2.0
 """How often a runner reloads the failures, which a person may have replayed or dropped, in seconds."""
 SKEW_MS = 2_000
 """How far ahead of our clock an event's time may be, in ms. Beyond that its age is unknown."""
@@ -49,7 +49,7 @@ class Consumer(Protocol):
         """Do one bounded slice of the work that earlier events deferred; true if more remains."""
         ...
 
-    async def lost(self) -> None:
+    async def rebuild(self) -> None:
         """Rebuild from the stores what events maintain. Called for a new group, and if events were deleted before it
         read them.
         """
@@ -66,7 +66,7 @@ class Pace(msgspec.Struct, frozen=True):
     outage_max_s: float = 5.0  # longest pause between tries while a store is unavailable
     failures_max: int = 10_000  # dead ones included; above that, the runner waits: no single event is at fault
     gap_s: float = 0.01  # shortest rest once it has caught up: events close together are handled together
-    gap_max_s: float = 0.05  # longest rest while events arrive; see `rest_s`
+    gap_max_s: float = 0.05  # longest rest while events arrive; see `pause_after_batch_s`
     gap_event_s: float = 0.001
     idle_s: float = 2.0  # longest rest if no bell rings
     save_s: float = 0.5  # between checkpoints, each a commit: bounds what a crash repeats
@@ -95,9 +95,9 @@ class Runner:
         self.consumer, self._log, self._pace, self._now_ms = consumer, log, pace or Pace(), now_ms
         self.name = consumer.name
         self._share: Subscription | None = None
-        self._stopping = Stopping()
+        self._stopping = StopSignal()
         self._save_due_ms = self._backlog_due_ms = 0
-        self._is_level = False  # whether the last step left nothing to do at once
+        self._is_caught_up = False  # whether the last step left nothing to do at once
         self._handled = 0  # events of the last step
         self._begin()
 
@@ -126,7 +126,7 @@ class Runner:
                     _log.warning("waiting for the store", group=self.consumer.name, error=error.message)
                     await self._stopping.pause(min(self._pace.outage_max_s, self._delay_s(outages)))
                 else:
-                    if self._is_level:
+                    if self._is_caught_up:
                         await self._rest(bell, time.monotonic() - began_s)
         with contextlib.suppress(Fenced):
             await self._save(self._at)
@@ -146,13 +146,13 @@ class Runner:
         except Fenced as error:
             _log.warning("another worker has taken over", group=self.consumer.name, error=str(error))
             self._begin()
-            self._is_level = False
+            self._is_caught_up = False
             return True
         except Unavailable:
             await self._work_backlog()  # it may free the room that the batch needs
             raise
         more = await self._work_backlog()
-        self._is_level, self._handled = not more and handled < self._pace.batch_max, handled
+        self._is_caught_up, self._handled = not more and handled < self._pace.batch_max, handled
         return bool(handled) or retried or more
 
     async def _advance(self, share: Subscription) -> int:
@@ -166,7 +166,7 @@ class Runner:
                 "rebuilds from the stores: it is new, or events were deleted before it read them",
                 group=self.consumer.name,
             )
-            await self.consumer.lost()
+            await self.consumer.rebuild()
         elif not batch.events and self._at == self._saved_at:
             self._saved_at = batch.next  # nothing to save
         failures = await self._handle(batch.events) if batch.events else {}
@@ -228,9 +228,9 @@ class Runner:
         return False
 
     async def _retry(self, share: Subscription) -> bool:
-        """Retry due failures; whether there were any. Every RELOADED_S, reload the failures."""
-        if self._is_due(self._reload_due_ms, int(RELOADED_S * 1000)):
-            self._reload_due_ms = self._now_ms() + int(RELOADED_S * 1000)
+        """Retry due failures; whether there were any. Every FAILURES_RELOAD_S, reload the failures."""
+        if self._is_due(self._reload_due_ms, int(FAILURES_RELOAD_S * 1000)):
+            self._reload_due_ms = self._now_ms() + int(FAILURES_RELOAD_S * 1000)
             waiting = await share.failures()
             self._waiting = {failure.event.log_position: failure for failure in waiting if not failure.dead}
             self._dead = len(waiting) - len(self._waiting)
@@ -259,9 +259,9 @@ class Runner:
     async def _rest(self, bell: Bell, worked_s: float) -> None:
         """Wait for new events until a checkpoint is due, at most `idle_s`."""
         pace = self._pace
-        gap_over = time.monotonic() + rest_s(pace, worked_s, self._handled)
+        gap_over = time.monotonic() + pause_after_batch_s(pace, worked_s, self._handled)
         save_s = (self._save_due_ms - self._now_ms()) / 1000 if self._at != self._saved_at else self._pace.idle_s
-        await self._stopping.or_done(bell.rung(max(0.0, min(save_s, self._pace.idle_s))))
+        await self._stopping.run_until_set(bell.rung(max(0.0, min(save_s, self._pace.idle_s))))
         await self._stopping.pause(gap_over - time.monotonic())
 
     def _is_due(self, at_ms: int, wait_ms: int) -> bool:
@@ -271,7 +271,7 @@ class Runner:
         return float(min(self._pace.backoff_max_s, self._pace.backoff_s * 2 ** min(tries - 1, 30)))
 
 
-def rest_s(pace: Pace, worked_s: float, events: int) -> float:
+def pause_after_batch_s(pace: Pace, worked_s: float, events: int) -> float:
     """How long to rest after a batch, so that the next events are handled together.
 
     As long as the batch took, so that others have the store half of the time. Longer if many events come, because a
@@ -297,7 +297,7 @@ async def begin(log: LogStore, groups: Iterable[str]) -> None:
     if behind.events or behind.lost:
         return
     new = [group for group in groups if await log.progress(group) is None]
-    await together(False, *(log.save(group, behind.end, {}) for group in new))
+    await gather(False, *(log.save(group, behind.end, {}) for group in new))
 
 
 async def dead(log: LogStore, group: str) -> dict[str, Failure]:
@@ -313,6 +313,6 @@ async def drop(log: LogStore, failure: Failure) -> None:
 
 
 async def replay(log: LogStore, failure: Failure) -> None:
-    """Retry a dead event, with its number of tries reset. A running worker picks it up within RELOADED_S."""
+    """Retry a dead event, with its number of tries reset. A running worker picks it up within FAILURES_RELOAD_S."""
     revived = msgspec.structs.replace(failure, dead=False, tries=0, next_try_ms=0)
     await log.save(failure.group, None, {failure.event.log_position: revived})

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import BinaryIO, NamedTuple, TypeVar
 
 from kith.core.errors import StoreUnavailable
-from kith.core.together import together
+from kith.core.gathering import gather
 from kith.graph.edge import Edge, EdgeWrite
 from kith.graph.store import EdgeStore
 from kith.log.store import LogStore
@@ -59,7 +59,7 @@ class Writing:
         """Write the state, privacy and labels of nodes. Consumers are not notified."""
         change = self._target.edges.change_node
         calls = [change(id_, state=node.state, private=node.private, labels=node.labels) for id_, node in rows]
-        await together(self._target.edges.immediate, *calls)
+        await gather(self._target.edges.immediate, *calls)
 
     async def records(self, records: Sequence[Record]) -> None:
         """Write records of any kinds. Media files are written before the records that name them."""

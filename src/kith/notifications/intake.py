@@ -14,7 +14,7 @@ from kith.boards.board import Board
 from kith.boards.settling import read_boards
 from kith.core.clock import ms_of
 from kith.core.events import NORMAL, Event
-from kith.core.together import together
+from kith.core.gathering import gather
 from kith.graph.edge import Edge, State
 from kith.graph.graphs import (
     BOARD_FOLLOWS,
@@ -102,7 +102,7 @@ class Intake:
         """Do nothing: no work is deferred."""
         return False
 
-    async def lost(self) -> None:
+    async def rebuild(self) -> None:
         """Do nothing: which of the forgotten events were new is not known, so nobody is notified of them."""
 
     async def _look(self, events: Sequence[Event]) -> StoredSubjects:
@@ -111,7 +111,7 @@ class Intake:
         said = {one.id: one for one in await self._comments.read(comments) if one is not None}
         above = {one.reply_to for one in said.values() if one.reply_to is not None} - said.keys()
         wanted = {*posts, *(one.post for one in said.values())}
-        found, answered, rows, nodes = await together(
+        found, answered, rows, nodes = await gather(
             self._graph.store.immediate,
             self._posts.read(list(wanted)),
             self._comments.read(list(above)),

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Hashable, Sequence
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from kith.core.together import together
+from kith.core.gathering import gather
 from kith.graph.questions import Answers, Questions
 from kith.graph.store import EdgeStore
 from kith.records.store import Record, RecordKind, RecordStore
@@ -70,7 +70,7 @@ class Reads:
     async def same(self, *, immediate: bool) -> bool:
         """Whether all of it is unchanged. Stores across a network are read concurrently."""
         if not immediate:
-            return all(await together(False, *(step.again() for step in self._steps)))
+            return all(await gather(False, *(step.again() for step in self._steps)))
         for step in self._steps:
             if not await step.again():
                 return False

@@ -12,9 +12,9 @@ from typing import NamedTuple
 
 from kith.boards.board import Board
 from kith.core.errors import BatchTooLarge
+from kith.core.gathering import gather
 from kith.core.ids import ID_MAX, NodeId
 from kith.core.paging import Mark, Page, Window
-from kith.core.together import together
 from kith.core.tokens import WriteMark
 from kith.graph.graph import Graph
 from kith.graph.questions import Questions
@@ -97,7 +97,7 @@ class Notifications:
     ) -> NotificationPage:
         """A page of at most `window.limit` groups, for which at most about LOOKS_MAX rows are read."""
         size, reads = window.limit + 1, Reads() if reads is None else reads
-        part, marks, preferences = await together(
+        part, marks, preferences = await gather(
             self.immediate,
             self._rows(reads, user, window, [], size),
             reads.of(self._marks.of, user),
@@ -132,7 +132,7 @@ class Notifications:
         return await self._numbers.get(user, partial(self._unread, user))
 
     async def _unread(self, user: NodeId, reads: Reads) -> UnreadCount:
-        marks, preferences = await together(
+        marks, preferences = await gather(
             self.immediate, reads.of(self._marks.of, user), reads.of(self.preferences.of, user)
         )
         await self._keep_recent(reads, user, preferences)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import structlog
 
 from kith.core.errors import Unavailable
-from kith.log.stopping import Stopping
+from kith.log.stop_signal import StopSignal
 from kith.log.store import Bell, LogStore
 from kith.notifications.coordinator import Coordinator
 from kith.notifications.tiers import Tier
@@ -32,7 +32,7 @@ class PoolWorker:
 
     def __init__(self, name: str, coordinator: Coordinator, log: LogStore) -> None:
         self.name, self._coordinator, self._log = name, coordinator, log
-        self._stopping = Stopping()
+        self._stopping = StopSignal()
 
     def stop(self) -> None:
         """Stop after the current chunks."""
@@ -54,5 +54,5 @@ class PoolWorker:
 
     async def _rest(self, bell: Bell) -> None:
         """Wait until something is written, which may be a walk."""
-        await self._stopping.or_done(bell.rung(IDLE_S))
+        await self._stopping.run_until_set(bell.rung(IDLE_S))
         await self._stopping.pause(GAP_S)

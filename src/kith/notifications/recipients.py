@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from kith.core.gathering import gather
 from kith.core.ids import NodeId
-from kith.core.together import together
 from kith.graph.edge import State
 from kith.graph.graph import Graph
 from kith.graph.questions import Questions
@@ -43,7 +43,7 @@ class Recipients:
         if not drafts:
             return allowed, for_others
         recipients = [draft.recipient for draft in drafts]
-        content, preferences = await together(
+        content, preferences = await gather(
             self._store.immediate, self._rules.content(drafts), self._preferences.lately(recipients)
         )
         questions = Questions()

@@ -15,9 +15,9 @@ import numpy as np
 
 from kith.boards.board import Board, read_board
 from kith.boards.visibility import may_see_board
+from kith.core.gathering import gather
 from kith.core.ids import NodeId
 from kith.core.labels import HIDE
-from kith.core.together import together
 from kith.graph.edge import Direction, State
 from kith.graph.graph import Graph
 from kith.graph.graphs import (
@@ -129,7 +129,7 @@ class NoticeRules:
         ids = list({one.post for one in notices if one.post is not None})
         said = list({one.comment for one in notices if one.comment is not None})
         named = list(dict.fromkeys(one.board for one in notices if one.board is not None))
-        posts, comments, boards = await together(
+        posts, comments, boards = await gather(
             records.immediate,
             reads.records(records, RecordKind.POST, ids),
             reads.records(records, RecordKind.COMMENT, said),

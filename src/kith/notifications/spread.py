@@ -89,7 +89,7 @@ class Spread:
         """Do nothing: `pools` works the walks."""
         return False
 
-    async def lost(self) -> None:
+    async def rebuild(self) -> None:
         """Do nothing: begun walks continue, and mentions among the lost events are found as `recent` ones."""
 
 

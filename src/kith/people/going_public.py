@@ -23,8 +23,8 @@ from kith.graph.edge import Direction, State
 from kith.graph.graph import Graph
 from kith.graph.graphs import FOLLOW_REQUESTS
 from kith.graph.shapes import Listing, Node
-from kith.leases.background import Background, retried
-from kith.leases.holding import Held, Leases
+from kith.leases.background import Background, with_retries
+from kith.leases.holding import HeldLease, Leases
 from kith.people.relations import Relations
 
 _PAGE = 250
@@ -86,13 +86,13 @@ class GoingPublic:
     def _start(self, note: str, user: NodeId) -> None:
         self._background.start(note, partial(self._run, user))
 
-    async def _run(self, user: NodeId, held: Held) -> None:
-        if await retried(held, lambda: self._is_about_to_open(user, held.lease.name)):
+    async def _run(self, user: NodeId, held: HeldLease) -> None:
+        if await with_retries(held, lambda: self._is_about_to_open(user, held.lease.name)):
             return
         window: Window | None = Window(_PAGE)
         while window is not None:
-            window = await retried(held, partial(self._accept_page, user, window))
-        await retried(held, partial(self._store.put_note, held.lease.name, None))
+            window = await with_retries(held, partial(self._accept_page, user, window))
+        await with_retries(held, partial(self._store.put_note, held.lease.name, None))
 
     async def _is_about_to_open(self, user: NodeId, note: str) -> bool:
         """Whether the account is private, but the note so new that its request may still be about to open it."""

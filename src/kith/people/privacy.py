@@ -21,7 +21,7 @@ from kith.core.errors import Forbidden, UserNotFound
 from kith.core.ids import NodeId
 from kith.core.labels import HIDE
 from kith.core.paging import Page
-from kith.graph.edge import BARRING, Direction, State
+from kith.graph.edge import FORBIDDING_STATES, Direction, State
 from kith.graph.graph import Graph
 from kith.graph.graphs import BLOCKS, FOLLOWS
 from kith.graph.questions import Answers, Questions
@@ -34,7 +34,7 @@ _LOOKED_UP_MAX = 16
 """Up to this many users, looking up each block is faster than searching the user's block lists."""
 _BLOCKERS_LOOKED_UP_MAX = 6
 """The same bound for blocks in one direction."""
-_BARRING_LISTS = tuple(itertools.product(Direction, BARRING))
+_BARRING_LISTS = tuple(itertools.product(Direction, FORBIDDING_STATES))
 
 
 class System(enum.Enum):
@@ -98,7 +98,7 @@ class Privacy:
                 raise UserNotFound("there is no such account, or it is not there for you", id=str(user))
             if edges:
                 block, follow = answers.states[asked]
-                if block in BARRING:
+                if block in FORBIDDING_STATES:
                     raise Forbidden("this account is not available to you", id=str(user))
                 if node.private and follow != State.NORMAL:
                     raise Forbidden("this account is private; follow it to see its lists", id=str(user))
@@ -146,7 +146,7 @@ class Privacy:
     def ask_blocks(self, questions: Questions, pairs: Iterable[tuple[int, int]]) -> Callable[[Answers], list[bool]]:
         """Ask `blocks`."""
         rows = questions.states([(self._blocks, *pair) for pair in pairs])
-        return lambda answers: [state in BARRING for state in answers.states[rows]]
+        return lambda answers: [state in FORBIDDING_STATES for state in answers.states[rows]]
 
     def blocks_between(self, one: int, others: Iterable[int]) -> tuple[tuple[int, int, int], ...]:
         """The edges of possible blocks between `one` and each of the others, both ways, for `EdgeWrite.unless`."""
@@ -183,7 +183,9 @@ class Privacy:
         if len(others) <= _BLOCKERS_LOOKED_UP_MAX:
             return self.ask_blocks(questions, [(other, user) for other in others])
         ids = np.array(others, np.int64)
-        lists = [questions.members(Listing(self._blocks, user, Direction.IN, state), ids) for state in BARRING]
+        lists = [
+            questions.members(Listing(self._blocks, user, Direction.IN, state), ids) for state in FORBIDDING_STATES
+        ]
         return lambda answers: _any_of([answers.members[at] for at in lists])
 
     def ask_without_blocks(self, questions: Questions, viewer: Viewer, page: Page) -> Callable[[Answers], Page]:
@@ -268,7 +270,7 @@ class Privacy:
                 if node == _PLAIN and out is into is None and pair not in returned:
                     found[pair] = _FOLLOWED if follow is _NORMAL else _STRANGER
                 else:
-                    blocked = out in BARRING or into in BARRING
+                    blocked = out in FORBIDDING_STATES or into in FORBIDDING_STATES
                     found[pair] = Standing(
                         node.state, node.private, blocked, follow is _NORMAL, pair in returned, node.labels
                     )
@@ -291,7 +293,10 @@ class Privacy:
 
         def by_rows(answers: Answers) -> tuple[list[bool], list[bool]]:
             states = answers.states[rows]  # three for each
-            barred = [out in BARRING or into in BARRING for out, into in zip(states[::3], states[1::3], strict=True)]
+            barred = [
+                out in FORBIDDING_STATES or into in FORBIDDING_STATES
+                for out, into in zip(states[::3], states[1::3], strict=True)
+            ]
             return barred, [follow is _NORMAL for follow in states[2::3]]
 
         return by_rows

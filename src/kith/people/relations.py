@@ -12,9 +12,9 @@ from typing import Any, Protocol
 import msgspec
 
 from kith.core.errors import BatchTooLarge, FollowLimitReached, Forbidden, RequesterLimitReached, SelfEdge, UserNotFound
+from kith.core.gathering import gather
 from kith.core.ids import NodeId
 from kith.core.paging import Page, Window
-from kith.core.together import together
 from kith.core.tokens import NO_MARK, WriteMark
 from kith.graph.edge import Direction, EdgeChange, EdgeLimit, EdgeWrite, Outcome, State
 from kith.graph.graph import Graph
@@ -167,7 +167,7 @@ class Relations:
         block = self._asking_for_dependents(self._graph.add_write(self._blocks, actor, target), actor, target)
         drops = [self._graph.remove_write(*edge) for edge in barred_by(self._graph, actor, target)]
         changes, mark = await self._graph.write([block, *drops])
-        marks = await together(
+        marks = await gather(
             self._store.immediate,
             drop_barred(self._graph, [(actor, target)]),
             self._settle_dependents(changes[0], (actor, target), (target, actor)),
@@ -268,7 +268,7 @@ class Relations:
         changes, mark = await self._graph.write([follow, answered])
         if accepted and changes[0].outcome is Outcome.UNCHANGED and not _holds(changes[0]):
             raise _no_request(actor)
-        (barred,), after = await together(
+        (barred,), after = await gather(
             self._store.immediate,
             undo_barred(self._graph, self._privacy, [follow], changes[:1]),
             self._settle_dependents(changes[0], (actor, target)),
@@ -295,7 +295,7 @@ class Relations:
         dependents = self._dependents
         if dependents is None or (self._store.transactional and not asked.any_listed):
             return NO_MARK
-        marks = await together(self._store.immediate, *(dependents.changed(*pair, ended=ended) for pair in pairs))
+        marks = await gather(self._store.immediate, *(dependents.changed(*pair, ended=ended) for pair in pairs))
         return reduce(self._graph.later_mark, marks, NO_MARK)
 
     async def _request_follow(self, actor: NodeId, target: NodeId, expires_ms: int) -> RelationWritten:
@@ -312,7 +312,7 @@ class Relations:
                 return RelationWritten(True, False, mark)
             request = msgspec.structs.replace(request, while_edge=None)
             changes, mark = await self._graph.write([request])
-        (barred,), (node,), following = await together(
+        (barred,), (node,), following = await gather(
             self._store.immediate,
             undo_barred(self._graph, self._privacy, [request], changes),
             self._store.nodes([target]),

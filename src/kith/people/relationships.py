@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import msgspec
 
+from kith.core.gathering import gather
 from kith.core.ids import NodeId
-from kith.core.together import together
 from kith.graph.graph import Graph
 from kith.graph.graphs import FOLLOW_REQUESTS, FOLLOWS, MUTES
 from kith.people.privacy import Privacy
@@ -29,7 +29,7 @@ async def relationships(graph: Graph, privacy: Privacy, actor: NodeId, targets: 
     """How `actor` and each of `targets` are related. With a target that the app hides, all fields are False."""
     store, number = graph.store, graph.graphs.number
     out, back = [(actor, target) for target in targets], [(target, actor) for target in targets]
-    hidden, *columns = await together(
+    hidden, *columns = await gather(
         store.immediate,
         privacy.hidden(targets),
         store.exists_many(number(FOLLOWS), out),

@@ -10,7 +10,7 @@ from kith.core.errors import KithError, UserNotFound
 from kith.core.ids import NodeId
 from kith.graph.graph import Graph
 from kith.graph.graphs import BLOCKS, FOLLOWS, HIDES, MUTES
-from kith.graph.nodes import EdgesBeside, Erase, NodeJobs, WhenDone
+from kith.graph.node_jobs import CompanionEdges, Erase, NodeJobs, WhenDone
 from kith.leases.holding import Leases
 
 _HIDING = frozenset((BLOCKS, MUTES, HIDES))
@@ -22,7 +22,7 @@ def account_jobs(
     *erase: Erase,
     forget: WhenDone | None = None,
     restored: WhenDone | None = None,
-    beside: EdgesBeside | None = None,
+    beside: CompanionEdges | None = None,
 ) -> NodeJobs:
     """The bulk jobs of accounts. The arguments are those of `NodeJobs`."""
     return NodeJobs(

@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 
+from kith.core.gathering import gather
 from kith.core.paging import Mark, Page, Window
-from kith.core.together import together
 from kith.graph.graph import Graph
 from kith.graph.graphs import NAMES
-from kith.graph.merged import merged
+from kith.graph.page_merge import merge_pages
 from kith.graph.walk import walk
 from kith.people.names import KINDS, entry_of, searched, span_of
 from kith.people.profiles import Profiles
@@ -40,7 +40,7 @@ class PeopleSearch:
         Each person comes once, at the first of their matching names.
         """
         walks = [self._walk(kind, prefix, window, seen) for kind in KINDS]
-        return merged(await together(self._store.immediate, *walks), window)
+        return merge_pages(await gather(self._store.immediate, *walks), window)
 
     async def _walk(self, kind: int, prefix: str, window: Window, seen: Seen) -> Page:
         span, size = span_of(kind, prefix), _FIRST_READ_PAGES * window.limit

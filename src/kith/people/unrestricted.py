@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from kith.core.gathering import gather
 from kith.core.ids import NodeId
-from kith.core.together import together
-from kith.graph.edge import BARRING, Direction
+from kith.graph.edge import FORBIDDING_STATES, Direction
 from kith.graph.graph import Graph
 from kith.graph.graphs import BLOCKS
 from kith.graph.shapes import Listing, Node
@@ -58,7 +58,7 @@ class UnrestrictedPeople:
     async def learn(self, users: Sequence[int], reader: NodeId) -> None:
         """Load what `are_known_unrestricted` needs and the cache lacks, concurrently."""
         sides = [(self._blocked, Direction.IN), (self._blocking, Direction.OUT)]
-        await together(
+        await gather(
             False, self.are_unrestricted(users), *(self._has_blocks(kept, reader, side) for kept, side in sides)
         )
 
@@ -71,7 +71,7 @@ class UnrestrictedPeople:
             await self.read_cache.refresh()
             return await self.is_unblocked(viewer) and await self.are_unrestricted([user])
         reading = self._read_accounts([user]), self._read_blocks(self._blocked, viewer, Direction.IN)
-        unrestricted, blocked, _ = await together(False, *reading, self.read_cache.refresh())
+        unrestricted, blocked, _ = await gather(False, *reading, self.read_cache.refresh())
         return unrestricted and not blocked
 
     async def is_unblocked(self, user: NodeId) -> bool:
@@ -88,7 +88,7 @@ class UnrestrictedPeople:
 
     async def _read_blocks(self, kept: CachedValues[bool], user: NodeId, side: Direction) -> bool:
         generation = self.read_cache.generation
-        lists = [Listing(self._blocks, user, side, state) for state in BARRING]
+        lists = [Listing(self._blocks, user, side, state) for state in FORBIDDING_STATES]
         found = any(await self._store.count_many(lists))
         kept.keep(generation, {user: found})
         return found

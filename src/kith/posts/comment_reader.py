@@ -15,9 +15,9 @@ from typing import NamedTuple
 import msgspec
 
 from kith.core.errors import CommentNotFound
+from kith.core.gathering import gather
 from kith.core.ids import NodeId
 from kith.core.paging import Page, Window
-from kith.core.together import together
 from kith.graph.edge import Direction, State
 from kith.graph.graphs import COMMENT_LIKES, COMMENTED
 from kith.graph.questions import Answers, Questions
@@ -103,7 +103,7 @@ class CommentReader:
         (comment,) = await self.read([id_])
         if comment is None:
             return None
-        posts, known = await together(
+        posts, known = await gather(
             self._store.immediate, self._posts.read([comment.post]), with_above([comment], self.read)
         )
         questions = Questions()
@@ -124,7 +124,7 @@ class CommentReader:
         """
         comments = await self.read(ids)
         posts = list(dict.fromkeys(one.post for one in comments if one is not None))
-        read, known = await together(self._store.immediate, self._posts.read(posts), with_above(comments, self.read))
+        read, known = await gather(self._store.immediate, self._posts.read(posts), with_above(comments, self.read))
         if deleted_too:
             comments = [None if one is None else msgspec.structs.replace(one, deleted=False) for one in comments]
         questions = Questions()
@@ -142,7 +142,7 @@ class CommentReader:
 
     async def of_post(self, viewer: Viewer, post: NodeId, order: ThreadOrder, window: Window) -> StoredComments:
         """A page of the comments on a post, as input for `shown`. PostNotFound if `viewer` may not see the post."""
-        posts, thread = await together(
+        posts, thread = await gather(
             self._store.immediate,
             self._posts.read([post]),
             self._threads.page(self._threads.of_post(post), order, window),
@@ -154,7 +154,7 @@ class CommentReader:
 
         CommentNotFound if `viewer` may see neither the comment nor its stub.
         """
-        seen, thread = await together(
+        seen, thread = await gather(
             self._store.immediate,
             self._visible(viewer, comment, or_stub=True),
             self._threads.page(self._threads.of_comment(comment), order, window),
@@ -244,7 +244,7 @@ class CommentReader:
         ids, questions = [mark.id for mark in thread.page.items], Questions()
         visible = self._posts.ask_visible(questions, viewer, list(posts.values()))
         counted = self._ask_counts(questions, viewer, ids)
-        there, answers = await together(self._store.immediate, self.read(ids), self._graph.store.answer(questions))
+        there, answers = await gather(self._store.immediate, self.read(ids), self._graph.store.answer(questions))
         for post, seen in zip(posts, visible(answers), strict=True):
             if seen is None:
                 raise self._posts.missing(post)

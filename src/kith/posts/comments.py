@@ -13,8 +13,8 @@ import msgspec
 
 from kith.core.clock import Hlc
 from kith.core.errors import CommentNotFound, Forbidden, InvalidContent
+from kith.core.gathering import gather
 from kith.core.ids import NodeId, made_at_ms
-from kith.core.together import together
 from kith.core.tokens import WriteMark
 from kith.graph.edge import Direction, Edge, EdgeWrite, Outcome, State
 from kith.graph.questions import Questions
@@ -92,7 +92,7 @@ class Comments(CommentReader):
 
         Errors as in `create`.
         """
-        (commented,), records = await together(
+        (commented,), records = await gather(
             self._store.immediate, self._posts.read([post]), self._records([] if reply_to is None else [reply_to])
         )
         thread = await with_above((read_comment(record) for record in records if record is not None), self.read)

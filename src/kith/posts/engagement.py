@@ -15,9 +15,9 @@ import numpy as np
 
 from kith.core.clock import ms_of
 from kith.core.errors import Forbidden, NotFound, PostNotFound
+from kith.core.gathering import gather
 from kith.core.ids import NodeId
 from kith.core.paging import Page, Window
-from kith.core.together import together
 from kith.core.tokens import WriteMark
 from kith.graph.edge import Direction, Outcome, State
 from kith.graph.graph import Graph, write_mark_of
@@ -125,7 +125,7 @@ class Engagement:
         PostNotFound if the viewer may not see the post.
         """
         store, questions = self._graph.store, Questions()
-        posts, page = await together(
+        posts, page = await gather(
             store.immediate, self._posts.read([post]), store.page(Listing(self._likes, post, Direction.IN), window)
         )
         visible = self._posts.ask_visible(questions, viewer, posts)
@@ -174,7 +174,7 @@ class Engagement:
             counted = questions.totals(self._lists, posts)
             answers = await store.answer(questions)
             return answers, _counts(counted(answers), own(answers))
-        answers, totals = await together(store.immediate, store.answer(questions), self._totals(posts))
+        answers, totals = await gather(store.immediate, store.answer(questions), self._totals(posts))
         return answers, _counts(totals, own(answers))
 
     def ask_own(

@@ -17,9 +17,9 @@ from msgspec import UNSET
 
 from kith.core.clock import Hlc, ms_of
 from kith.core.errors import Forbidden, InvalidContent, NotFound, PostNotFound
+from kith.core.gathering import gather
 from kith.core.ids import NodeId, Snowflakes, made_at_ms
 from kith.core.paging import Mark, Page, Window
-from kith.core.together import together
 from kith.core.tokens import WriteMark
 from kith.graph.edge import Direction, Edge, EdgeWrite, Outcome, State
 from kith.graph.graph import Graph
@@ -106,7 +106,7 @@ class Posts:
         claim = None
         if key is not None:
             claim = claim_of(self._shelf.noun, actor, key, canonical_draft(draft), id_, version)
-        types, _, named = await together(
+        types, _, named = await gather(
             self.store.immediate,
             self._types_of(actor, draft, claim),
             check_active(self.graph.store, actor),
@@ -322,7 +322,7 @@ class Posts:
             read, questions = await self.read([mark.id for mark in marks]), Questions()
             seen = self.ask_visible(questions, viewer, read)
             there = [post for post in read if post is not None and not post.deleted]
-            answers, _ = await together(
+            answers, _ = await gather(
                 self.store.immediate,
                 self.graph.store.answer(questions),
                 prefetch(there[: window.limit - len(shown)]),

@@ -12,15 +12,15 @@ from collections.abc import Callable, Sequence
 from typing import Literal, NamedTuple
 
 from kith.core.clock import Hlc
+from kith.core.gathering import gather
 from kith.core.ids import NodeId
 from kith.core.paging import Page, Window
-from kith.core.together import together
 from kith.graph.edge import Direction, Edge, EdgeWrite, Outcome, State
 from kith.graph.graph import Graph
 from kith.graph.graphs import COMMENT_LIKES, COMMENTS, POST_REPLIES, REPLIES
 from kith.graph.questions import Answers, Questions
 from kith.graph.shapes import Listing
-from kith.graph.walk import BELOW_ALL
+from kith.graph.walk import LIST_END
 from kith.posts.comment import Comment
 from kith.posts.top_comments import RANKED_MAX, TopComments
 
@@ -58,7 +58,7 @@ class Threads:
         """A page of a list, including entries that do not count. `CommentReader.shown` drops most of these later."""
         listings = _all_of(listing)
         if order == "top":
-            counts, page = await together(
+            counts, page = await gather(
                 self._store.immediate, self._store.count_many(listings), self._top.page(listings, window)
             )
             return ThreadPage(page, counts[0], sum(counts) > RANKED_MAX)
@@ -171,7 +171,7 @@ def reversed_window(window: Window) -> Window:
     """Turn a window of a list that is read oldest first into the window of the same list, newest first."""
     if window.before is not None:
         return window._replace(after=window.before, before=None)
-    return window._replace(after=None, before=window.after or BELOW_ALL)
+    return window._replace(after=None, before=window.after or LIST_END)
 
 
 def reversed_page(page: Page) -> Page:

@@ -35,7 +35,7 @@ from kith.core.events import (
     RECORD_CHANGED,
     RECORD_FORGOTTEN,
     RECORDS_FORGOTTEN,
-    TIMELINE_WANTED,
+    TIMELINE_REQUESTED,
     USER_CHANGED,
     Event,
     LogPosition,
@@ -60,7 +60,7 @@ CACHED_S = 60.0
 """How often the whole cache is dropped, in seconds, so that a repair of counts (`kith audit`) shows: the log does not
 report repairs. A `ChangedIds` gets changes only.
 """
-_CHANGES_NOTHING_CACHED = frozenset({TIMELINE_WANTED, USER_CHANGED, CLAIM_TAKEN, NOTE_CHANGED})
+_CHANGES_NOTHING_CACHED = frozenset({TIMELINE_REQUESTED, USER_CHANGED, CLAIM_TAKEN, NOTE_CHANGED})
 _REFRESH_MAX_S, _UNAVAILABLE_S = 0.5, 1.0
 """How long a refresh may take, and for how long a log that did not answer by then is not queried again, in seconds."""
 _SLOW_FROM_S, _SLOW_FOR_S = 0.03, 10.0
@@ -218,7 +218,9 @@ class ReadCache(CacheGeneration):
         if not self._expiries.known_ms:
             await self._expiries.read()
         now_ms, next_generation = self._now_ms(), self.next_generation + 1
-        for ended in self._expiries.over(now_ms):  # as if the log had reported it; later reads see the edge as expired
+        for ended in self._expiries.expired_edges(
+            now_ms
+        ):  # as if the log had reported it; later reads see the edge as expired
             self.next_generation = next_generation
             self._edge_changed(ended.graph, ended.source, ended.destination)
         self.generation = self.next_generation if now_ms < self._expiries.known_ms else 0

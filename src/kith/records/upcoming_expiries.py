@@ -24,7 +24,7 @@ class UpcomingExpiries:
     async def read(self) -> None:
         """Load the edges that expire next."""
         known_ms = self._now_ms() + _AHEAD_MS
-        self._heap = await self._store.ending(known_ms, _ENDS_MAX)
+        self._heap = await self._store.expiring_by(known_ms, _ENDS_MAX)
         self.known_ms = known_ms if len(self._heap) < _ENDS_MAX else self._heap[-1].ends_ms
 
     def told(self, event: Event) -> None:

@@ -55,7 +55,7 @@ from kith.core.paging import Cursors
 from kith.core.stopping import stop
 from kith.core.tokens import WriteTokens
 from kith.engines.embedded.committer import Committer
-from kith.engines.embedded.store_file import lost_says
+from kith.engines.embedded.store_file import lost_message
 from kith.http.exchange import Serve
 from kith.notifications.walks import Walks
 from kith.people.accounts import check_not_removed
@@ -251,7 +251,7 @@ def _problems(services: Services, machine: Machine | None) -> dict[str, str]:
     if folder is not None and folder.commits.failed:
         found["store"] = "the store failed and takes no more writes; this process restarts"
     elif folder is not None and (lost := folder.environment.files.lost()):
-        found["store"] = lost_says(lost)
+        found["store"] = lost_message(lost)
     if machine is not None and machine.problem():
         found["primary"] = machine.problem()
     if why := services.stores.refusing():

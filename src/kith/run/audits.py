@@ -13,7 +13,7 @@ from kith.core.ids import NODES_MAX, made_at_ms
 from kith.engines.embedded.record_store import every_record
 from kith.graph.audit import Audit, audit
 from kith.home.audit import TimelineAudit, TimelineAuditor
-from kith.leases.numbers import node_number
+from kith.leases.node_numbers import node_number
 from kith.notifications import intake
 from kith.notifications.audit import Auditor, NoticeAudit
 from kith.notifications.inbox import PERIOD_MS, base_of

@@ -27,7 +27,7 @@ from kith.home.fanout import consumer as fanout
 from kith.home.fanout.plan import Thresholds
 from kith.home.fanout.rates import ByRates
 from kith.home.skeleton.sources import Sources
-from kith.leases.numbers import node_number
+from kith.leases.node_numbers import node_number
 from kith.log.runner import Pace, Runner
 from kith.notifications import backpressure, intake, pools, spread, walks
 from kith.notifications.coordinator import Coordinator

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from kith.core.clock import hlc_of, ms_of
 from kith.core.ids import Snowflakes
-from kith.leases.numbers import NodeNumber
+from kith.leases.node_numbers import NodeNumber
 from kith.notifications.notices import Notices
 from kith.notifications.notifications import Notifications
 from kith.notifications.outside import OutsideMentions

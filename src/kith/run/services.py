@@ -23,7 +23,7 @@ from kith.engines.embedded import store_role
 from kith.engines.embedded.committer import Committer
 from kith.engines.embedded.served_log import ServedFiles
 from kith.graph.graphs import NAMES
-from kith.graph.nodes import NodeJobs, WhenDone
+from kith.graph.node_jobs import NodeJobs, WhenDone
 from kith.home.home import Home
 from kith.home.rank.affinity import Affinity
 from kith.home.rank.facts import PostFacts
@@ -32,8 +32,8 @@ from kith.home.rules import HomeRules
 from kith.home.skeleton.pinned import PinnedPosts
 from kith.home.skeleton.skeleton import Skeletons
 from kith.home.timelines import TimelineReader
-from kith.leases.background import keep_looking
-from kith.leases.numbers import NodeNumber, node_number
+from kith.leases.background import keep_resuming
+from kith.leases.node_numbers import NodeNumber, node_number
 from kith.media.library import MediaLibrary
 from kith.notifications import intake, spread
 from kith.notifications.notifications import Notifications
@@ -236,10 +236,10 @@ async def _background_work(
 ) -> AsyncIterator[None]:
     """Run a primary's background work: resume jobs whose process is gone, and notify the primary that it replaced."""
     store = None if stores.folder is None else stores.folder.environment
-    if store is not None and store_role.why_closed(store) is not None:
+    if store is not None and store_role.read_closed_note(store) is not None:
         yield
         return
-    beside = [keep_looking(jobs.resume, going_public.resume)]
+    beside = [keep_resuming(jobs.resume, going_public.resume)]
     if store is not None:
         beside.append(fencing.keep_telling(store, stores.leases, peers))
     tasks = [asyncio.create_task(one) for one in beside]

@@ -16,9 +16,9 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
+from kith.core.gathering import gather
 from kith.core.ids import EPOCH_MS, NodeId
 from kith.core.paging import Mark, Page, Window, cut
-from kith.core.together import together
 from kith.graph.edge import POSITION_MAX, Direction
 from kith.graph.graph import Graph
 from kith.graph.graphs import FOLLOWS, MUTES
@@ -93,7 +93,7 @@ class Strip:
 
     async def _authors(self, viewer: NodeId) -> tuple[dict[int, float], bool]:
         """The authors to read, with their closeness; and whether there are more."""
-        (authors, more), close = await together(self._immediate, self._candidates(viewer), self._closeness(viewer))
+        (authors, more), close = await gather(self._immediate, self._candidates(viewer), self._closeness(viewer))
         others = {author: close.get(author, 0.0) for author in authors if author != viewer}
         nearest = sorted(others, key=others.__getitem__, reverse=True)[:AUTHORS_MAX]
         own = {int(viewer): 0.0} if viewer in authors else {}
@@ -112,7 +112,7 @@ class Strip:
     async def _entries(self, viewer: NodeId, authors: Sequence[int]) -> list[StripEntry]:
         """An entry for each of `authors` with a story that `viewer` may see."""
         ids, mutes = np.array(authors, np.int64), Listing(self._mutes, viewer, Direction.OUT)
-        newest, muted = await together(
+        newest, muted = await gather(
             self._immediate,
             self._stories.newest(authors, LOOKED_AT_MAX),
             self._graph.store.contains(mutes, ids),

@@ -15,14 +15,14 @@ from typing import NamedTuple, cast
 import numpy as np
 
 from kith.core.clock import ms_of
+from kith.core.gathering import gather
 from kith.core.ids import NodeId
 from kith.core.paging import Window
-from kith.core.together import together
 from kith.graph.edge import Direction, State
 from kith.graph.graphs import FOLLOWS, HIDES, MUTES
 from kith.graph.questions import Answers, Questions
 from kith.graph.shapes import Ids, Listing
-from kith.graph.walk import whole_list
+from kith.graph.walk import read_whole_list
 from kith.posts.post import Post
 from kith.posts.posts import Posts
 
@@ -111,7 +111,7 @@ class Readers:
         questions = Questions()
         followers = self._ask_among(questions, Listing(self._follows, author, Direction.IN), connected)
         hides = questions.counts([Listing(self._hides, post, Direction.IN)])
-        (found,), answers = await together(self.immediate, self._posts.read([post]), self._store.answer(questions))
+        (found,), answers = await gather(self.immediate, self._posts.read([post]), self._store.answer(questions))
         users = await followers(answers)
         (hidden,) = answers.counts[hides]
         own = [author] if author in connected and author not in users else []
@@ -174,7 +174,7 @@ class Readers:
             if not page.more_after:
                 return [mark.id for mark in page.items if mark.id in others]
             if length <= _ASK_FACTOR * len(others):
-                return [id_ for id_ in (await whole_list(self._store, listing)).tolist() if id_ in others]
+                return [id_ for id_ in (await read_whole_list(self._store, listing)).tolist() if id_ in others]
             return cast(list[int], asked[await self._store.contains(listing, asked)].tolist())
 
         return held_by_long

@@ -11,8 +11,8 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from kith.core.gathering import gather
 from kith.core.ids import NodeId
-from kith.core.together import together
 from kith.notifications.notifications import Notifications
 from kith.streams.messages import Message, PostRemoved, RemovedFor, ResetFor, new_post, notification, why_gone
 from kith.streams.open_streams import OpenStreams
@@ -43,7 +43,7 @@ class Telling:
 
         The numbers that the post has by now are sent in the next round, as a like may come before the post in the log.
         """
-        audience, has_numbers = await together(
+        audience, has_numbers = await gather(
             self._readers.immediate,
             self._readers.audience(post, author, self._streams.readers),
             self._rounds.has_numbers(post),

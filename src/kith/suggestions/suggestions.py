@@ -25,11 +25,11 @@ import numpy as np
 
 from kith.core.clock import wall_ms
 from kith.core.errors import Overloaded, SelfEdge, Unavailable
+from kith.core.gathering import gather
 from kith.core.ids import NodeId
 from kith.core.labels import HIDE, LIMIT
 from kith.core.paging import Mark, Page, Window
-from kith.core.together import together
-from kith.graph.edge import BARRING, Direction, Outcome, State
+from kith.graph.edge import FORBIDDING_STATES, Direction, Outcome, State
 from kith.graph.graph import Graph
 from kith.graph.graphs import BLOCKS, FOLLOW_REQUESTS, FOLLOWS, MUTES, SUGGESTION_HIDES
 from kith.graph.questions import Answers, Questions
@@ -130,7 +130,7 @@ class Suggestions:
 
     async def page(self, user: NodeId, window: Window) -> SuggestionPage:
         """A page of a user's suggestions, best first. Errors: Overloaded."""
-        followees, row = await together(self.graph.store.immediate, self.followees(user), self.store.get(user))
+        followees, row = await gather(self.graph.store.immediate, self.followees(user), self.store.get(user))
         ranking = self._kept(row, followees) or await self._ranking(user, followees)
         part = await self._part(user, ranking.ranked, followees.ids, window)
         if part.ended and not ranking.complete:
@@ -147,7 +147,7 @@ class Suggestions:
         listing = Listing(self.follows, user, Direction.OUT)
         store = self.graph.store
         reading = store.ids(listing, self._reach.followees), store.count_many([listing])
-        ids, (count,) = await together(store.immediate, *reading)
+        ids, (count,) = await gather(store.immediate, *reading)
         return Followees(ids, followees_fingerprint(ids, count))
 
     async def _part(self, user: NodeId, ranked: Ranked, followees: Ids, window: Window) -> _Part:
@@ -226,7 +226,7 @@ class Suggestions:
         may_be_named = self._ask_named(questions, user, followees.ids.tolist())
         named = np.flatnonzero(may_be_named(await store.answer(questions)))
         walking = lists_of(store, self.follows, followees.ids[named].tolist(), self._reach)
-        lists, (followed, *others) = await together(store.immediate, walking, self._own(user))
+        lists, (followed, *others) = await gather(store.immediate, walking, self._own(user))
         never, held_back = np.append(followed, np.int64(user)), np.concatenate(others)
         arguments = lists, named, never, held_back, self._reach.candidates
         ranked = score(*arguments) if len(lists.ids) <= _IN_LOOP_MAX else await asyncio.to_thread(score, *arguments)
@@ -238,7 +238,7 @@ class Suggestions:
         """Up to OWN_MAX ids of each list that excludes candidates, first those whom the user follows."""
         listings = [Listing(graph, user, direction) for graph, direction in self._barring]
         store = self.graph.store
-        return await together(store.immediate, *(store.ids(listing, OWN_MAX) for listing in listings))
+        return await gather(store.immediate, *(store.ids(listing, OWN_MAX) for listing in listings))
 
     async def close(self) -> None:
         """Wait for the rankings that are being computed."""
@@ -300,7 +300,7 @@ def _ask_listed(
     asked = np.array(ids, np.int64)
     places = [
         questions.members(Listing(graph, user, direction, state), asked)
-        for (graph, direction), state in itertools.product(sides, BARRING)
+        for (graph, direction), state in itertools.product(sides, FORBIDDING_STATES)
     ]
 
     def listed(answers: Answers) -> list[bool]:

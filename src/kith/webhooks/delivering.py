@@ -20,8 +20,8 @@ import structlog
 from kith import __version__
 from kith.core.events import Event, LogPosition
 from kith.graph.graphs import Graphs
-from kith.leases.holding import Held
-from kith.log.keeping import Keeping
+from kith.leases.holding import HeldLease
+from kith.log.lease_holder import LogLeaseHolder
 from kith.log.store import Failure, LogStore
 from kith.outbound.errors import SendFailed, SendFault
 from kith.outbound.outbound import Send
@@ -88,10 +88,10 @@ class Desk(Protocol):
 class Delivering:
     """Delivers one webhook while this process holds its lease (`held`)."""
 
-    def __init__(self, desk: Desk, kept: WebhookSlot, held: Held) -> None:
+    def __init__(self, desk: Desk, kept: WebhookSlot, held: HeldLease) -> None:
         self._desk, self._kept, self._held = desk, kept, held
         self._group = group_of(kept.webhook.id)
-        self._keeping = Keeping(desk.log, self._group, desk.now_ms)
+        self._log_lease = LogLeaseHolder(desk.log, self._group, desk.now_ms)
         self._due: deque[DueDelivery] = deque()
         self._gap = kept.webhook.standing.gap
         self._read_to = self._done = self._saved = LogPosition(b"")
@@ -129,7 +129,7 @@ class Delivering:
             await desk.webhooks.forget_place(self._kept.webhook.id)  # this process may have saved it after the deletion
             return False
         self._kept = kept
-        await self._keeping.keep(self._saved)
+        await self._log_lease.keep(self._saved)
         await self._replay()
         pause_ms = wait_ms(kept.webhook.standing, desk.now_ms())
         if pause_ms:
@@ -215,7 +215,7 @@ class Delivering:
             "Kith-Signature": sign(secret, body, desk.now_ms() // 1000),
         }
         try:
-            answer = await self._held.while_ours(desk.send("POST", webhook.url, headers, body))
+            answer = await self._held.run_while_held(desk.send("POST", webhook.url, headers, body))
         except SendFailed as error:
             outcome = TryOutcome(None, error.message, error.retry_after_s, error.why is SendFault.RESTING)
         else:

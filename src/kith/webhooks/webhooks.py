@@ -17,7 +17,7 @@ from kith.core.errors import Conflict, IdempotencyKeyReused, WebhookLimitReached
 from kith.core.events import LogPosition
 from kith.graph.graphs import Graphs
 from kith.graph.store import Notes
-from kith.log.keeping import Keeping
+from kith.log.lease_holder import LogLeaseHolder
 from kith.log.store import Backlog, Failure, LogStore
 from kith.outbound.addresses import IpNetwork, refuse_private
 from kith.outbound.urls import check_url
@@ -121,9 +121,9 @@ class Webhooks:
     async def _make(self, asked: Webhook) -> WebhookSlot:
         """Store a new webhook, with its checkpoint at the end of the log."""
         # The checkpoint first: alone it does no harm, while a note without one would start with a gap.
-        at, keeping = await self._log.end(), Keeping(self._log, group_of(asked.id), self._now_ms)
+        at, log_lease = await self._log.end(), LogLeaseHolder(self._log, group_of(asked.id), self._now_ms)
         await self._log.save(group_of(asked.id), at, {})
-        await keeping.keep(at)  # lease the log until a worker delivers this webhook
+        await log_lease.keep(at)  # lease the log until a worker delivers this webhook
         try:
             return await self._slot(msgspec.structs.replace(asked, secret=self._secrets.seal(asked.id, asked.secret)))
         except WebhookLimitReached:

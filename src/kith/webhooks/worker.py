@@ -18,7 +18,7 @@ from kith.core.events import Event, LogPosition
 from kith.core.stopping import stop
 from kith.graph.graphs import Graphs
 from kith.leases.background import Background
-from kith.leases.holding import Held, Leases
+from kith.leases.holding import HeldLease, Leases
 from kith.log.store import Bell, LogStore
 from kith.outbound.outbound import Send
 from kith.webhooks.delivering import LOOK_S, Delivering
@@ -97,7 +97,7 @@ class WebhookWorker:
         for kept in await self.webhooks.all():
             self._background.start(group_of(kept.webhook.id), partial(self._deliver, kept))
 
-    async def _deliver(self, kept: WebhookSlot, held: Held) -> None:
+    async def _deliver(self, kept: WebhookSlot, held: HeldLease) -> None:
         await Delivering(self, kept, held).run()
 
     async def _ring(self, bell: Bell) -> None:

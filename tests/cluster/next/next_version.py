@@ -14,8 +14,8 @@ import msgspec
 from kith.core.clock import Hlc
 from kith.core.events import RECORD_CHANGED, Event
 from kith.engines.cassandra import owner, rows
-from kith.engines.kafka import commands, commits, log_store, owning
-from kith.log.commands import Decided
+from kith.engines.kafka import commands, commits, log_store, owner_runner
+from kith.log.commands import DecidedCommand
 from kith.posts import post
 
 MORE = "of the next version"
@@ -38,7 +38,7 @@ def row_of(event: Event) -> NextRow:
     return NextRow(*msgspec.structs.astuple(_row_of(event)))
 
 
-def decide(*asked: Any) -> list[Decided]:
+def decide(*asked: Any) -> list[DecidedCommand]:
     """Decide with additional events of new kinds."""
     new = Event(0, None, NEW_EVENT, 1, 2, 3, Hlc(4), data=MORE.encode())
     record = Event(0, None, RECORD_CHANGED, NEW_RECORD, 5, 0, Hlc(6), data=MORE.encode())
@@ -73,7 +73,7 @@ def encode(value: Any) -> bytes:
 
 _row_of, _decide, _written, _encode = commits.row_of, owner._decide, rows._written, post._encode
 _ask_many = commands.KafkaCommands.ask_many
-for _module in (commits, owning, log_store):
+for _module in (commits, owner_runner, log_store):
     _module.row_of = row_of  # type: ignore[attr-defined]
 owner._decide, owner.JournaledBatch, rows._written = decide, NextWritten, written  # type: ignore[misc]
 post._encode = encode  # type: ignore[assignment]

@@ -18,7 +18,7 @@ from kith.core.errors import BoardLimitReached, Forbidden, UserNotFound
 from kith.core.ids import NodeId
 from kith.core.paging import Window
 from kith.graph.edge import State
-from kith.graph.nodes import NodeOperation
+from kith.graph.node_jobs import NodeOperation
 from kith.people.privacy import SYSTEM
 from kith.people.removal import account_jobs
 from kith.records.store import RecordKind

@@ -12,7 +12,7 @@ from reference_leases import own_leases
 from services import Services, settle_boards
 
 from kith.graph.edge import EdgeWrite, State
-from kith.graph.nodes import NodeOperation
+from kith.graph.node_jobs import NodeOperation
 from kith.people.privacy import SYSTEM
 from kith.people.removal import account_jobs
 

@@ -23,7 +23,7 @@ from kith.core.ids import NodeId
 from kith.core.paging import Window
 from kith.graph.edge import Direction, Edge, EdgeChange, EdgeWrite, State
 from kith.graph.graphs import PINS
-from kith.graph.nodes import NodeOperation
+from kith.graph.node_jobs import NodeOperation
 from kith.graph.shapes import Listing
 from kith.people.privacy import SYSTEM
 from kith.people.removal import account_jobs
@@ -301,7 +301,7 @@ def test_pins_of_posts_whose_deletion_event_was_lost_are_removed(run: Run, kith:
     run(kith.posts.delete(ALICE, goes))
     pins = Listing(kith.graph.graphs.number(PINS), board.id, Direction.OUT)
     assert run(kith.edges.count_many([pins])) == [2]
-    run(kith.upkeep.lost())
+    run(kith.upkeep.rebuild())
     assert run(kith.edges.count_many([pins])) == [1]
     assert [mark.id for mark in run(kith.edges.page(pins, Window(5))).items] == [stays]
 

@@ -26,7 +26,7 @@ from loading_edges import (
 
 from kith.core.errors import BadRequest, KithError
 from kith.graph.edge import State
-from kith.graph.nodes import NodeOperation
+from kith.graph.node_jobs import NodeOperation
 from kith.run.config import Settings
 from kith.run.opening import folders
 from kith.run.serving import supervisor

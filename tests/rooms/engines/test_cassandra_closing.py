@@ -41,7 +41,7 @@ class Cluster:
 
     async def follow(self, owners: Owners, source: int) -> None:
         command = WriteEdges([EdgeWrite(edge_of(source, 99))])
-        await owners.one(owners.partitions.of_node(source), command, list[EdgeChange | None])
+        await owners.ask(owners.partitions.of_node(source), command, list[EdgeChange | None])
 
     def followers(self) -> set[int]:
         return {source for source, graph, _ in self.rows.table("edges") if graph == G}
@@ -99,8 +99,8 @@ def test_writes_queued_before_the_close_are_done_and_later_ones_are_refused() ->
         before, after, permitted = (WriteEdges([EdgeWrite(edge_of(source, 99))]) for source in of_one)
         asked: list[tuple[int, AnyCommand]] = [(0, before), (0, CloseStore(ClosedRow(77, ""))), (0, after)]
         with pytest.raises(StoreUnavailable):
-            await cluster.anybody.many(asked, object)
-        await cluster.mover.many([(0, permitted)], list[EdgeChange | None])
+            await cluster.anybody.ask_many(asked, object)
+        await cluster.mover.ask_many([(0, permitted)], list[EdgeChange | None])
 
     run_all(scene())
     assert cluster.followers() == {of_one[0], of_one[2]}

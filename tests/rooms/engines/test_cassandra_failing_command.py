@@ -17,12 +17,12 @@ from memory_rows import MemoryRows
 from reference_logs import Partitions as Events
 
 from kith.core.events import LogPosition
-from kith.engines.cassandra.batch import RowBatch
 from kith.engines.cassandra.commands import Owners
 from kith.engines.cassandra.edge_commands import ForgetEdges, WriteEdges
 from kith.engines.cassandra.owner import CassandraOwner
 from kith.engines.cassandra.owner_command import FAILED
 from kith.engines.cassandra.partitions import Partitions
+from kith.engines.cassandra.row_batch import RowBatch
 
 
 def earlier(one: LogPosition, other: LogPosition) -> LogPosition:
@@ -40,16 +40,16 @@ def test_writes_beside_one_that_fails_are_done(run: Run) -> None:
         raise KeyError(command.pairs[0])
 
     async def scene() -> None:
-        await owners.one(0, WriteEdges(writes_of(edge_of(1, 2))), list)
+        await owners.ask(0, WriteEdges(writes_of(edge_of(1, 2))), list)
         with patch.object(ForgetEdges, "run", failing):
             around = [WriteEdges(writes_of(edge_of(*pair))) for pair in ((3, 4), (5, 6))]
             asked = [around[0], ForgetEdges(1, [(1, 2)]), around[1]]
             _, failed, _ = await commands.ask_many([(0, msgspec.msgpack.encode(one)) for one in asked])
             assert failed.outcome == FAILED
             with pytest.raises(RuntimeError, match="its log says how"):
-                await owners.one(0, ForgetEdges(1, [(1, 2)]), type(None))
+                await owners.ask(0, ForgetEdges(1, [(1, 2)]), type(None))
         assert {(source, to) for source, _, to in rows.table("edges")} == {(1, 2), (3, 4), (5, 6)}
-        await owners.one(0, ForgetEdges(1, [(1, 2)]), type(None))
+        await owners.ask(0, ForgetEdges(1, [(1, 2)]), type(None))
         assert {(source, to) for source, _, to in rows.table("edges")} == {(3, 4), (5, 6)}
 
     run(scene())

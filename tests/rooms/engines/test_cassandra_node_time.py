@@ -10,7 +10,7 @@ from coroutines import Run
 
 from kith.engines.cassandra.connecting import Session
 from kith.engines.cassandra.lease_store import CassandraLeases
-from kith.engines.cassandra.node_time import MEASURED_S, NodeTime
+from kith.engines.cassandra.node_time import MEASURE_EVERY_S, NodeTime
 
 NOW_MS = 1_700_000_000_000
 
@@ -29,7 +29,7 @@ class Nodes:
     async def node_time(self) -> tuple[str, int]:
         return self._time()
 
-    async def serial(self, statement: str, name: str) -> list[tuple[Any, ...]]:
+    async def rows_serial(self, statement: str, name: str) -> list[tuple[Any, ...]]:
         now = (self._time()[1],) if "now()" in statement else ()
         return [] if self._row is None else [(*self._row, *now)]
 
@@ -71,6 +71,6 @@ def test_writes_get_the_time_of_most_nodes_each_later_than_the_last(run: Run) ->
         for _ in range(6):
             first, second = await time.now_us(), await time.now_us()
             assert NOW_MS * 1_000 <= first < second < NOW_MS * 1_000 + 100
-            now_s += MEASURED_S + 1  # the nodes' clocks stand still, and are queried again
+            now_s += MEASURE_EVERY_S + 1  # the nodes' clocks stand still, and are queried again
 
     run(scene())

@@ -25,13 +25,12 @@ from reference_records import ReferenceRecords
 
 from kith.core.errors import StoreUnavailable
 from kith.core.events import NOWHERE, RECORD_CHANGED, Event
-from kith.engines.cassandra.batch import entry_row, listings_of, read_edge
 from kith.engines.cassandra.commands import AnyCommand
 from kith.engines.cassandra.edge_commands import ForgetEdges, WriteEdges
 from kith.engines.cassandra.owner import CassandraOwner, JournaledBatch
 from kith.engines.cassandra.partitions import Partitions
-from kith.engines.cassandra.parts import WHOLE, read_parts
-from kith.engines.cassandra.reading import Key, Values
+from kith.engines.cassandra.parts import UNDIVIDED, read_parts
+from kith.engines.cassandra.row_batch import entry_row, listings_of, read_edge
 from kith.engines.cassandra.row_commands import (
     ChangeNode,
     Conditional,
@@ -42,11 +41,12 @@ from kith.engines.cassandra.row_commands import (
     TakeClaims,
     WriteRecords,
 )
+from kith.engines.cassandra.row_reader import Key, Values
 from kith.engines.cassandra.rows import RowChange, listed, of_node
 from kith.graph.edge import REFUSED, Edge, EdgeChange, EdgeLimit, EdgeWrite, State, as_of
 from kith.graph.graph import PRESENT
-from kith.graph.shapes import ANYTHING, Node
-from kith.log.commands import Command, Decided
+from kith.graph.shapes import ANY_NOTE, Node
+from kith.log.commands import Command, DecidedCommand
 from kith.log.store import Fenced
 from kith.records.store import AtVersion, RecordKind
 
@@ -70,7 +70,7 @@ class Process:
             while part.publisher is self and part.place < len(part.commands):
                 self._publish(await self._owner.decide(self._partition, self._world.batch(part)))
 
-    def _publish(self, decided: Sequence[Decided]) -> None:
+    def _publish(self, decided: Sequence[DecidedCommand]) -> None:
         """Append events and move the place, both or neither, unless another process became the publisher."""
         part = self._world.parts[self._partition]
         if part.publisher is not self:
@@ -87,7 +87,7 @@ class Part:
     def __init__(self) -> None:
         self.commands: list[tuple[int, AnyCommand]] = []
         self.place = 0
-        self.published: list[Decided] = []
+        self.published: list[DecidedCommand] = []
         self.publisher: Process | None = None
 
 
@@ -157,7 +157,7 @@ def check_lists(rows: MemoryRows, partitions: Partitions) -> None:
     for edge in stored_edges(rows).values():
         owner = partitions.of_node(edge.source)
         for listing, other in listings_of(edge):
-            places = divided.get(of_node(listing), WHOLE).places(edge.position)
+            places = divided.get(of_node(listing), UNDIVIDED).places(edge.position)
             found = [entries.pop(entry_row(listing, part, edge.position, other).key, None) for part in places]
             assert {one for one in found if one is not None} == {(edge.expires_ms,)}
             counts[(*of_node(listing), owner), 0] += 1
@@ -226,7 +226,7 @@ class Model:
                 changed = self.edges.change_node(node, state=state, private=private, labels=labels, only_from=only_from)
                 return at_once(changed).node
             case PutNote(name, note, conditional, only_if):
-                return at_once(self.edges.put_note(name, note, only_if=only_if if conditional else ANYTHING))
+                return at_once(self.edges.put_note(name, note, only_if=only_if if conditional else ANY_NOTE))
             case WriteRecords(records):
                 return self._written(records)
             case ForgetRecords(kind, ids, _, versions):
@@ -333,7 +333,7 @@ def test_a_batch_of_a_newer_kith_is_left_to_an_owner_who_knows_its_tables() -> N
     owner = CassandraOwner(world.rows, world.partitions)
     run(owner.take(0, 0))
     known = RowChange("edges", (1, 1, 2), (0, 3, 4, 0), 1)
-    newer = JournaledBatch([Decided(0, b"done", [])], [known, RowChange("of_tomorrow", (5, 6), (7,), 1)])
+    newer = JournaledBatch([DecidedCommand(0, b"done", [])], [known, RowChange("of_tomorrow", (5, 6), (7,), 1)])
     assert run(world.rows.write_journal(0, 1, msgspec.msgpack.encode(newer)))
     for _ in range(2):
         with pytest.raises(StoreUnavailable, match=r"of a newer Kith.*of_tomorrow"):

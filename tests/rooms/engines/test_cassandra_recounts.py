@@ -24,7 +24,7 @@ from kith.engines.cassandra.edge_commands import ForgetEdges, WriteEdges
 from kith.engines.cassandra.owner import CassandraOwner
 from kith.engines.cassandra.partitions import Partitions
 from kith.engines.cassandra.parts import HIGHEST, Span
-from kith.engines.cassandra.recounting import Recounter
+from kith.engines.cassandra.recounter import Recounter
 from kith.engines.cassandra.rows import RowChange, listed, of_node
 from kith.graph.edge import Edge, State
 from kith.graph.shapes import Listing
@@ -59,9 +59,9 @@ class Scene:
         for follower in followers:
             owner, pair = self.partitions.of_node(follower), (follower, DANA)
             if self.chance.random() < 0.1:
-                await self.owners.one(owner, ForgetEdges(1, [pair]), type(None))
+                await self.owners.ask(owner, ForgetEdges(1, [pair]), type(None))
             else:
-                await self.owners.one(owner, WriteEdges(writes_of(self._some_edge(follower))), list)
+                await self.owners.ask(owner, WriteEdges(writes_of(self._some_edge(follower))), list)
             if self.chance.random() < 0.3:
                 await asyncio.sleep(0)
 

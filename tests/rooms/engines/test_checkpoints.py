@@ -20,10 +20,10 @@ from servers import eventually
 
 from kith.core.errors import StoreUnavailable
 from kith.engines.embedded import checkpoints
-from kith.engines.embedded.batch import Transaction
 from kith.engines.embedded.commits import CommitQueue
 from kith.engines.embedded.environment import Environment
 from kith.engines.embedded.journal import RING_BYTES
+from kith.engines.embedded.transaction import Transaction
 
 
 def test_closing_a_process_just_as_a_checkpoint_begins_does_not_hang(
@@ -86,7 +86,7 @@ def test_a_write_after_a_pause_syncs_the_commits_of_others_while_they_write(
 def test_commits_that_another_process_has_synced_are_not_synced_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(checkpoints, "OTHERS_S", 3_600.0)
+    monkeypatch.setattr(checkpoints, "YIELD_S", 3_600.0)
     with _other_process(tmp_path / "data") as other:
         with Environment(tmp_path / "data") as environment:
             syncs: list[None] = []
@@ -120,7 +120,7 @@ def test_a_process_waits_for_the_next_sync_of_one_that_syncs_regularly(
 def test_commits_that_no_other_process_synced_in_time_are_synced_here(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(checkpoints, "OTHERS_S", 0.01)
+    monkeypatch.setattr(checkpoints, "YIELD_S", 0.01)
     with _other_process(tmp_path / "data") as other, Environment(tmp_path / "data") as environment:
         synced = threading.Event()
         _slow_down(environment, synced.set)

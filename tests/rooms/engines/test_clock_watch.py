@@ -10,7 +10,7 @@ from coroutines import Run
 
 from kith.core.clock import wall_ms
 from kith.core.errors import StoreMismatch, StoreUnavailable
-from kith.engines.cassandra.clock_watch import ASKED_S, JUMP_MS, ClockWatch
+from kith.engines.cassandra.clock_watch import COMPARE_EVERY_S, JUMP_MS, ClockWatch
 from kith.engines.cassandra.metadata import Metadata
 
 
@@ -50,14 +50,14 @@ def test_a_wrong_clock_dates_no_write_and_the_process_is_replaced_once_it_is_rig
         machine.watch.check()
         machine.ahead_ms = ahead_ms
         assert "was set just now" in machine.refusal(), "before any node was queried"
-        await machine.watch.look()
+        await machine.watch.compare_if_due()
         assert machine.refusal() == machine.watch.wrong == "the clock is off"
         machine.now_s += 1
-        await machine.watch.look()
+        await machine.watch.compare_if_due()
         assert (machine.asked, machine.replaced) == (2, 0), "nodes are queried often while the clock is wrong"
         machine.ahead_ms = 0
         assert machine.refusal()
-        await machine.watch.look()
+        await machine.watch.compare_if_due()
         assert machine.replaced == 1
         assert machine.refusal(), "timestamps made before may lie in the future"
 
@@ -69,7 +69,7 @@ def test_a_worker_ends_as_soon_as_its_clock_is_known_to_be_wrong(run: Run) -> No
 
     async def scene() -> None:
         machine.ahead_ms = 600_000
-        await machine.watch.look()
+        await machine.watch.compare_if_due()
         assert machine.replaced == 1
         assert machine.refusal() == "the clock is off"
 
@@ -83,9 +83,9 @@ def test_timestamps_made_while_no_node_could_be_queried_are_not_trusted_afterwar
     async def scene() -> None:
         machine.away, machine.ahead_ms = True, 600_000
         assert machine.refusal()
-        await machine.watch.look()
+        await machine.watch.compare_if_due()
         machine.away, machine.ahead_ms = False, 0
-        await machine.watch.look()
+        await machine.watch.compare_if_due()
         assert machine.replaced == 1
         assert "restart it" in machine.refusal()
 
@@ -97,9 +97,9 @@ def test_a_jump_during_which_nothing_was_dated_is_forgotten(run: Run) -> None:
 
     async def scene() -> None:
         machine.away, machine.ahead_ms = True, 600_000
-        await machine.watch.look()
+        await machine.watch.compare_if_due()
         machine.away, machine.ahead_ms = False, 0
-        await machine.watch.look()
+        await machine.watch.compare_if_due()
         machine.watch.check()
         assert machine.replaced == 0
 
@@ -139,10 +139,10 @@ def test_a_clock_that_was_set_right_is_used_again_once_the_nodes_agree(run: Run)
     async def scene() -> None:
         machine.ahead_ms = JUMP_MS + 1
         machine.away = True
-        await machine.watch.look()
+        await machine.watch.compare_if_due()
         assert "was set just now" in machine.refusal()
         machine.away = False
-        await machine.watch.look()
+        await machine.watch.compare_if_due()
         machine.watch.check()
         assert machine.replaced == 0
         machine.ahead_ms += JUMP_MS
@@ -157,11 +157,11 @@ def test_a_clock_that_drifts_is_noticed_when_the_nodes_are_queried(run: Run) -> 
     async def scene() -> None:
         while not machine.watch.wrong:
             machine.watch.check()
-            machine.now_s += ASKED_S - 1
+            machine.now_s += COMPARE_EVERY_S - 1
             machine.ahead_ms += JUMP_MS // 2
-            await machine.watch.look()
+            await machine.watch.compare_if_due()
             machine.now_s += 1
-            await machine.watch.look()
+            await machine.watch.compare_if_due()
         assert machine.ahead_ms == 30_000 + JUMP_MS // 2
         assert machine.asked == machine.ahead_ms * 2 // JUMP_MS
 

@@ -12,12 +12,12 @@ from coroutines import Run
 
 from kith.core.errors import NotPrimary, StoreUnavailable
 from kith.engines.embedded import commits, store_role
-from kith.engines.embedded.batch import Transaction
-from kith.engines.embedded.closed import Closed
+from kith.engines.embedded.closed_note import ClosedNote
 from kith.engines.embedded.commits import CommitQueue
 from kith.engines.embedded.environment import Environment
 from kith.engines.embedded.journal import RING_BYTES
 from kith.engines.embedded.retention import LogBounds
+from kith.engines.embedded.transaction import Transaction
 
 HOUR_MS = 3_600_000
 WITHIN_S = 10.0
@@ -32,8 +32,8 @@ def test_a_store_closed_to_writes_drops_no_events_and_refuses_writes(
 
     with Environment(tmp_path) as store:
         store.declare(["follows"])
-        queue = CommitQueue(store, keep=LogBounds(age_ms_max=HOUR_MS))
-        store_role.close_to_writes(store, Closed("fenced", "http://other", 7))
+        queue = CommitQueue(store, log_bounds=LogBounds(age_ms_max=HOUR_MS))
+        store_role.close_to_writes(store, ClosedNote("fenced", "http://other", 7))
         due = queue.retention.due
 
         def noticed(now_ms: int) -> bool:
@@ -88,7 +88,7 @@ def test_a_failure_around_a_commit_is_reported_and_the_process_is_replaced(
         raise ValueError("a defect")
 
     with Environment(tmp_path) as store:
-        queue = CommitQueue(store, after_pause=defect, on_fatal=replaced.set)
+        queue = CommitQueue(store, on_pause=defect, on_fatal=replaced.set)
         with pytest.raises(StoreUnavailable):
             run(asyncio.wait_for(queue.run(lambda batch: time.sleep(0.1)), WITHIN_S))
         assert replaced.wait(WITHIN_S)

@@ -22,14 +22,14 @@ from edges import G, edge_of
 from kith.core.clock import Hlc
 from kith.core.errors import KithError, NotPrimary, StoreUnavailable
 from kith.engines.embedded import committer, store_role
-from kith.engines.embedded.batch import Transaction
-from kith.engines.embedded.closed import Closed
+from kith.engines.embedded.closed_note import ClosedNote
 from kith.engines.embedded.commits import CommitQueue
-from kith.engines.embedded.committer import AskedJobs, Committer
+from kith.engines.embedded.committer import Committer, ReceivedJobs
 from kith.engines.embedded.edge_store import EmbeddedEdges
 from kith.engines.embedded.environment import Environment
 from kith.engines.embedded.merging import MergeEdges
 from kith.engines.embedded.record_store import EmbeddedRecords
+from kith.engines.embedded.transaction import Transaction
 from kith.graph.edge import EdgeWrite, Outcome
 from kith.graph.shapes import Pair
 from kith.records.store import Record, RecordKind
@@ -64,10 +64,10 @@ def follow(source: int, destination: int, graph: int = G) -> EdgeWrite:
 def started(folder: Path) -> Committer:
     """Start a committer of a folder."""
 
-    def commit(asked: AskedJobs) -> None:
+    def commit(asked: ReceivedJobs) -> None:
         if asked.wait_for_first():
             with Environment(folder, durability="relaxed") as environment:
-                committer.commit_all(CommitQueue(environment, source=asked, observer=asked), asked)
+                committer.run_committer(CommitQueue(environment, source=asked, observer=asked), asked)
 
     return committer.start(commit)
 
@@ -130,7 +130,7 @@ def test_closing_waits_for_all_pending_writes(tmp_path: Path) -> None:
 def test_an_error_of_the_committer_reaches_its_process_unchanged(tmp_path: Path) -> None:
     async def ask() -> KithError:
         async with asking(tmp_path, began) as process:
-            store_role.close_to_writes(process.edges._environment, Closed("fenced", "http://other:7777", 7))
+            store_role.close_to_writes(process.edges._environment, ClosedNote("fenced", "http://other:7777", 7))
             with pytest.raises(NotPrimary) as refused:
                 await process.edges.apply([follow(ALICE, BOB)])
         return refused.value
@@ -273,7 +273,7 @@ def test_a_write_that_waits_for_its_turn_is_dropped_when_its_process_is_killed(t
             edges = EmbeddedEdges(environment, own)
             await began.open(environment.graph_numbers().values(), Mock(), Mock(), 60)
             await edges.apply([follow(ALICE, BOB)])
-            with environment._turns.taken():  # another process writes
+            with environment._turns.take():  # another process writes
                 waiting = asyncio.ensure_future(edges.apply([follow(ALICE, CAROL)]))
                 await asyncio.sleep(0.2)
                 closing = asyncio.ensure_future(began.close()) if ending else None

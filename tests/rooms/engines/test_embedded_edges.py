@@ -15,12 +15,12 @@ from reference_edges import ReferenceEdges
 from kith.core.clock import hlc_of
 from kith.core.events import NODE_CHANGED, NOWHERE, USER_CHANGED, Event, LogPosition
 from kith.core.paging import Mark, Page, Window
-from kith.engines.embedded import batch, edge_store
-from kith.engines.embedded.batch import Transaction
+from kith.engines.embedded import edge_store, transaction
 from kith.engines.embedded.edge_store import EmbeddedEdges
 from kith.engines.embedded.environment import Environment
 from kith.engines.embedded.log_store import EmbeddedLog
 from kith.engines.embedded.pages import page_of
+from kith.engines.embedded.transaction import Transaction
 from kith.graph.edge import State
 from kith.graph.store import EdgeStore
 
@@ -86,7 +86,7 @@ def test_expired_edges_are_removed_and_logged_while_nothing_is_written(
     """Each once, in batches; and no row about their expiry is left."""
     environment, store = embedded
     run(store.declare(["follows"]))
-    count = 2 * batch._REMOVED_A_COMMIT + 5
+    count = 2 * transaction._EXPIRED_PER_COMMIT + 5
     week = [replace(edge_of(ALICE, at), expires_ms=START_MS + 604_800_000) for at in range(3)]
     soon = [replace(edge_of(ALICE, 10 + at), expires_ms=START_MS + 200) for at in range(count)]
     log = EmbeddedLog(environment, store._commits)

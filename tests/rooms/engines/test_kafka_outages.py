@@ -15,16 +15,16 @@ from owners import Scene
 
 from kith.core.clock import Hlc
 from kith.core.errors import KithError, NotConfirmed, Overloaded, StoreUnavailable
-from kith.core.events import RECORD_CHANGED, TIMELINE_WANTED, Event, LogPosition
-from kith.engines.kafka import book as books
-from kith.engines.kafka import connecting, log_store, owning
-from kith.engines.kafka.book import OpenBook
-from kith.engines.kafka.book_state import Beat, Join, Save
+from kith.core.events import RECORD_CHANGED, TIMELINE_REQUESTED, Event, LogPosition
+from kith.engines.kafka import connecting, log_store, owner_runner
+from kith.engines.kafka import registry as books
 from kith.engines.kafka.broker import RECORD_BYTES_MAX, BrokerRecord, Topic, in_parts
 from kith.engines.kafka.commits import PartitionEnd, row_of
-from kith.engines.kafka.opening import KafkaEngine
+from kith.engines.kafka.engine import KafkaEngine
 from kith.engines.kafka.positions import START, Place
-from kith.log.commands import Decided
+from kith.engines.kafka.registry import RegistryReplica
+from kith.engines.kafka.registry_state import Beat, Join, Save
+from kith.log.commands import DecidedCommand
 from kith.log.runner import Pace, Runner, begin
 from kith.log.store import Failure
 
@@ -45,7 +45,7 @@ class Consumer:
     async def work_backlog(self) -> bool:
         return False
 
-    async def lost(self) -> None: ...
+    async def rebuild(self) -> None: ...
 
 
 async def until(condition: Callable[[], bool]) -> None:
@@ -55,16 +55,16 @@ async def until(condition: Callable[[], bool]) -> None:
 
 
 def test_writes_are_decided_again_after_an_outage_of_any_length(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(owning, "_RETRY_MS_MAX", 0)  # otherwise 1,100 tries take 18 minutes
+    monkeypatch.setattr(owner_runner, "_RETRY_MS_MAX", 0)  # otherwise 1,100 tries take 18 minutes
 
     async def scene() -> None:
-        async with Scene(MemoryKafka(1), answered_s=1.0) as scene:
-            owner = await scene.owning()
+        async with Scene(MemoryKafka(1), answer_timeout_s=1.0) as scene:
+            owner = await scene.start_owner()
             await scene.asked(0)
             scene.cut_off(owner)
             tries, real = 0, owner.owner.take
 
-            async def take(partition: int, next_write: int) -> Sequence[Decided]:
+            async def take(partition: int, next_write: int) -> Sequence[DecidedCommand]:
                 nonlocal tries
                 tries += 1
                 return await real(partition, next_write)
@@ -83,7 +83,7 @@ def test_writes_are_decided_again_after_an_outage_of_any_length(run: Run, monkey
 def test_a_partition_whose_task_ended_is_taken_again(run: Run) -> None:
     async def scene() -> None:
         async with Scene(MemoryKafka(1)) as scene:
-            owner = await scene.owning()
+            owner = await scene.start_owner()
             await scene.asked(0)
             owner._tasks[0]._task.cancel()
             await until(lambda: owner.is_ready and not owner._tasks[0].is_over)
@@ -217,36 +217,36 @@ def test_a_worker_whose_join_was_answered_too_late_gets_its_whole_share(run: Run
 def test_survivors_keep_beating_though_another_expels_the_dead_first(run: Run) -> None:
     async def scene() -> None:
         kafka = MemoryKafka(4)
-        books = [OpenBook(kafka, expelled_s=0.2) for _ in range(2)]
-        dead = [OpenBook(kafka, expelled_s=1e9) for _ in range(2)]
-        for book in (*books, *dead):
-            await book.open()
-            await book.write(Join("fanout", book.instance, book.instance, 4, gentle=False))
+        books = [RegistryReplica(kafka, expel_after_s=0.2) for _ in range(2)]
+        dead = [RegistryReplica(kafka, expel_after_s=1e9) for _ in range(2)]
+        for registry in (*books, *dead):
+            await registry.open()
+            await registry.write(Join("fanout", registry.instance, registry.instance, 4, gentle=False))
         one, other = books
         real = one.write
 
         async def write(entry: Any) -> Any:
-            for instance, beat in other._silent():  # the other one is a step ahead
+            for instance, beat in other._silent_instances():  # the other one is a step ahead
                 await other.write(type(entry)(instance, beat)) if type(entry).__name__ == "Expel" else None
             return await real(entry)
 
         one.write = write  # type: ignore[method-assign]
         one.beat()
         other.beat()
-        await until(lambda: set(one.now.groups["fanout"].members) == {book.instance for book in books})
+        await until(lambda: set(one.now.groups["fanout"].members) == {registry.instance for registry in books})
         await asyncio.sleep(0.5)
-        assert set(one.now.groups["fanout"].members) == {book.instance for book in books}
-        await asyncio.gather(*(book.close() for book in (*books, *dead)))
+        assert set(one.now.groups["fanout"].members) == {registry.instance for registry in books}
+        await asyncio.gather(*(registry.close() for registry in (*books, *dead)))
 
     run(scene())
 
 
 def test_large_batches_are_committed_in_records_that_kafka_accepts() -> None:
     decided = [
-        Decided(number, b"done", [Event(0, None, RECORD_CHANGED, 2, number, 0, Hlc(1), data=LONG)] * 2)
+        DecidedCommand(number, b"done", [Event(0, None, RECORD_CHANGED, 2, number, 0, Hlc(1), data=LONG)] * 2)
         for number in range(300)
     ]
-    parts = in_parts(decided, owning._size_of)
+    parts = in_parts(decided, owner_runner._size_of)
     assert [one for part in parts for one in part] == decided
     assert 2 < len(parts) < 10
     assert all(2 * len(part) * len(LONG) < RECORD_BYTES_MAX // 2 for part in parts)
@@ -293,38 +293,38 @@ def test_a_worker_continues_after_many_long_events_that_it_cannot_handle(run: Ru
 def test_a_book_with_many_long_failures_does_not_grow_without_end(run: Run) -> None:
     async def scene() -> None:
         kafka = Bounded(1)
-        book = OpenBook(kafka, expelled_s=1e9)
-        await book.open()
+        registry = RegistryReplica(kafka, expel_after_s=1e9)
+        await registry.open()
         marks = [LogPosition(b"%d" % number) for number in range(250)]
         failures = [(0, mark, failure_of(number)) for number, mark in enumerate(marks)]
-        await book.save(Save("fanout", "", None, {0: Place(1, 1)}, failures))
+        await registry.save(Save("fanout", "", None, {0: Place(1, 1)}, failures))
         for _ in range(5 * books.SNAPSHOT_RECORDS):
-            await book.write(Beat("somebody"))
+            await registry.write(Beat("somebody"))
         assert (await kafka.starts("groups"))[0] > 0
-        await book.save(Save("fanout", "", None, None, [(0, mark, None) for mark in marks[100:]]))
-        later = OpenBook(kafka, expelled_s=1e9)
+        await registry.save(Save("fanout", "", None, None, [(0, mark, None) for mark in marks[100:]]))
+        later = RegistryReplica(kafka, expel_after_s=1e9)
         await later.open()
-        assert await later.sync() == book.now
+        assert await later.sync() == registry.now
         assert set(later.now.groups["fanout"].failures) == set(marks[:100])
-        await asyncio.gather(book.close(), later.close())
+        await asyncio.gather(registry.close(), later.close())
 
     run(scene())
 
 
 def test_the_verdict_on_a_record_that_a_snapshot_covers_is_not_guessed(run: Run) -> None:
     async def scene() -> None:
-        book = OpenBook(MemoryKafka(1))
-        await book.open()
-        real = book._until
+        registry = RegistryReplica(MemoryKafka(1))
+        await registry.open()
+        real = registry._until
 
         async def forgets(end: int) -> None:
             await real(end)
-            book._verdicts.clear()
+            registry._verdicts.clear()
 
-        book._until = forgets  # type: ignore[method-assign]
+        registry._until = forgets  # type: ignore[method-assign]
         with pytest.raises(KithError, match="try again"):
-            await book.write(Join("fanout", "one", book.instance, 1, gentle=False))
-        await book.close()
+            await registry.write(Join("fanout", "one", registry.instance, 1, gentle=False))
+        await registry.close()
 
     run(scene())
 
@@ -332,7 +332,7 @@ def test_the_verdict_on_a_record_that_a_snapshot_covers_is_not_guessed(run: Run)
 def test_requests_for_timelines_are_limited_so_that_owners_can_commit(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(log_store, "WISHES_A_SECOND", 3)
+    monkeypatch.setattr(log_store, "TIMELINE_REQUESTS_A_SECOND", 3)
     now_s = [7.0]
     monkeypatch.setattr(log_store.time, "monotonic", lambda: now_s[0])
 
@@ -340,7 +340,7 @@ def test_requests_for_timelines_are_limited_so_that_owners_can_commit(
         engine = KafkaEngine(MemoryKafka(1), lambda _: 0)
 
         async def wished() -> list[bool]:
-            wishes = (engine.log.announce(Event(0, None, TIMELINE_WANTED, at, 0, 0, Hlc(1))) for at in range(5))
+            wishes = (engine.log.announce(Event(0, None, TIMELINE_REQUESTED, at, 0, 0, Hlc(1))) for at in range(5))
             answers = await asyncio.gather(*wishes, return_exceptions=True)
             assert all(answer is None or isinstance(answer, Overloaded) for answer in answers)
             return [answer is None for answer in answers]

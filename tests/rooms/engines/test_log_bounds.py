@@ -14,14 +14,14 @@ from store_copies import copy_store
 from kith.core.clock import Hlc, wall_ms
 from kith.core.errors import Conflict
 from kith.engines.embedded import segments, store_role
-from kith.engines.embedded.closed import Closed
+from kith.engines.embedded.closed_note import ClosedNote
 from kith.engines.embedded.commits import CommitQueue
 from kith.engines.embedded.edge_store import EmbeddedEdges
 from kith.engines.embedded.environment import Environment
 from kith.engines.embedded.event_rows import EVENTS_PER_ROW
 from kith.engines.embedded.log_store import EmbeddedLog
 from kith.engines.embedded.record_store import EmbeddedRecords
-from kith.engines.embedded.retention import LEASE, LogBounds, Retention, lease_row
+from kith.engines.embedded.retention import LEASE_PREFIX, LogBounds, Retention, lease_row
 from kith.records.store import Claim, Record, RecordKind
 
 CLAIM_ROWS = (128, 129)
@@ -38,7 +38,7 @@ def primary(tmp_path: Path) -> Iterator[Environment]:
 def standby_of(primary: Environment, folder: Path) -> Environment:
     copy_store(primary, folder)
     with Environment(folder, create=False) as store:
-        store_role.close_to_writes(store, Closed("standby", "http://primary"))
+        store_role.close_to_writes(store, ClosedNote("standby", "http://primary"))
         store.sync()
     return Environment(folder, create=False, follows=True, durability="relaxed")
 
@@ -47,7 +47,7 @@ def standby_of(primary: Environment, folder: Path) -> Environment:
 def test_a_log_of_events_with_data_keeps_its_bounds(primary: Environment, data_bytes: int, together: int) -> None:
     """Rows with data hold few events each, so there are many rows."""
     bounds = LogBounds(events_max=500, bytes_max=1 << 20)
-    commits = CommitQueue(primary, keep=bounds)
+    commits = CommitQueue(primary, log_bounds=bounds)
     records, log = EmbeddedRecords(primary, commits), EmbeddedLog(primary, commits)
 
     async def write() -> None:
@@ -84,7 +84,7 @@ def test_a_standby_forgets_expired_claims(
         for _ in range(10):
             asyncio.run(claim(50))
             while (at := segments.last_event(standby)) < segments.last_event(primary):
-                segments.do(standby, segments.take(primary, at, 1 << 18), retention=keep)
+                segments.replay(standby, segments.next_segment(primary, at, 1 << 18), retention=keep)
             assert rows(standby) <= 200, "two rows for each live claim, and for each of the last ones"
             now_ms += A_DAY_MS
         kept = rows(standby)
@@ -98,7 +98,7 @@ def test_a_diverged_store_is_refused_where_the_log_begins_right_after_it(tmp_pat
     with Environment(tmp_path / "primary") as primary, Environment(tmp_path / "other") as other:
         for store, source, keep in ((primary, 1, LogBounds(events_max=30)), (other, 2, LogBounds())):
             store.declare(["follows"])
-            commits = CommitQueue(store, keep=keep)
+            commits = CommitQueue(store, log_bounds=keep)
             edges = EmbeddedEdges(store, commits)
             for number in range(28 if store is other else 70):
                 asyncio.run(edges.apply(writes_of(edge_of(source, 1_000 + number))))
@@ -106,17 +106,17 @@ def test_a_diverged_store_is_refused_where_the_log_begins_right_after_it(tmp_pat
         first, _ = EmbeddedLog(primary, commits).bounds()
         assert first == segments.last_event(other) + 1
         with pytest.raises(Conflict):
-            segments.do(other, segments.take(primary, segments.last_event(other), 1 << 20))
+            segments.replay(other, segments.next_segment(primary, segments.last_event(other), 1 << 20))
 
 
 def test_the_last_event_of_a_standby_is_kept_for_it(primary: Environment) -> None:
     """The standby compares it with its own last event, and a row of the log may end with it."""
-    commits = CommitQueue(primary, keep=LogBounds(events_max=30))
+    commits = CommitQueue(primary, log_bounds=LogBounds(events_max=30))
     edges = EmbeddedEdges(primary, commits)
     for number in range(100):
         asyncio.run(edges.apply(writes_of(edge_of(1, 1_000 + number))))
         if number == EVENTS_PER_ROW:
-            primary.put_note(f"{LEASE}standby", lease_row(EVENTS_PER_ROW, wall_ms()))
+            primary.put_note(f"{LEASE_PREFIX}standby", lease_row(EVENTS_PER_ROW, wall_ms()))
     commits.close()
     assert segments.last_event(primary) == 100
-    assert segments.take(primary, EVENTS_PER_ROW, 1 << 20).after == EVENTS_PER_ROW
+    assert segments.next_segment(primary, EVENTS_PER_ROW, 1 << 20).after == EVENTS_PER_ROW

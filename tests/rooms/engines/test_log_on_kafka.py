@@ -1,4 +1,6 @@
-"""The log and the book over a Kafka in memory: what the conformance suites, which run on a real one, do not cover."""
+"""The log and the registry over a Kafka in memory: what the conformance suites, which run on a real one, do not
+cover.
+"""
 
 from __future__ import annotations
 
@@ -12,23 +14,23 @@ from kafka_in_memory import Gate, Gated, MemoryKafka
 
 from kith.core.clock import Hlc
 from kith.core.errors import StoreUnavailable
-from kith.core.events import NOWHERE, TIMELINE_WANTED, Event
-from kith.engines.kafka import book as books
+from kith.core.events import NOWHERE, TIMELINE_REQUESTED, Event
 from kith.engines.kafka import log_store
-from kith.engines.kafka.book import OpenBook
-from kith.engines.kafka.book_state import Beat, Join
+from kith.engines.kafka import registry as books
 from kith.engines.kafka.broker import Broker, BrokerRecord, Topic
 from kith.engines.kafka.commits import PartitionEnd, pack, row_of
-from kith.engines.kafka.opening import KafkaEngine
+from kith.engines.kafka.engine import KafkaEngine
 from kith.engines.kafka.positions import START
+from kith.engines.kafka.registry import RegistryReplica
+from kith.engines.kafka.registry_state import Beat, Join
 from kith.log.store import Fenced, Subscription
 
 PATIENCE_S = 60.0
 TOPICS: tuple[Topic, ...] = ("writes", "events", "groups")
 
 
-def engine_over(kafka: Broker, expelled_s: float = 1e9) -> KafkaEngine:
-    return KafkaEngine(kafka, lambda node: node % kafka.partitions, expelled_s=expelled_s)
+def engine_over(kafka: Broker, expel_after_s: float = 1e9) -> KafkaEngine:
+    return KafkaEngine(kafka, lambda node: node % kafka.partitions, expel_after_s=expel_after_s)
 
 
 def event_of(source: int, number: int) -> Event:
@@ -89,17 +91,17 @@ def test_records_of_a_newer_kith_are_skipped(run: Run) -> None:
 def test_a_book_of_a_newer_kith_is_read_and_not_replaced_by_a_snapshot(run: Run) -> None:
     async def scene() -> None:
         kafka = MemoryKafka(2)
-        book = OpenBook(kafka, expelled_s=1e9)
-        await book.open()
+        registry = RegistryReplica(kafka, expel_after_s=1e9)
+        await registry.open()
         await kafka.append("groups", 0, pack([99, "of tomorrow"]))
-        await book.write(Join("readers", "a", "somebody", 2, gentle=False))
+        await registry.write(Join("readers", "a", "somebody", 2, gentle=False))
         for _ in range(books.SNAPSHOT_RECORDS):
-            await book.write(Beat("somebody"))
-        later = OpenBook(kafka, expelled_s=1e9)
+            await registry.write(Beat("somebody"))
+        later = RegistryReplica(kafka, expel_after_s=1e9)
         await later.open()
         assert (await kafka.starts("groups")) == [0]
         assert set(later.now.groups["readers"].of("a")) == {0, 1}
-        await asyncio.gather(book.close(), later.close())
+        await asyncio.gather(registry.close(), later.close())
 
     run(scene())
 
@@ -107,7 +109,7 @@ def test_a_book_of_a_newer_kith_is_read_and_not_replaced_by_a_snapshot(run: Run)
 def test_the_end_of_the_log_comes_from_kafka_not_from_what_this_process_has_read(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(log_store, "ANSWERED_S", 0.01)
+    monkeypatch.setattr(log_store, "ANSWER_TIMEOUT_S", 0.01)
 
     async def scene() -> None:
         kafka, gate = MemoryKafka(1), Gate()
@@ -120,7 +122,7 @@ def test_the_end_of_the_log_comes_from_kafka_not_from_what_this_process_has_read
         with pytest.raises(StoreUnavailable):
             await log.end()
         gate.open.set()
-        monkeypatch.setattr(log_store, "ANSWERED_S", PATIENCE_S)
+        monkeypatch.setattr(log_store, "ANSWER_TIMEOUT_S", PATIENCE_S)
         after = await log.end()
         assert log.covers(after, before)
         assert not log.covers(before, after)
@@ -173,17 +175,17 @@ def test_old_events_are_read_in_chunks_like_new_ones(run: Run) -> None:
 def test_the_book_is_read_from_its_last_snapshot(run: Run) -> None:
     async def scene() -> None:
         kafka = MemoryKafka(2)
-        book = OpenBook(kafka, expelled_s=1e9)
-        await book.open()
-        await book.write(Join("readers", "a", "somebody", 2, gentle=False))
+        registry = RegistryReplica(kafka, expel_after_s=1e9)
+        await registry.open()
+        await registry.write(Join("readers", "a", "somebody", 2, gentle=False))
         for _ in range(books.SNAPSHOT_RECORDS):
-            await book.write(Beat("somebody"))
+            await registry.write(Beat("somebody"))
         assert (await kafka.starts("groups"))[0] > 0
-        later = OpenBook(kafka, expelled_s=1e9)
+        later = RegistryReplica(kafka, expel_after_s=1e9)
         await later.open()
-        assert await later.sync() == await book.sync()
-        assert later.positions.name == book.positions.name != b""
-        await asyncio.gather(book.close(), later.close())
+        assert await later.sync() == await registry.sync()
+        assert later.positions.name == registry.positions.name != b""
+        await asyncio.gather(registry.close(), later.close())
 
     run(scene())
 
@@ -193,23 +195,23 @@ def test_a_book_opened_while_a_snapshot_replaces_its_records_is_read_from_the_sn
 ) -> None:
     async def scene() -> None:
         kafka = MemoryKafka(2)
-        book = OpenBook(kafka, expelled_s=1e9)
-        await book.open()
+        registry = RegistryReplica(kafka, expel_after_s=1e9)
+        await registry.open()
         for _ in range(books.SNAPSHOT_RECORDS - 2):
-            await book.write(Beat("somebody"))
+            await registry.write(Beat("somebody"))
         fetch = kafka.fetch
 
         async def overtaken(topic: Topic, partition: int, first: int, end: int) -> list[BrokerRecord]:
             monkeypatch.setattr(kafka, "fetch", fetch)
-            await book.write(Join("readers", "a", "somebody", 2, gentle=False))
+            await registry.write(Join("readers", "a", "somebody", 2, gentle=False))
             assert (await kafka.starts("groups"))[0] >= end
             return await fetch(topic, partition, first, end)
 
         monkeypatch.setattr(kafka, "fetch", overtaken)
-        later = OpenBook(kafka, expelled_s=1e9)
+        later = RegistryReplica(kafka, expel_after_s=1e9)
         await later.open()
-        assert await later.sync() == await book.sync()
-        await asyncio.gather(book.close(), later.close())
+        assert await later.sync() == await registry.sync()
+        await asyncio.gather(registry.close(), later.close())
 
     run(scene())
 
@@ -217,7 +219,7 @@ def test_a_book_opened_while_a_snapshot_replaces_its_records_is_read_from_the_sn
 def test_a_silent_process_loses_its_share_and_gets_a_part_once_it_is_back(run: Run) -> None:
     async def scene() -> None:
         kafka, gate = MemoryKafka(4), Gate()
-        silent, other = engine_over(Gated(kafka, gate), expelled_s=1e9), engine_over(kafka, expelled_s=0.2)
+        silent, other = engine_over(Gated(kafka, gate), expel_after_s=1e9), engine_over(kafka, expel_after_s=0.2)
         share = await silent.log.subscribe("readers")
         await other.log.save("readers", await other.log.end(), {})
         gate.shut()
@@ -232,7 +234,7 @@ def test_a_silent_process_loses_its_share_and_gets_a_part_once_it_is_back(run: R
 
     async def announced(engine: KafkaEngine, count: int) -> None:
         for source in range(count):
-            await engine.log.announce(Event(0, None, TIMELINE_WANTED, source, 0, 0, Hlc(1)))
+            await engine.log.announce(Event(0, None, TIMELINE_REQUESTED, source, 0, 0, Hlc(1)))
 
     async def read_by(share: Subscription, count: int) -> list[Event]:
         found: list[Event] = []
@@ -271,13 +273,13 @@ def test_foreign_records_in_the_topics_stop_no_process(run: Run, junk: bytes) ->
 def test_a_book_with_foreign_records_has_snapshots(run: Run, junk: bytes) -> None:
     async def scene() -> None:
         kafka = MemoryKafka(2)
-        book = OpenBook(kafka, expelled_s=1e9)
-        await book.open()
+        registry = RegistryReplica(kafka, expel_after_s=1e9)
+        await registry.open()
         await kafka.append("groups", 0, junk)
         for _ in range(books.SNAPSHOT_RECORDS):
-            await book.write(Beat("somebody"))
+            await registry.write(Beat("somebody"))
         assert (await kafka.starts("groups"))[0] > 0
-        await book.close()
+        await registry.close()
 
     run(scene())
 

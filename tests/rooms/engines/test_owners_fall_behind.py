@@ -15,9 +15,9 @@ from structlog.testing import capture_logs
 from kith.core.clock import Hlc
 from kith.core.errors import StoreUnavailable
 from kith.core.events import Event
-from kith.engines.kafka import owning
+from kith.engines.kafka import owner_runner
 from kith.engines.kafka.broker import Topic
-from kith.log.commands import Command, Decided
+from kith.log.commands import Command, DecidedCommand
 
 
 async def append(scene: Scene, kafka: MemoryKafka, count: int) -> None:
@@ -34,12 +34,12 @@ def test_writes_that_kafka_dropped_are_logged_once_and_block_no_other(run: Run) 
             await kafka.forget("writes", 0, 2)
             assert (await scene.commands.waiting()).commands == 1
             with capture_logs() as logged:
-                first = await scene.owning()
+                first = await scene.start_owner()
                 await scene.until(lambda: first.is_ready)
                 scene.unknown = 1
                 await scene.check([await scene.asked(0)])
                 await first.close()
-                await scene.owning()
+                await scene.start_owner()
                 await scene.asked(0)
             assert [entry["writes"] for entry in logged if entry["log_level"] == "error"] == [2]
 
@@ -53,7 +53,7 @@ def test_no_command_counts_as_waiting_where_kafka_kept_none(run: Run) -> None:
             await append(scene, kafka, 3)
             await kafka.forget("writes", 0, 3)
             assert await scene.commands.waiting() == (0, None)
-            await scene.owning()
+            await scene.start_owner()
             await scene.check([await scene.asked(0)])
 
     run(scene_())
@@ -66,11 +66,12 @@ def test_a_journaled_batch_is_published_though_kafka_dropped_its_commands(run: R
             await append(scene, kafka, 3)
             events = [Event(1, None, 0, 0, count, count, Hlc(count)) for count in (1, 2)]
             scene.ledger.journals[0] = [
-                (Decided(at, msgspec.json.encode([0, at + 1]), [event]), (0, at + 1)) for at, event in enumerate(events)
+                (DecidedCommand(at, msgspec.json.encode([0, at + 1]), [event]), (0, at + 1))
+                for at, event in enumerate(events)
             ]
             await kafka.forget("writes", 0, 3)
             scene.unknown = 2
-            await scene.owning()
+            await scene.start_owner()
             await scene.check([await scene.asked(0)])
 
     run(scene_())
@@ -81,15 +82,15 @@ def test_a_batch_is_bounded_in_bytes_and_so_is_the_read_ahead(run: Run, monkeypa
         kafka = MemoryKafka(1)
         async with Scene(kafka) as scene:
             small, large = len(scene.command(0)) + 16, 1_000
-            monkeypatch.setattr(owning, "BATCH_BYTES_MAX", 10 * small)
-            monkeypatch.setattr(owning, "WAITING_BYTES_MAX", 50 * small)
+            monkeypatch.setattr(owner_runner, "BATCH_BYTES_MAX", 10 * small)
+            monkeypatch.setattr(owner_runner, "WAITING_BYTES_MAX", 50 * small)
             await append(scene, kafka, 400)
             await kafka.append("writes", 0, bytes(16) + scene.command(0) + bytes(large))
             await append(scene, kafka, 400)
-            owner = await scene.owning()
+            owner = await scene.start_owner()
             sizes, ahead, decide = list[int](), list[int](), owner.owner.decide
 
-            async def noting(partition: int, commands: Sequence[Command]) -> Sequence[Decided]:
+            async def noting(partition: int, commands: Sequence[Command]) -> Sequence[DecidedCommand]:
                 sizes.append(sum(16 + len(command.data) for command in commands))
                 ahead.append(len(owner._tasks[0]._waiting))
                 return await decide(partition, commands)
@@ -104,7 +105,7 @@ def test_a_batch_is_bounded_in_bytes_and_so_is_the_read_ahead(run: Run, monkeypa
 
 
 class ForgetfulKafka(MemoryKafka):
-    """Loses the next appends to the book, like a broker that is away for a moment."""
+    """Loses the next appends to the registry, like a broker that is away for a moment."""
 
     def __init__(self, partitions: int) -> None:
         super().__init__(partitions)
@@ -121,9 +122,9 @@ def test_a_partition_that_could_not_be_released_is_released_once_kafka_is_back(r
     async def scene_() -> None:
         kafka = ForgetfulKafka(4)
         async with Scene(kafka) as scene:
-            first = await scene.owning()
+            first = await scene.start_owner()
             await scene.until(lambda: len(first.partitions) == 4)
-            second = await scene.owning()
+            second = await scene.start_owner()
             kafka.loses = 2
             await scene.until(lambda: not kafka.loses)
             await scene.until(lambda: (len(first.partitions), len(second.partitions)) == (2, 2))

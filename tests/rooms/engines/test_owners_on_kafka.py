@@ -12,9 +12,9 @@ from owners import Scene
 
 from kith.core.clock import wall_ms
 from kith.core.errors import NotConfirmed, StoreUnavailable
-from kith.engines.kafka import owning
+from kith.engines.kafka import owner_runner
 from kith.engines.kafka.broker import Topic
-from kith.engines.kafka.commands import GATHERED_MIN
+from kith.engines.kafka.commands import GATHER_WAITING_MIN
 from kith.log.commands import Reply
 
 STEPS = 75
@@ -49,10 +49,10 @@ def test_an_owner_that_wakes_up_after_others_took_over_changes_nothing(run: Run)
 def test_partitions_are_handed_over_when_owners_come_and_go(run: Run) -> None:
     async def scene() -> None:
         async with Scene(MemoryKafka(8)) as scene:
-            first = await scene.owning()
+            first = await scene.start_owner()
             await scene.until(lambda: len(first.partitions) == 8)
             asked = [await scene.asked(account) for account in range(16)]
-            second = await scene.owning()
+            second = await scene.start_owner()
             await scene.until(lambda: (len(first.partitions), len(second.partitions)) == (4, 4))
             asked += [await scene.asked(account) for account in range(16)]
             await first.close()
@@ -69,7 +69,7 @@ def test_many_commands_that_wait_are_decided_in_their_order(run: Run) -> None:
         async with Scene(MemoryKafka(2)) as scene:
             asking = [asyncio.create_task(scene.asked(account % 5)) for account in range(3_000)]
             await asyncio.sleep(0)
-            await scene.owning()
+            await scene.start_owner()
             await scene.check(await asyncio.gather(*asking))
 
     run(scene())
@@ -77,7 +77,7 @@ def test_many_commands_that_wait_are_decided_in_their_order(run: Run) -> None:
 
 def test_no_command_is_answered_while_its_partition_has_no_owner(run: Run) -> None:
     async def scene() -> None:
-        async with Scene(MemoryKafka(2), answered_s=0.01) as scene:
+        async with Scene(MemoryKafka(2), answer_timeout_s=0.01) as scene:
             with pytest.raises(NotConfirmed):
                 await scene.asked(1)
 
@@ -87,7 +87,7 @@ def test_no_command_is_answered_while_its_partition_has_no_owner(run: Run) -> No
 def test_outcomes_come_in_the_order_of_the_questions(run: Run) -> None:
     async def scene() -> None:
         async with Scene(MemoryKafka(2)) as scene:
-            await scene.owning()
+            await scene.start_owner()
             commands = scene.commands
             replies = await commands.ask_many([(at % 2, scene.command(at)) for at in (4, 1, 4, 2)])
             assert [scene.account(reply) for reply in replies] == [(4, 1), (1, 1), (4, 2), (2, 1)]
@@ -101,7 +101,7 @@ def test_records_too_short_for_a_command_stop_no_partition(run: Run, junk: bytes
     async def scene() -> None:
         kafka = MemoryKafka(1)
         async with Scene(kafka) as scene:
-            await scene.owning()
+            await scene.start_owner()
             await kafka.append("writes", 0, junk)
             scene.unknown = 1
             await scene.check([await scene.asked(1)])
@@ -121,10 +121,10 @@ def test_commands_that_wait_for_an_owner_are_counted_until_they_are_done(run: Ru
                 grown = kafka.grown
             assert waiting.oldest_ms is not None
             assert waiting.oldest_ms <= wall_ms()
-            owning = await scene.owning()
+            runner = await scene.start_owner()
             await asyncio.gather(*asked)
             assert await scene.commands.waiting() == (0, None)
-            assert owning.is_ready
+            assert runner.is_ready
 
     run(counted())
 
@@ -132,11 +132,11 @@ def test_commands_that_wait_for_an_owner_are_counted_until_they_are_done(run: Ru
 def test_an_owner_is_ready_once_it_decides_for_all_its_partitions(run: Run) -> None:
     async def seen() -> None:
         async with Scene(MemoryKafka(2)) as scene:
-            one = await scene.owning()
+            one = await scene.start_owner()
             assert not one.is_ready
             await scene.until(lambda: one.partitions == [0, 1])
             assert one.is_ready
-            other = await scene.owning()
+            other = await scene.start_owner()
             await scene.until(lambda: one.is_ready and other.is_ready and len(one.partitions) == 1)
             await other.close()
             assert not other.is_ready
@@ -147,12 +147,12 @@ def test_an_owner_is_ready_once_it_decides_for_all_its_partitions(run: Run) -> N
 def test_an_owner_that_alone_has_lost_its_store_hands_over_and_comes_back(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(owning, "CUT_OFF_S", 0.0)
-    monkeypatch.setattr(owning, "_BACK_OFF_S", 1.0)
+    monkeypatch.setattr(owner_runner, "CUT_OFF_S", 0.0)
+    monkeypatch.setattr(owner_runner, "_BACK_OFF_S", 1.0)
 
     async def scene() -> None:
         async with Scene(MemoryKafka(4)) as scene:
-            first, second = await scene.owning(), await scene.owning()
+            first, second = await scene.start_owner(), await scene.start_owner()
             await scene.until(lambda: (len(first.partitions), len(second.partitions)) == (2, 2))
             scene.cut_off(first)
             replies = await asyncio.gather(*map(scene.asked, range(16)))
@@ -165,11 +165,11 @@ def test_an_owner_that_alone_has_lost_its_store_hands_over_and_comes_back(
 
 
 def test_an_owner_that_is_alone_waits_for_its_store(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(owning, "CUT_OFF_S", 0.0)
+    monkeypatch.setattr(owner_runner, "CUT_OFF_S", 0.0)
 
     async def scene() -> None:
         async with Scene(MemoryKafka(2)) as scene:
-            first = await scene.owning()
+            first = await scene.start_owner()
             await scene.until(lambda: len(first.partitions) == 2)
             scene.cut_off(first)
             asking = asyncio.gather(*map(scene.asked, range(4)))
@@ -199,14 +199,14 @@ def test_few_commands_are_appended_at_once_and_many_together(run: Run) -> None:
     async def scene() -> None:
         kafka = CountingKafka()
         async with Scene(kafka) as scene:
-            few = [asyncio.create_task(scene.asked(account)) for account in range(GATHERED_MIN)]
-            await scene.until(lambda: kafka.appends == GATHERED_MIN)
+            few = [asyncio.create_task(scene.asked(account)) for account in range(GATHER_WAITING_MIN)]
+            await scene.until(lambda: kafka.appends == GATHER_WAITING_MIN)
             many = [asyncio.create_task(scene.asked(account % 7)) for account in range(200)]
             many_more = [asyncio.create_task(scene.asked(account)) for account in range(3)]
             await asyncio.sleep(0.02)
             many_more[0].cancel()
-            assert kafka.appends <= GATHERED_MIN + 4, "at most two appends a partition"
-            await scene.owning()
+            assert kafka.appends <= GATHER_WAITING_MIN + 4, "at most two appends a partition"
+            await scene.start_owner()
             await asyncio.gather(*few, *many, *many_more[1:])
             assert set(scene.ledger.decided.values()) == {1}
 
@@ -217,7 +217,7 @@ def test_commands_that_cannot_be_appended_do_not_hinder_those_of_other_partition
     async def scene() -> None:
         kafka = CountingKafka()
         async with Scene(kafka) as scene:
-            await scene.owning()
+            await scene.start_owner()
             await scene.commands.ask_many([(at, scene.command(at)) for at in (0, 1)])
             kafka.is_away = True
             asked = [scene.commands.ask(at % 2, scene.command(at)) for at in range(100)]

@@ -22,7 +22,7 @@ from kith.engines.redis.links import Links
 from kith.engines.redis.quota_store import RedisQuotas
 from kith.engines.redis.script import Script
 
-ANSWERED_S = 0.2
+ANSWER_TIMEOUT_S = 0.2
 Say = Callable[[list[bytes]], bytes | None]
 
 
@@ -63,7 +63,7 @@ class FakeNode:
 async def fake_node(say: Say, **options: Any) -> AsyncIterator[tuple[FakeNode, Links, ClusterNode]]:
     node = FakeNode(say)
     server = await asyncio.start_server(node.serve, "127.0.0.1", 0)
-    links = Links(ANSWERED_S)
+    links = Links(ANSWER_TIMEOUT_S)
     try:
         yield node, links, ClusterNode("127.0.0.1", server.sockets[0].getsockname()[1], **options)
     finally:
@@ -189,7 +189,7 @@ def test_a_node_that_forgot_the_script_is_sent_it_while_another_node_is_down(
 def test_a_silent_node_that_leaves_requests_uncounted_is_logged(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     async def scene() -> None:
         cluster = connect("127.0.0.1:1")
-        store = RedisQuotas(cluster, patience_s=0.0)
+        store = RedisQuotas(cluster, count_timeout_s=0.0)
         monkeypatch.setattr(store._script, "run", lambda *_: asyncio.Event().wait())
         with capture_logs() as logged:
             assert (await store.take(0, 7, Quota(1, 60), 0.0)).wait_s == 0

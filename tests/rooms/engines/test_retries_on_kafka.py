@@ -12,7 +12,7 @@ from kafka_in_memory import MemoryKafka
 from kith.core.clock import Hlc
 from kith.core.events import Event
 from kith.engines.kafka.commits import PartitionEnd, row_of
-from kith.engines.kafka.opening import KafkaEngine
+from kith.engines.kafka.engine import KafkaEngine
 from kith.engines.kafka.positions import START
 from kith.log.runner import Pace, Runner, begin
 
@@ -33,7 +33,7 @@ class Consumer:
     async def work_backlog(self) -> bool:
         return False
 
-    async def lost(self) -> None: ...
+    async def rebuild(self) -> None: ...
 
 
 @pytest.mark.parametrize("partitions", [1, 3])

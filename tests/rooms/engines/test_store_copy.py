@@ -11,10 +11,10 @@ from coroutines import Run
 from embedded_engine import open_embedded
 
 from kith.core.errors import StoreUnavailable
-from kith.engines.embedded.batch import Transaction
 from kith.engines.embedded.environment import Environment
 from kith.engines.embedded.shipping import Shipping
 from kith.engines.embedded.store_copy import copy_of
+from kith.engines.embedded.transaction import Transaction
 
 WITHIN_S = 10.0
 NOTE_BYTES, NOTES = 1 << 20, 8

@@ -18,10 +18,10 @@ from embedded_engine import open_embedded
 from kith.core.clock import Hlc, HybridClock
 from kith.core.errors import Conflict, NotPrimary, ReadOnlyStandby, StoreMismatch, StoreMoved, TokenTooOld
 from kith.core.events import RECORD_CHANGED, Event, LogPosition
-from kith.engines.embedded import places, segments, shipping, store_role
+from kith.engines.embedded import group_checkpoints, segments, shipping, store_role
 from kith.engines.embedded.changes import announced, edge_changed
-from kith.engines.embedded.closed import Closed
-from kith.engines.embedded.confirmations import Confirmed
+from kith.engines.embedded.closed_note import ClosedNote
+from kith.engines.embedded.confirmations import ConfirmedEvent
 from kith.engines.embedded.edge_store import EmbeddedEdges
 from kith.engines.embedded.environment import Environment
 from kith.engines.embedded.event_log import LogWriter
@@ -60,7 +60,7 @@ def standby(tmp_path: Path, primary: tuple[Environment, EmbeddedEdges], run: Run
     folder.mkdir()
     (folder / STORE_FILE).write_bytes(run(snapshot_of(primary[0])))
     with Environment(folder) as store:
-        store_role.close_to_writes(store, Closed("standby", OLD))
+        store_role.close_to_writes(store, ClosedNote("standby", OLD))
         store.sync()
     return folder
 
@@ -82,7 +82,7 @@ async def snapshot_of(environment: Environment) -> bytes:
 
 def ship(source: Environment, target: Environment) -> int:
     """Bring `target` up to date with `source`."""
-    return segments.do(target, segments.take(source, segments.last_event(target), 1 << 20))
+    return segments.replay(target, segments.next_segment(source, segments.last_event(target), 1 << 20))
 
 
 def test_a_standby_takes_the_log_of_its_primary_and_nothing_else(
@@ -130,7 +130,7 @@ def test_shipped_events_are_there_after_a_replay_of_the_journal(
         (crashed / JOURNAL_FILE).write_bytes((standby / JOURNAL_FILE).read_bytes())
     with Environment(crashed) as opened:
         assert segments.last_event(opened) == 2
-        again, once = segments.take(opened, 1, 1 << 20), segments.take(primary[0], 1, 1 << 20)
+        again, once = segments.next_segment(opened, 1, 1 << 20), segments.next_segment(primary[0], 1, 1 << 20)
         assert list(segments.numbered(again)) == list(segments.numbered(once)), "logged times included"
 
 
@@ -150,7 +150,7 @@ def test_a_fenced_store_acknowledges_nothing_more(
 def test_a_store_that_was_moved_acknowledges_nothing_more_and_says_where_it_is(
     primary: tuple[Environment, EmbeddedEdges], run: Run
 ) -> None:
-    store_role.close_to_writes(primary[0], Closed("moved", "keyspace kith of the cluster"))
+    store_role.close_to_writes(primary[0], ClosedNote("moved", "keyspace kith of the cluster"))
     with pytest.raises(StoreMoved, match="was moved to keyspace kith of the cluster") as refused:
         run(primary[1].apply(writes_of(edge_of(1, 3))))
     assert refused.value.details == {"to": "keyspace kith of the cluster"}
@@ -182,7 +182,7 @@ def test_a_promotion_that_was_cut_short_resumes_with_its_epoch(
         assert store_role.begin_promotion(store) == first
         done = store_role.promote(store, None)
         assert (done.epoch, done.shared) == (first.restores[-1][0], 1)
-        assert store_role.why_closed(store) is None
+        assert store_role.read_closed_note(store) is None
         with pytest.raises(Conflict):
             store_role.promote(store, None)
         with pytest.raises(Conflict, match="no standby any more"):
@@ -269,7 +269,7 @@ def test_consumers_of_a_new_primary_resume_where_the_old_ones_were(
     run(log.save("boards", None, {one.event.log_position: one for one in failed}))
     run(log.save("push", None, {failed[0].event.log_position: failed[0]}))
     monkeypatch.setattr(shipping, "SEGMENT_BYTES", 1)
-    monkeypatch.setattr(places, "FAILURES_MAX", 2)
+    monkeypatch.setattr(group_checkpoints, "FAILURES_MAX", 2)
 
     with following(standby) as store:
         follower = StandbyFollower(Settings(data=str(standby)), store, cast(Any, Direct(environment, run)))
@@ -358,7 +358,7 @@ def test_a_read_of_forgotten_events_is_refused(primary: tuple[Environment, Embed
 
 
 def test_confirmations_of_a_standby_count_for_its_history_only(tmp_path: Path) -> None:
-    first, other = Confirmed(tmp_path, 0), Confirmed(tmp_path, 7)
+    first, other = ConfirmedEvent(tmp_path, 0), ConfirmedEvent(tmp_path, 7)
     first.note(5)
     first.note(3)
     assert (first.sequence(), other.sequence()) == (5, 0)
@@ -377,7 +377,7 @@ def test_events_of_another_history_on_a_standby_confirm_nothing(
         while not follower.step(0):
             pass
         primary[0].begin_history()
-        with closing(Confirmed(primary[0].folder, primary[0].history().name)) as confirmed:
+        with closing(ConfirmedEvent(primary[0].folder, primary[0].history().name)) as confirmed:
             follower.step(0)
             assert (confirmed.sequence(), store.history()) == (0, primary[0].history())
             follower.step(0)

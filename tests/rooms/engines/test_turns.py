@@ -20,11 +20,11 @@ folder = Path(sys.argv[1])
 store, inboxes = Turns(folder / "store"), Turns(folder / "inboxes")
 
 def ask():
-    with store.taken():
+    with store.take():
         print("had the store", flush=True)
 
 asking = threading.Thread(target=ask)
-with inboxes.taken():
+with inboxes.take():
     asking.start()
     print("has the inboxes", flush=True)
     sys.stdin.readline()
@@ -45,7 +45,7 @@ def test_waiting_for_one_turn_while_the_process_has_another_is_not_refused(tmp_p
     store, inboxes, had = Turns(tmp_path / "store"), Turns(tmp_path / "inboxes"), list[str]()
 
     def ask() -> None:
-        with inboxes.taken():
+        with inboxes.take():
             had.append("the inboxes")
 
     with subprocess.Popen(
@@ -54,7 +54,7 @@ def test_waiting_for_one_turn_while_the_process_has_another_is_not_refused(tmp_p
         assert other.stdin is not None
         assert other.stdout is not None
         asking = threading.Thread(target=ask)
-        with store.taken():
+        with store.take():
             assert other.stdout.readline() == "has the inboxes\n"
             eventually(lambda: waits(other.pid), 60)
             asking.start()

@@ -148,7 +148,7 @@ def test_every_page_of_every_program_adds_up_to_what_sets_say(flock: Flock) -> N
 def test_a_page_that_scanned_many_ids_ends_and_its_cursor_continues(
     flock: Flock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name, most in (("WHOLE_MAX", 5), ("LOOKED_MAX", 10), ("_FIRST_CHUNK", 4)):
+    for name, most in (("WHOLE_LIST_MAX", 5), ("CHECKED_IDS_MAX", 10), ("_FIRST_CHUNK", 4)):
         monkeypatch.setattr(programs, name, most)
     add(flock, ALICE, *range(100, 140))
     add(flock, BOB, *range(102, 140))

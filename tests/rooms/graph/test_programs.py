@@ -22,16 +22,16 @@ from scrambled_edges import ScrambledEdges
 from kith.core.clock import HybridClock
 from kith.core.errors import ProgramTooComplex
 from kith.core.paging import Page, Window
-from kith.graph import ordered
+from kith.graph import ordered_lists
 from kith.graph import programs as set_programs
 from kith.graph.edge import Direction, Edge, State
 from kith.graph.graph import Graph
 from kith.graph.graphs import Graphs
-from kith.graph.ordered import WINDOW_IDS, WINDOW_KEPT_MS, OrderedLists
+from kith.graph.ordered_lists import WINDOW_CACHED_MS, WINDOW_IDS, OrderedLists
 from kith.graph.programs import (
+    CHECKED_IDS_MAX,
     IDS_MAX_DEFAULT,
-    LOOKED_MAX,
-    WHOLE_MAX,
+    WHOLE_LIST_MAX,
     Difference,
     Evaluator,
     Intersect,
@@ -111,13 +111,13 @@ async def all_by_pages(
     found: list[int] = []
     place, lists = start, OrderedLists(store)
     for _ in range(1_000):
-        page, looked_to = await Evaluator(store, lists).page(program, place, limit, down=down)
+        page, checked_to = await Evaluator(store, lists).page(program, place, limit, down=down)
         assert page.dtype == np.int64
         assert len(page) <= limit
         found += page.tolist()
-        if len(page) < limit and looked_to is None:
+        if len(page) < limit and checked_to is None:
             return found
-        place = int(page[-1]) if looked_to is None else looked_to
+        place = int(page[-1]) if checked_to is None else checked_to
     raise AssertionError("the answer has no end")
 
 
@@ -126,7 +126,9 @@ async def all_by_pages(
     programs,
     st.integers(1, 40),
     st.sampled_from([(8, 256), (0, 1), (1, 3), (10**6, 2)]),
-    st.sampled_from([(WHOLE_MAX, LOOKED_MAX, WINDOW_IDS), (0, LOOKED_MAX, WINDOW_IDS), (0, 1, 2), (5, 7, 3)]),
+    st.sampled_from(
+        [(WHOLE_LIST_MAX, CHECKED_IDS_MAX, WINDOW_IDS), (0, CHECKED_IDS_MAX, WINDOW_IDS), (0, 1, 2), (5, 7, 3)]
+    ),
 )
 def test_a_program_equals_pythons_sets_whole_paged_and_counted(
     filled: EdgeStore, run: Run, program: Program, limit: int, tuning: tuple[int, int], bounds: tuple[int, int, int]
@@ -139,14 +141,14 @@ def test_a_program_equals_pythons_sets_whole_paged_and_counted(
         assert await all_by_pages(filled, program, limit, 0, down=False) == [id_ for id_ in expected[::-1] if id_ > 0]
         assert await evaluator(filled).count(program) == len(expected)
         for below in (0, 17, DANA, *expected[:2]):
-            page, looked_to = await evaluator(filled).page(program, below, limit)
+            page, checked_to = await evaluator(filled).page(program, below, limit)
             left = [id_ for id_ in expected if id_ < below][:limit]
-            assert page.tolist() == [id_ for id_ in left if looked_to is None or id_ >= looked_to]
+            assert page.tolist() == [id_ for id_ in left if checked_to is None or id_ >= checked_to]
 
     with (
-        patch.multiple(set_programs, _PROBE_FACTOR=tuning[0], _FIRST_CHUNK=tuning[1], WHOLE_MAX=bounds[0]),
-        patch.object(set_programs, "LOOKED_MAX", bounds[1]),
-        patch.object(ordered, "WINDOW_IDS", bounds[2]),
+        patch.multiple(set_programs, _PROBE_FACTOR=tuning[0], _FIRST_CHUNK=tuning[1], WHOLE_LIST_MAX=bounds[0]),
+        patch.object(set_programs, "CHECKED_IDS_MAX", bounds[1]),
+        patch.object(ordered_lists, "WINDOW_IDS", bounds[2]),
     ):
         run(check())
 
@@ -247,8 +249,8 @@ def test_pages_at_any_depth_read_a_long_list_once(
     celebrity: Counting, run: Run, monkeypatch: pytest.MonkeyPatch, down: bool
 ) -> None:
     """Dana's thousand followers page by page, alone and combined with whom Alice follows: Dana's list is read once."""
-    monkeypatch.setattr(set_programs, "WHOLE_MAX", 20)
-    monkeypatch.setattr(ordered, "LATE_MAX", 1)
+    monkeypatch.setattr(set_programs, "WHOLE_LIST_MAX", 20)
+    monkeypatch.setattr(ordered_lists, "LATE_WRITES_MAX", 1)
     everyone = leaf(DANA, Direction.IN)
     lists = OrderedLists(celebrity, FakeClock())
 
@@ -272,8 +274,8 @@ def test_more_new_edges_than_are_looked_up_are_in_the_next_page_too(
     celebrity: Counting, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A thousand new followers while a window is cached: the newest must not be left out."""
-    monkeypatch.setattr(set_programs, "WHOLE_MAX", 20)
-    monkeypatch.setattr(ordered, "ADDED_MAX", 500)
+    monkeypatch.setattr(set_programs, "WHOLE_LIST_MAX", 20)
+    monkeypatch.setattr(ordered_lists, "ADDED_MAX", 500)
     lists, everyone = OrderedLists(celebrity, FakeClock()), leaf(DANA, Direction.IN)
 
     def first_page() -> list[int]:
@@ -287,17 +289,17 @@ def test_more_new_edges_than_are_looked_up_are_in_the_next_page_too(
 def test_a_page_of_few_members_among_many_says_how_far_it_looked(
     celebrity: Counting, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(set_programs, "WHOLE_MAX", 20)
-    monkeypatch.setattr(set_programs, "LOOKED_MAX", 256)
+    monkeypatch.setattr(set_programs, "WHOLE_LIST_MAX", 20)
+    monkeypatch.setattr(set_programs, "CHECKED_IDS_MAX", 256)
     run(celebrity.apply(writes_of(*(edge_of(BOB, 1000 + at) for at in range(1_500)))))
     program = Difference((leaf(DANA, Direction.IN), leaf(BOB), leaf(ALICE)))
-    page, looked_to = run(evaluator(celebrity).page(program, None, 5))
-    assert (len(page), looked_to) == (0, 1749), "it looked at the greatest 256"
+    page, checked_to = run(evaluator(celebrity).page(program, None, 5))
+    assert (len(page), checked_to) == (0, 1749), "it looked at the greatest 256"
     assert run(all_by_pages(celebrity, program, 5)) == []
 
 
 def test_changes_since_a_list_was_read_are_seen(celebrity: Counting, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(set_programs, "WHOLE_MAX", 20)
+    monkeypatch.setattr(set_programs, "WHOLE_LIST_MAX", 20)
     everyone, clock = leaf(DANA, Direction.IN), FakeClock()
     lists = OrderedLists(celebrity, clock)
 
@@ -309,7 +311,7 @@ def test_changes_since_a_list_was_read_are_seen(celebrity: Counting, run: Run, m
     run(celebrity.apply(writes_of(edge_of(2003, DANA, later, State.REMOVED, 1), edge_of(7000, DANA, later))))
     assert top() == [7000, 2004, 2002]
     run(celebrity.apply(writes_of(edge_of(6000, DANA, -5))))
-    clock.ms += WINDOW_KEPT_MS
+    clock.ms += WINDOW_CACHED_MS
     assert top() == [7000, 6000, 2004], "an edge at an older position shows once the list is read again"
 
 
@@ -318,7 +320,7 @@ def test_edges_of_the_same_millisecond_or_from_a_slower_process_are_seen(
     celebrity: Counting, run: Run, monkeypatch: pytest.MonkeyPatch, late_ms: int
 ) -> None:
     """Such an edge stands below the newest edge of the list that was read."""
-    monkeypatch.setattr(set_programs, "WHOLE_MAX", 20)
+    monkeypatch.setattr(set_programs, "WHOLE_LIST_MAX", 20)
     lists, newest = OrderedLists(celebrity, FakeClock()), edge_of(5000, DANA).position + 10_000
     run(celebrity.apply(writes_of(edge_of(7000, DANA, newest))))
     for added in (6999, 6998):
@@ -331,7 +333,7 @@ def test_no_call_reads_or_asks_more_than_its_bound_however_long_the_lists_are(
     celebrity: Counting, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(set_programs, "READ_MAX", 30)
-    monkeypatch.setattr(set_programs, "ASKED_MAX", 40)
+    monkeypatch.setattr(set_programs, "LOOKUPS_MAX", 40)
     run(celebrity.apply(writes_of(*(edge_of(BOB, 1000 + at) for at in range(100)))))
     followers, both = leaf(DANA, Direction.IN), Intersect((leaf(BOB), leaf(DANA, Direction.IN)))
     assert run(evaluator(celebrity).count(Union((followers,)))) == 1000

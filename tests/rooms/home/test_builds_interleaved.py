@@ -18,7 +18,7 @@ from reference_leases import own_leases
 from services import Services
 
 from kith.core.clock import hlc_of
-from kith.core.events import TIMELINE_WANTED, Event
+from kith.core.events import TIMELINE_REQUESTED, Event
 from kith.core.ids import EPOCH_MS, TIME_SHIFT, NodeId
 from kith.graph.edge import Edge, EdgeChange, EdgeWrite, State
 from kith.graph.graphs import AUTHORED, FOLLOWS
@@ -106,7 +106,7 @@ class BuildScene(FanoutScene):
         other = Fanout(
             sources, timelines, self.state, own_leases(), graphs=self.graph.graphs, policy=Thresholds(push_max=5)
         )
-        await other.handle([Event(0, None, TIMELINE_WANTED, ALICE, 0, 0, self.graph.clock.next())])
+        await other.handle([Event(0, None, TIMELINE_REQUESTED, ALICE, 0, 0, self.graph.clock.next())])
         return script.calls
 
 

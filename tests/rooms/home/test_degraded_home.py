@@ -17,7 +17,7 @@ from opened import Whole
 
 from kith.core.clock import Hlc
 from kith.core.errors import StoreUnavailable
-from kith.core.events import BULK_LOADED, NOWHERE, TIMELINE_WANTED, Event, LogPosition
+from kith.core.events import BULK_LOADED, NOWHERE, TIMELINE_REQUESTED, Event, LogPosition
 from kith.core.ids import NodeId
 from kith.core.paging import Window
 from kith.graph.graphs import AUTHORED, FOLLOWS
@@ -130,7 +130,7 @@ def test_a_timeline_that_was_dropped_is_requested_at_once(run: Run, home: HomeSc
     def requested() -> int:
         run(home.page())
         events = run(home.log.read(NOWHERE, 1_000)).events
-        return sum(event.state == TIMELINE_WANTED and event.source == ALICE for event in events)
+        return sum(event.state == TIMELINE_REQUESTED and event.source == ALICE for event in events)
 
     assert [requested(), requested()] == [1, 1], "a timeline that does not come is not requested at each visit"
     run(home.caught_up())
@@ -147,7 +147,7 @@ def test_a_timeline_is_requested_even_where_too_many_events_wait(
 
     def requested() -> int:
         events = run(home.log.read(NOWHERE, 1_000)).events
-        return sum(event.state == TIMELINE_WANTED and event.source == ALICE for event in events)
+        return sum(event.state == TIMELINE_REQUESTED and event.source == ALICE for event in events)
 
     run(home.caught_up())
     run(home.post(BOB))

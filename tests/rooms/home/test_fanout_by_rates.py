@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from reference_leases import own_leases
 
 from kith.core.clock import hlc_of
-from kith.core.events import NORMAL, TIMELINE_WANTED, Event
+from kith.core.events import NORMAL, TIMELINE_REQUESTED, Event
 from kith.core.ids import EPOCH_MS, TIME_SHIFT, NodeId
 from kith.graph.edge import Edge, EdgeWrite, State
 from kith.graph.graphs import AUTHORED
@@ -264,7 +264,7 @@ def test_a_timeline_that_is_being_built_is_pushed_to_or_says_what_it_lacks(run: 
             scene.sources, cast("TimelineStore", Overtaken()), scene.state, own_leases(),
             graphs=scene.graph.graphs, policy=ByRates(1.0), now_ms=scene.clock,
         )  # fmt: skip
-        await other.handle([Event(0, None, TIMELINE_WANTED, ALICE, 0, 0, scene.graph.clock.next())])
+        await other.handle([Event(0, None, TIMELINE_REQUESTED, ALICE, 0, 0, scene.graph.clock.next())])
         looked_up = await scene.lacked(ALICE, scene.timeline(ALICE).withheld_rate_min)
         assert meanwhile[0] in scene.shown(ALICE) or BOB in looked_up
 

@@ -31,7 +31,9 @@ def world(request: pytest.FixtureRequest, tmp_path: Path, run: Run) -> Iterator[
         log: LogStore
         match request.param:
             case "embedded":
-                environment, edges = opened.enter_context(open_embedded(tmp_path, keep=LogBounds(200), now_ms=clock))
+                environment, edges = opened.enter_context(
+                    open_embedded(tmp_path, log_bounds=LogBounds(200), now_ms=clock)
+                )
                 log = EmbeddedLog(environment, edges._commits)
             case "plain":
                 edges = ReferenceEdges()

@@ -176,7 +176,7 @@ class Hearing:
     async def work_backlog(self) -> bool:
         return False
 
-    async def lost(self) -> None:
+    async def rebuild(self) -> None:
         self.began.set()
 
 

@@ -21,14 +21,14 @@ from kith.core.clock import Hlc, HybridClock, hlc_of
 from kith.core.events import BULK_LOADED, Event
 from kith.core.ids import NodeId
 from kith.engines.embedded import event_log
-from kith.engines.embedded.batch import Transaction
 from kith.engines.embedded.changes import edge_changed, record_changed, record_key
 from kith.engines.embedded.edge_store import EmbeddedEdges
 from kith.engines.embedded.environment import Environment
 from kith.engines.embedded.event_log import LogWriter
 from kith.engines.embedded.event_rows import EVENTS_PER_ROW
 from kith.engines.embedded.log_store import EmbeddedLog
-from kith.engines.embedded.retention import KEEP, LogBounds, Retention
+from kith.engines.embedded.retention import DEFAULT_BOUNDS, LogBounds, Retention
+from kith.engines.embedded.transaction import Transaction
 from kith.graph.edge import Direction, Edge, Outcome, State
 from kith.graph.shapes import Listing
 from kith.graph.store import EdgeStore
@@ -64,7 +64,7 @@ def logged_bytes(environment: Environment, commits: list[list[bytes]]) -> int:
             writer.flush()
             write.changes = b""
     with environment.lmdb.begin() as txn:
-        return Retention(KEEP, environment.log, environment.notes_db).size(txn)
+        return Retention(DEFAULT_BOUNDS, environment.log, environment.notes_db).size(txn)
 
 
 def followed(chosen: random.Random, at_ms: int) -> bytes:
@@ -162,7 +162,7 @@ def test_a_refused_transaction_leaves_no_gap(opened: tuple[Environment, Embedded
 def test_the_oldest_are_forgotten_beyond_the_bound_and_numbers_keep_growing(
     tmp_path: Path, run: Run, batch: int, events_max: int
 ) -> None:
-    with open_embedded(tmp_path, keep=LogBounds(events_max)) as (environment, store):
+    with open_embedded(tmp_path, log_bounds=LogBounds(events_max)) as (environment, store):
         run(store.declare(["follows"]))
         for at in range(0, 1_000, batch):
             run(store.apply(writes_of(*(edge_of(ALICE, other, other) for other in range(at, min(at + batch, 1_000))))))
@@ -178,7 +178,7 @@ def test_the_oldest_are_forgotten_beyond_the_bound_and_numbers_keep_growing(
 
 
 def test_the_log_is_bounded_while_large_commits_keep_coming(tmp_path: Path, run: Run) -> None:
-    with open_embedded(tmp_path, keep=LogBounds(1_000)) as (_, store):
+    with open_embedded(tmp_path, log_bounds=LogBounds(1_000)) as (_, store):
         run(store.declare(["follows"]))
         for at in range(0, 20_000, 1_000):
             run(store.apply(writes_of(*(edge_of(at, other) for other in range(1_000)))))

@@ -29,7 +29,7 @@ async def write(store: EmbeddedEdges, first: int, count: int) -> None:
 
 def test_events_are_forgotten_by_age_as_others_are_written(tmp_path: Path, run: Run) -> None:
     clock = FakeClock(START_MS)
-    with open_embedded(tmp_path, keep=LogBounds(age_ms_max=24 * HOUR_MS), now_ms=clock) as (_, store):
+    with open_embedded(tmp_path, log_bounds=LogBounds(age_ms_max=24 * HOUR_MS), now_ms=clock) as (_, store):
         run(store.declare(["follows"]))
         for hour in range(48):
             clock.ms = START_MS + hour * HOUR_MS
@@ -42,7 +42,7 @@ def test_events_are_forgotten_by_age_as_others_are_written(tmp_path: Path, run: 
 
 def test_events_are_forgotten_by_age_while_nothing_is_written(tmp_path: Path, run: Run) -> None:
     clock = FakeClock(START_MS)
-    with open_embedded(tmp_path, keep=LogBounds(age_ms_max=HOUR_MS), now_ms=clock) as (_, store):
+    with open_embedded(tmp_path, log_bounds=LogBounds(age_ms_max=HOUR_MS), now_ms=clock) as (_, store):
         run(store.declare(["follows"]))
         run(write(store, 0, 1_000))
         assert run(log_of(store).lease("away", log_of(store)._positions.of(500)))
@@ -59,7 +59,7 @@ def test_events_are_forgotten_by_age_while_nothing_is_written(tmp_path: Path, ru
 
 
 def test_events_are_forgotten_by_the_size_of_the_log(tmp_path: Path, run: Run) -> None:
-    with open_embedded(tmp_path, keep=LogBounds(bytes_max=1 << 16)) as (_, store):
+    with open_embedded(tmp_path, log_bounds=LogBounds(bytes_max=1 << 16)) as (_, store):
         run(store.declare(["follows"]))
         for at in range(0, 20_000, 500):
             run(write(store, at, 500))

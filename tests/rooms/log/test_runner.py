@@ -18,7 +18,7 @@ from reference_logs import HostileLog, Partitions
 from scrambled_edges import ScrambledEdges
 
 from kith.core.errors import StoreFull, StoreUnavailable, Unavailable
-from kith.log.runner import BACKLOG_RETRY_MS, Pace, Runner, begin, replay, rest_s
+from kith.log.runner import BACKLOG_RETRY_MS, Pace, Runner, begin, pause_after_batch_s, replay
 
 
 def test_a_new_group_builds_from_the_stores_and_follows_from_then_on(world: World) -> None:
@@ -332,4 +332,4 @@ def test_partitions_that_move_between_two_workers_lose_no_event(run: Run, seed: 
 def test_a_runner_rests_as_long_as_it_worked_and_longer_where_many_events_come(
     worked_s: float, events: int, rests_s: float
 ) -> None:
-    assert rest_s(Pace(), worked_s, events) == pytest.approx(rests_s)
+    assert pause_after_batch_s(Pace(), worked_s, events) == pytest.approx(rests_s)

@@ -13,7 +13,7 @@ from cast import ALICE, BOB, CAROL, DANA, FakeClock
 from celebrity import FOLLOWERS, HOUR_MS, LATELY, MONTH, ONLINE, TIERS, TOLD, UNWILLING, Stage, drained
 from coroutines import Run
 from desk import Desk
-from distant import Distant, Stopped, Stopping
+from distant import Distant, Stopped, StopSignal
 from reference_activity import ReferenceActivity
 from reference_leases import own_leases
 
@@ -100,7 +100,7 @@ def test_the_next_process_finishes_exactly_what_one_that_stops_at_any_call_left(
         for stops in itertools.count(1):
             stage = await Stage.set_up()
             left = [stops]
-            stage.wrap = lambda store, left=left: Stopping(store, left)
+            stage.wrap = lambda store, left=left: StopSignal(store, left)
             worker = stage.worker()
             try:
                 await worker.begin(stage.notice, ALICE)

@@ -16,7 +16,7 @@ import pytest
 from cast import ALICE, BOB, CAROL, DANA
 from coroutines import Run
 from desk import Desk
-from distant import Stopped, Stopping
+from distant import Stopped, StopSignal
 from reference_activity import ReferenceActivity
 from reference_leases import own_leases
 
@@ -24,7 +24,7 @@ from kith.core.ids import NodeId, made_at_ms
 from kith.core.paging import Window
 from kith.graph.edge import State
 from kith.graph.graph import Graph
-from kith.graph.nodes import NodeOperation
+from kith.graph.node_jobs import NodeOperation
 from kith.notifications import coordinator, walks
 from kith.notifications.backpressure import FLAG_MS
 from kith.notifications.coordinator import Coordinator
@@ -254,7 +254,7 @@ def test_the_next_worker_finishes_what_one_that_stops_at_any_call_left(run: Run,
         scene.clock.ms += 2 * DAY_MS  # only the last tier notifies them, so no other makes up for gaps
         for stops in itertools.count(1, 3):
             notice, left = await scene.noticed(f"{stops}"), [stops]
-            dying = scene.process(partial(Stopping, left=left))
+            dying = scene.process(partial(StopSignal, left=left))
             try:
                 await dying.begin(notice, ALICE)
                 await scene.drain(dying)

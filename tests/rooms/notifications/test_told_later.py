@@ -12,7 +12,7 @@ from interleaving import finished
 from reference_leases import own_leases
 
 from kith.core.errors import Overloaded
-from kith.graph.nodes import NodeOperation
+from kith.graph.node_jobs import NodeOperation
 from kith.notifications.preferences import CACHED_MS, Preferences
 from kith.people.removal import account_jobs
 

@@ -16,7 +16,7 @@ from kith.core.errors import StoreUnavailable
 from kith.core.ids import NodeId
 from kith.core.paging import Window
 from kith.graph.graphs import FOLLOWS
-from kith.graph.nodes import NodeOperation
+from kith.graph.node_jobs import NodeOperation
 from kith.people import going_public
 from kith.people.going_public import GoingPublic
 from kith.people.removal import account_jobs

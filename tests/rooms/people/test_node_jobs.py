@@ -21,9 +21,9 @@ from kith.core.ids import NodeId
 from kith.core.paging import Window
 from kith.engines.embedded.edge_store import EmbeddedEdges
 from kith.engines.embedded.environment import Environment
-from kith.graph import nodes
+from kith.graph import node_jobs
 from kith.graph.edge import State
-from kith.graph.nodes import Job, NodeJobs, NodeOperation
+from kith.graph.node_jobs import Job, NodeJobs, NodeOperation
 from kith.leases.holding import Leases
 from kith.people.removal import account_jobs
 
@@ -34,7 +34,7 @@ FOLLOWEES = [NodeId(user) for user in range(10, 20)]
 @pytest.fixture(params=[False, True], ids=["at once", "distant"])
 def room(run: Run, clock: FakeClock, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Services:
     """Alice follows FOLLOWEES. A process was killed just after it began to archive her. A page has two edges."""
-    monkeypatch.setattr(nodes, "_PAGE", 2)
+    monkeypatch.setattr(node_jobs, "_PAGE", 2)
     edges = ReferenceEdges()
     store: Any = Distant(edges, random.Random(1)) if request.param else edges
     made: Services = run(Services.over(store, records_over(edges), clock))

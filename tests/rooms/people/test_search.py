@@ -20,7 +20,7 @@ from kith.core.ids import NodeId
 from kith.core.labels import HIDE
 from kith.core.paging import Page, Window
 from kith.graph.edge import State
-from kith.graph.nodes import NodeOperation
+from kith.graph.node_jobs import NodeOperation
 from kith.people import search
 from kith.people.by_name import check_prefix
 from kith.people.names import renaming, searched

@@ -15,7 +15,7 @@ from kith.core.ids import NodeId
 from kith.core.paging import Window
 from kith.graph.edge import Direction, State
 from kith.graph.graphs import COMMENTED
-from kith.graph.nodes import NodeOperation
+from kith.graph.node_jobs import NodeOperation
 from kith.graph.shapes import Listing
 from kith.people.privacy import SYSTEM
 from kith.people.removal import account_jobs

@@ -30,7 +30,7 @@ from kith.core.paging import Window
 from kith.core.tokens import NO_MARK
 from kith.graph.edge import Direction, State
 from kith.graph.graphs import AUTHORED, COMMENTED, LIKES, SHARES
-from kith.graph.nodes import NodeOperation
+from kith.graph.node_jobs import NodeOperation
 from kith.graph.shapes import Listing
 from kith.people.removal import account_jobs
 from kith.posts.labels import REASON_CHARS_MAX, Labels

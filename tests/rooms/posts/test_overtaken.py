@@ -21,7 +21,7 @@ from kith.core.errors import Forbidden, KithError
 from kith.core.paging import Window
 from kith.graph.edge import EdgeChange, EdgeWrite, State
 from kith.graph.graphs import MENTIONED, POST_REPLIES
-from kith.graph.nodes import NodeOperation
+from kith.graph.node_jobs import NodeOperation
 from kith.people.removal import account_jobs
 from kith.posts.post import Draft, PostEdit
 

@@ -24,7 +24,7 @@ from kith.engines.blobs.archives import FolderArchive
 from kith.engines.embedded.environment import Environment
 from kith.engines.embedded.file_leases import FileLeases
 from kith.leases.holding import Leases
-from kith.log.keeping import FACTS_RELOAD_MS, Keeping
+from kith.log.lease_holder import LEASE_RENEWAL_MS, LogLeaseHolder
 from kith.run.backups import drills, schedule, worker
 from kith.run.backups.drills import Drill
 from kith.run.backups.making import BackUp
@@ -46,7 +46,7 @@ def test_a_backup_into_its_own_data_folder_is_refused(settings: Settings, place:
 def test_one_process_at_a_time_backs_up_a_store(run: Run, settings: Settings, tmp_path: Path) -> None:
     async def meanwhile() -> None:
         files = FileLeases(Path(settings.data))
-        async with Leases(files).alone(schedule.NAME):
+        async with Leases(files).hold_or_conflict(schedule.NAME):
             with (
                 pytest.raises(Conflict, match="another process does `backup`"),
                 Environment(Path(settings.data)) as store,
@@ -161,12 +161,12 @@ def test_the_log_is_retained_for_the_next_increment(run: Run, settings: Settings
 
     async def scene() -> None:
         async with wiring.open_stores(settings, "test") as stores:
-            now_ms, clock = wall_ms(), itertools.count(wall_ms(), FACTS_RELOAD_MS + 1)
+            now_ms, clock = wall_ms(), itertools.count(wall_ms(), LEASE_RENEWAL_MS + 1)
             maker = schedule.over(settings, stores.of_folder("this").environment, archive.where)
-            keeping = Keeping(stores.log, schedule.NAME, lambda: next(clock))
+            log_lease = LogLeaseHolder(stores.log, schedule.NAME, lambda: next(clock))
             for minutes in (0, 6, 12):
                 await stores.store.apply(writes_of(*(edge_of(minutes, 100 + at) for at in range(600))))
-                await worker.turn(settings, stores, maker, keeping, now_ms + minutes * 60_000)
+                await worker.turn(settings, stores, maker, log_lease, now_ms + minutes * 60_000)
             (lease,) = await stores.log.leases()
             assert (lease.name, lease.lost, (await stores.log.behind(lease.at)).events) == (schedule.NAME, False, 1)
 

@@ -23,7 +23,7 @@ from kith.core.clock import wall_ms
 from kith.core.errors import BadRequest, Conflict, StoreFull, StoreMismatch, StoreUnavailable
 from kith.engines.blobs.archives import Archive, FolderArchive, open_archive
 from kith.engines.embedded import store_role
-from kith.engines.embedded.closed import Closed
+from kith.engines.embedded.closed_note import ClosedNote
 from kith.engines.embedded.environment import Environment
 from kith.graph.edge import EdgeWrite
 from kith.run.backups import making, schedule
@@ -259,16 +259,16 @@ def test_a_restored_store_is_one_of_its_own_whichever_machine_was_backed_up(
     archive = FolderArchive(tmp_path / "kept")
     supervisor.prepare(settings)
     with folders.open_environment(settings) as store:
-        store_role.close_to_writes(store, Closed("standby", "http://primary"))
+        store_role.close_to_writes(store, ClosedNote("standby", "http://primary"))
     if of == "promoted":
         with Environment(Path(settings.data), follows=True) as store:
             store_role.begin_promotion(store)
-            store_role.promote(store, store_role.ToTell("http://primary", "http://new"))
+            store_role.promote(store, store_role.SuccessorNotice("http://primary", "http://new"))
     back_up(settings, archive)
     back = Settings(data=str(tmp_path / "back"))
     restore(back, archive)
     with folders.open_environment(back, create=False) as store:
-        assert store_role.why_closed(store) is store_role.to_tell(store) is None
+        assert store_role.read_closed_note(store) is store_role.pending_notice(store) is None
         store.put_note("takes", b"writes")
         assert len(store.history().restores) == (2 if of == "promoted" else 1)
 

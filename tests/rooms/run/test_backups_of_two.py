@@ -12,7 +12,7 @@ from kith.core.clock import Hlc
 from kith.core.errors import Conflict, NotPrimary
 from kith.engines.blobs.archives import FolderArchive
 from kith.engines.embedded import segments, store_role
-from kith.engines.embedded.closed import Closed
+from kith.engines.embedded.closed_note import ClosedNote
 from kith.engines.embedded.commits import CommitQueue
 from kith.engines.embedded.environment import Environment
 from kith.engines.embedded.record_store import EmbeddedRecords
@@ -38,7 +38,7 @@ def test_a_replaced_primary_makes_no_backup_that_would_be_the_newest(tmp_path: P
         before.make(whole=True)
         copy_store(old, tmp_path / "new")
         with Environment(tmp_path / "new", create=False) as new:
-            store_role.close_to_writes(new, Closed("standby", "http://old"))
+            store_role.close_to_writes(new, ClosedNote("standby", "http://old"))
             new.sync()
         with Environment(tmp_path / "new", create=False, follows=True) as new:
             epoch = store_role.begin_promotion(new)

@@ -16,7 +16,7 @@ from kith.core.clock import wall_ms
 from kith.core.errors import Overloaded
 from kith.engines.blobs.archives import FolderArchive
 from kith.engines.embedded import store_role
-from kith.engines.embedded.closed import Closed
+from kith.engines.embedded.closed_note import ClosedNote
 from kith.engines.embedded.environment import Environment
 from kith.notifications import walks
 from kith.notifications.notice import NOTICE_KEPT_MS, NoticeDraft
@@ -78,7 +78,7 @@ async def live(settings: Settings, celebrity: int) -> Inboxes:
 def promote(folder: Path) -> None:
     """Make a store a standby's, and promote it."""
     with Environment(folder, create=False) as store:
-        store_role.close_to_writes(store, Closed("standby", "http://primary"))
+        store_role.close_to_writes(store, ClosedNote("standby", "http://primary"))
     with Environment(folder, follows=True) as store:
         store_role.begin_promotion(store)
         store_role.promote(store, None)

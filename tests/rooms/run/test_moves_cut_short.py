@@ -13,7 +13,7 @@ from coroutines import Run
 
 from kith.core.errors import Conflict, StoreMismatch
 from kith.engines.embedded import store_role
-from kith.engines.embedded.closed import Closed
+from kith.engines.embedded.closed_note import ClosedNote
 from kith.engines.embedded.environment import Environment
 from kith.run.config import Settings
 from kith.run.moves import back, forth, opening, progress
@@ -28,7 +28,7 @@ def data(tmp_path: Path) -> Path:
     return tmp_path / "data"
 
 
-def cut_short(data: Path, stage: Stage, why: Closed | None) -> MoveProgress:
+def cut_short(data: Path, stage: Stage, why: ClosedNote | None) -> MoveProgress:
     """A move of this folder, as a process that was killed left it."""
     with Environment(data) as store:
         store_role.close_to_writes(store, why)
@@ -53,7 +53,7 @@ async def taken_back(data: Path) -> int:
 
 @pytest.mark.parametrize("stage", ["switching", "following"])
 def test_a_switch_that_was_cut_short_is_given_up_though_the_cluster_is_away(data: Path, run: Run, stage: Stage) -> None:
-    cut_short(data, stage, Closed("moved", THERE))
+    cut_short(data, stage, ClosedNote("moved", THERE))
     assert run(taken_back(data)) == 0
     assert not is_closed(data)
     assert stage_of(data) == "following"
@@ -73,7 +73,7 @@ def test_a_folder_that_was_not_switched_is_not_taken_back(data: Path, run: Run) 
 
 @pytest.mark.parametrize("stage", ["following", "switching", "moved"])
 def test_a_folder_that_another_machine_replaced_is_neither_opened_nor_moved(data: Path, run: Run, stage: Stage) -> None:
-    noted = cut_short(data, stage, Closed("fenced", "https://other", 7))
+    noted = cut_short(data, stage, ClosedNote("fenced", "https://other", 7))
     with pytest.raises(Conflict, match="https://other"):
         run(taken_back(data))
     if stage != "moved":
@@ -97,7 +97,7 @@ def moving(data: Path, noted: MoveProgress) -> Iterator[forth._Forth]:
 
 
 def test_a_switch_that_is_given_up_opens_the_folder_and_is_not_resumed(data: Path, run: Run) -> None:
-    noted = cut_short(data, "switching", Closed("moved", THERE))
+    noted = cut_short(data, "switching", ClosedNote("moved", THERE))
     killed = patch.object(Environment, "reopen", side_effect=KeyboardInterrupt)
     with moving(data, noted) as move, killed, pytest.raises(KeyboardInterrupt):
         move._copy_again()
@@ -113,7 +113,7 @@ def test_one_process_at_a_time_moves_a_folder_and_reads_what_the_last_one_noted(
 
     async def scene() -> None:
         async with opening.alone(data):
-            cut_short(data, "switching", Closed("moved", THERE))
+            cut_short(data, "switching", ClosedNote("moved", THERE))
             with pytest.raises(Conflict, match="another process"):
                 await taken_back(data)
         async with opening.alone(data) as noted:

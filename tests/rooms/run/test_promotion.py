@@ -15,7 +15,7 @@ from coroutines import Run
 from kith.commands.doctor import examine
 from kith.core.errors import BadRequest, Conflict
 from kith.engines.embedded import segments, store_role
-from kith.engines.embedded.closed import Closed
+from kith.engines.embedded.closed_note import ClosedNote
 from kith.run.config import Settings
 from kith.run.machines import standby
 from kith.run.opening import folders, wiring
@@ -30,16 +30,16 @@ def standby_of(settings: Settings, primary: str) -> Settings:
     supervisor.prepare(settings)
     with folders.open_environment(settings) as store:
         store.secret("signing")
-        store_role.close_to_writes(store, Closed("standby", primary))
+        store_role.close_to_writes(store, ClosedNote("standby", primary))
     return settings
 
 
 def told(settings: Settings) -> str:
     """The address that the old primary is to be sent."""
     with folders.open_environment(settings) as store:
-        to_tell = store_role.to_tell(store)
-    assert to_tell is not None
-    return to_tell.new
+        pending_notice = store_role.pending_notice(store)
+    assert pending_notice is not None
+    return pending_notice.new
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "10.0.0.2", "::1", "db.example"])
@@ -93,7 +93,7 @@ def test_a_standby_of_the_new_primary_accepts_a_fence_that_it_knows(settings: Se
         assert store_role.fence(store, epoch, OLD) == segments.last_event(store)
         with pytest.raises(Conflict, match="not newer"):
             store_role.fence(store, epoch, "http://other.example")
-        assert store_role.why_closed(store) == Closed("standby", OLD)
+        assert store_role.read_closed_note(store) == ClosedNote("standby", OLD)
 
 
 async def told_of(settings: Settings) -> Mapping[str, float]:
@@ -116,7 +116,7 @@ def test_of_two_promoted_standbys_neither_fences_the_other_and_the_rival_is_repo
         assert store_role.rival(store) == ""
         with pytest.raises(Conflict, match="not newer"):
             store_role.fence(store, theirs, "http://other.example")
-        assert (store_role.rival(store), store_role.why_closed(store)) == ("http://other.example", None)
+        assert (store_role.rival(store), store_role.read_closed_note(store)) == ("http://other.example", None)
     assert [run(told_of(each))["rival_primary"] for each in (settings, other)] == [True, False]
     (finding,) = [one for one in examine(settings) if one.what == "role"]
     assert (finding.ok, "http://other.example was made the primary, too" in finding.detail) == (False, True)

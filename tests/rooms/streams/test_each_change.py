@@ -20,7 +20,7 @@ from kith.core.ids import ID_MAX, NodeId
 from kith.core.labels import HIDE, SENSITIVE
 from kith.graph.edge import Direction
 from kith.graph.graphs import AUTHORED, FOLLOWS, HIDES, LIKES
-from kith.graph.nodes import NodeOperation
+from kith.graph.node_jobs import NodeOperation
 from kith.graph.shapes import Listing
 from kith.notifications.notice import NoticeDraft as Notified
 from kith.notifications.preferences import Preferences

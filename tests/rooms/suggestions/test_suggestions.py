@@ -19,7 +19,7 @@ from kith.core.labels import HIDE, LIMIT, NAMES, SENSITIVE
 from kith.core.paging import Mark, Window
 from kith.graph.edge import State
 from kith.graph.graphs import FOLLOWS
-from kith.graph.nodes import NodeOperation
+from kith.graph.node_jobs import NodeOperation
 from kith.people.removal import account_jobs
 from kith.suggestions import suggestions as module
 from kith.suggestions.discovery import Reach

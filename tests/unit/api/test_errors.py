@@ -8,12 +8,12 @@ from structlog.testing import capture_logs
 from kith.api.errors import respond
 from kith.core.errors import StoreUnavailable
 from kith.engines.cassandra.connecting import _unavailable
-from kith.engines.redis.script import _ours
+from kith.engines.redis.script import _kith_error
 
 
 def test_a_drivers_error_text_is_logged_and_not_sent_to_clients() -> None:
     said = "timeout from /10.0.0.7:9042"
-    for error in (_unavailable("ask", RuntimeError(said)), _ours(ConnectionError(said))):
+    for error in (_unavailable("ask", RuntimeError(said)), _kith_error(ConnectionError(said))):
         assert isinstance(error, StoreUnavailable)
         with capture_logs() as logged:
             status, _, body = respond(error)

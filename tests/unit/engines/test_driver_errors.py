@@ -10,7 +10,7 @@ import lmdb
 import pytest
 
 from kith.core.errors import StoreFull, StoreUnavailable
-from kith.engines.embedded.driver_errors import translate, translated
+from kith.engines.embedded.driver_errors import translate, translate_errors
 
 CUT_SHORT = OSError("1000 requested and 96 written")  # as NumPy raises it, without an errno
 
@@ -25,7 +25,7 @@ def test_the_error_for_a_damaged_store_says_to_restore_a_backup(error: lmdb.Erro
 
 def test_an_error_without_an_errno_keeps_its_own_words(tmp_path: Path) -> None:
     says = "could not load: 1000 requested and 96 written"
-    with pytest.raises(StoreUnavailable, match=says), translated("load", tmp_path):
+    with pytest.raises(StoreUnavailable, match=says), translate_errors("load", tmp_path):
         raise CUT_SHORT
 
 
@@ -33,5 +33,5 @@ def test_an_error_without_an_errno_on_a_full_disk_is_reported_as_a_full_disk(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(os, "statvfs", lambda _: SimpleNamespace(f_bavail=0, f_frsize=4_096))
-    with pytest.raises(StoreFull, match="no room on the disk to load"), translated("load", tmp_path):
+    with pytest.raises(StoreFull, match="no room on the disk to load"), translate_errors("load", tmp_path):
         raise CUT_SHORT

@@ -7,22 +7,22 @@ from itertools import product
 import pytest
 
 from kith.core.events import NOWHERE, LogPosition
-from kith.engines.embedded.history import FIRST, History, StorePositions
+from kith.engines.embedded.history import ORIGINAL, History, StorePositions
 
 
 def test_a_store_that_was_never_restored_holds_every_position_of_its_history() -> None:
-    assert History().name == FIRST
-    assert History().holds(FIRST, 2**63)
+    assert History().name == ORIGINAL
+    assert History().holds(ORIGINAL, 2**63)
     assert not History().holds(5, 1)
 
 
 def test_events_after_a_backup_are_distinct_from_events_after_its_restore() -> None:
     once = History().restored(10)
     twice, other = once.restored(25), once.restored(5)  # restored from a backup made after, and before, events 11 to 20
-    assert len({FIRST, once.name, twice.name, other.name}) == 4
+    assert len({ORIGINAL, once.name, twice.name, other.name}) == 4
     for history, name, last in (
-        (once, FIRST, 10), (once, once.name, 2**63), (twice, FIRST, 10), (twice, once.name, 25),
-        (twice, twice.name, 2**63), (other, FIRST, 5), (other, once.name, 5), (other, twice.name, -1), (once, 7, -1),
+        (once, ORIGINAL, 10), (once, once.name, 2**63), (twice, ORIGINAL, 10), (twice, once.name, 25),
+        (twice, twice.name, 2**63), (other, ORIGINAL, 5), (other, once.name, 5), (other, twice.name, -1), (once, 7, -1),
     ):  # fmt: skip
         assert history.holds(name, last) == (last >= 0)
         assert not history.holds(name, last + 1) or last == 2**63

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from kith.engines.embedded.journal import Base
-from kith.engines.embedded.recovery import Opening, choose_opening
+from kith.engines.embedded.recovery import Recovery, choose_recovery
 
-AS_IS, FROM_BASE = Opening.AS_IS, Opening.FROM_BASE
+AS_IS, FROM_BASE = Recovery.AS_IS, Recovery.FROM_BASE
 
 
 def base(txn: int, *, relaxed: bool = False) -> Base:
@@ -34,6 +34,6 @@ def base(txn: int, *, relaxed: bool = False) -> Base:
     ],
 )
 def test_a_store_is_opened_from_its_base_unless_it_is_surely_complete(
-    beside: Base | None, chain_end: int, store_txn: int, lacks_entries: bool, opening: Opening
+    beside: Base | None, chain_end: int, store_txn: int, lacks_entries: bool, opening: Recovery
 ) -> None:
-    assert choose_opening(beside, chain_end, store_txn, lacks_entries=lacks_entries) is opening
+    assert choose_recovery(beside, chain_end, store_txn, lacks_entries=lacks_entries) is opening

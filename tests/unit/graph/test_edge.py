@@ -19,7 +19,7 @@ from kith.graph.edge import (
     EdgeWrite,
     Outcome,
     State,
-    applied,
+    count_applied,
     decide,
     merge,
     precedence,
@@ -192,4 +192,4 @@ def test_conditions_are_checked_only_if_the_write_would_change_something() -> No
 
 
 def test_applied_counts_writes_that_changed_something() -> None:
-    assert applied(EdgeChange(outcome, None, None) for outcome in (*Outcome, Outcome.APPLIED)) == 2
+    assert count_applied(EdgeChange(outcome, None, None) for outcome in (*Outcome, Outcome.APPLIED)) == 2

@@ -12,11 +12,11 @@ from reference_leases import ReferenceLeases
 from kith.core.clock import SKEW_MS_MAX
 from kith.core.errors import Conflict, LeaseLost, Overloaded, StoreUnavailable
 from kith.core.ids import Snowflakes
-from kith.leases.holding import Held, Leases, Terms
-from kith.leases.numbers import RESTS_S, USED_S, node_number
+from kith.leases.holding import HeldLease, Leases, LeaseTerms
+from kith.leases.node_numbers import COOLDOWN_S, USED_S, node_number
 from kith.leases.store import Lease
 
-TERMS = Terms(ttl_s=30.0, use_s=20.0, renew_s=5.0)
+TERMS = LeaseTerms(ttl_s=30.0, use_s=20.0, renew_s=5.0)
 
 
 class Unreachable(ReferenceLeases):
@@ -99,11 +99,11 @@ def test_work_is_cancelled_once_the_lease_is_no_longer_ours(run: Run, store: Unr
     async def play() -> None:
         async with process(store, clock).hold("a job", terms) as held:
             assert held is not None
-            assert await held.while_ours(asyncio.sleep(0, "done")) == "done"
+            assert await held.run_while_held(asyncio.sleep(0, "done")) == "done"
             store.away = True
             clock.ms += 20_000
             with pytest.raises(LeaseLost):
-                await held.while_ours(asyncio.Event().wait())
+                await held.run_while_held(asyncio.Event().wait())
 
     run(play())
 
@@ -112,11 +112,11 @@ def test_the_second_process_to_start_an_exclusive_job_is_refused(
     run: Run, store: Unreachable, clock: FakeClock
 ) -> None:
     async def play() -> None:
-        async with process(store, clock).alone("suggest"):
+        async with process(store, clock).hold_or_conflict("suggest"):
             with pytest.raises(Conflict, match="suggest"):
-                async with process(store, clock).alone("suggest"):
+                async with process(store, clock).hold_or_conflict("suggest"):
                     pass
-        async with process(store, clock).alone("suggest"):
+        async with process(store, clock).hold_or_conflict("suggest"):
             pass
 
     run(play())
@@ -139,7 +139,7 @@ def test_the_next_holder_of_a_node_number_repeats_no_id(
 ) -> None:
     """The clock of the first process is ahead by the greatest allowed skew, and the next one's is as far behind."""
 
-    def used_up(held: Held) -> int:
+    def used_up(held: HeldLease) -> int:
         """The last id of a process that cannot renew its number."""
         ids = Snowflakes(0, lambda: clock.ms + SKEW_MS_MAX, held.check)
         last = 0
@@ -158,7 +158,7 @@ def test_the_next_holder_of_a_node_number_repeats_no_id(
         assert clock.ms - START_MS == USED_S * 1_000
         if ends:
             await first.__aexit__(None, None, None)
-        clock.ms += int(RESTS_S * 1_000) - 1_000
+        clock.ms += int(COOLDOWN_S * 1_000) - 1_000
         with pytest.raises(Overloaded):
             async with node_number(process(store, clock), 1):
                 pass

@@ -9,7 +9,7 @@ from kith.api.call import Call
 from kith.api.operations import delete, get, post
 from kith.api.parameters import Id
 from kith.core.ids import NodeId
-from kith.graph.nodes import Job, NodeJobs, NodeOperation
+from kith.graph.node_jobs import Job, NodeJobs, NodeOperation
 from kith.people.profiles import Profiles
 
 

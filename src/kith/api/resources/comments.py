@@ -12,8 +12,8 @@ from kith.api.operations import delete, get, post
 from kith.api.parameters import Cursor, Id, IdempotencyKey, ObjectLimit
 from kith.api.presenter import CommentAnswer, CommentsAnswer, Presenter
 from kith.api.resources.engagement import Liked, counted
+from kith.core.gathering import gather
 from kith.core.ids import parse_id
-from kith.core.together import together
 from kith.posts.comment_reader import NO_COUNTS, StoredComments
 from kith.posts.comments import Comments
 from kith.posts.threads import ThreadOrder
@@ -42,7 +42,7 @@ class CommentsResource:
     ) -> CommentAnswer:
         """With `replyTo` it is a reply to another comment of the post. Replies nest at most 100 levels deep."""
         reply_to = None if body.reply_to is None else parse_id(body.reply_to, "replyTo")
-        made, authors = await together(
+        made, authors = await gather(
             self._comments.immediate,
             call.writing(self._comments.create(call.acting, post_id, body.text, reply_to, idempotency_key)),
             self._present.authors([call.acting]),

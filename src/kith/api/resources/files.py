@@ -16,7 +16,7 @@ from msgspec import Meta
 from kith.api.answers import Bytes, File
 from kith.api.call import Call
 from kith.api.operations import get
-from kith.core.errors import RangeNotThere
+from kith.core.errors import RangeNotSatisfiable
 from kith.media.library import MediaLibrary, no_file
 from kith.media.media import CONTENT_TYPES, KEY, THUMBNAIL
 
@@ -98,7 +98,7 @@ class FilesResource:
         wanted = wanted_of(call.header("range"), call.header("if-range") in (None, tag))
         start, end = (0, size) if wanted is None else wanted.within(size)
         if wanted is not None and start >= end:
-            raise RangeNotThere(f"this file has {size} bytes; ask for some of them", size=size)
+            raise RangeNotSatisfiable(f"this file has {size} bytes; ask for some of them", size=size)
         headers += [
             ("content-disposition", f'inline; filename="{file.partition("-")[0]}.{named[2]}"'),
             ("content-type", _TYPES[named[2]]),

@@ -18,13 +18,13 @@ from kith.api.parameters import Cursor, GraphName, Id, Limit, Since, StateName, 
 from kith.api.presenter import time_of
 from kith.core.clock import HLC_MAX, Hlc, ms_of
 from kith.core.errors import BadRequest, InvalidContent, KithError, NotFound, SelfEdge
+from kith.core.gathering import gather
 from kith.core.ids import ID_MAX, NodeId
 from kith.core.paging import LIMIT_DEFAULT, Mark
-from kith.core.together import together
-from kith.graph.edge import POSITION_MAX, POSITION_MIN, Direction, Edge, EdgeWrite, State, applied
+from kith.graph.edge import POSITION_MAX, POSITION_MIN, Direction, Edge, EdgeWrite, State, count_applied
 from kith.graph.graph import Graph
 from kith.graph.graphs import BUILT_IN
-from kith.graph.ordered import OrderedLists
+from kith.graph.ordered_lists import OrderedLists
 from kith.graph.programs import Evaluator, Program, leaves, parse, parse_state
 from kith.graph.shapes import Listing
 
@@ -166,7 +166,7 @@ class GraphResource:
             return ExistMany(await self._access.exist(number, pairs))
         for source, destination in pairs:
             self._access.check_pair(call.caller, number, source, destination)
-        there, hidden = await together(
+        there, hidden = await gather(
             self._graph.store.immediate,
             self._access.exist(number, pairs),
             self._access.hidden_pairs(call.caller, number, pairs),
@@ -187,14 +187,14 @@ class GraphResource:
         check_raw_write(graph)
         check_batch(len(body.edges), self._batch_max)
         changes, mark = await self._graph.write(_writes(self._graph, number, body.edges))
-        return EdgesWritten(applied(changes), call.wrote(mark))
+        return EdgesWritten(count_applied(changes), call.wrote(mark))
 
     @get("/graph/{graph}/{source}/{destination}/edge", "The stored edge, in any state")
     async def edge(self, call: Call, graph: GraphName, source: Id, destination: Id) -> EdgeAnswer:
         """404 if the edge never existed. User tokens also get 404 for an edge that is not live."""
         number, pair = self._graph.graphs.number(graph), (source, destination)
         self._access.check_pair(call.caller, number, *pair)
-        (edge,), hidden = await together(
+        (edge,), hidden = await gather(
             self._graph.store.immediate,
             self._graph.store.get_many(number, [pair]),
             self._access.hidden_pairs(call.caller, number, [pair]),
@@ -265,12 +265,12 @@ class GraphResource:
         below = window.after.id if window.after else None
         found = await self._evaluator().page(program, below, window.limit + 1)
         ids = found.ids[: window.limit].tolist()
-        last = ids[-1] if len(found.ids) > window.limit else found.looked_to
+        last = ids[-1] if len(found.ids) > window.limit else found.checked_to
         following = None if last is None else call.next_cursor(list_key, Mark(0, last))
         listings = [listing for leaf in leaves(program) for listing in leaf.listings]
         shown = await self._access.without_hidden_ids(call.caller, listings, ids)
         pagination = Pagination(following, None, following is not None)
-        return SetAnswer([IdItem(str(id_)) for id_ in shown], pagination, found.looked_to is not None)
+        return SetAnswer([IdItem(str(id_)) for id_ in shown], pagination, found.checked_to is not None)
 
     @post_query("/graph/select/count", "How many members a set program has")
     async def select_count(self, call: Call, body: SelectCountRequest) -> CountAnswer:

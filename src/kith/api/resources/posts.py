@@ -14,7 +14,7 @@ from kith.api.operations import delete, get, patch, post, post_query
 from kith.api.parameters import Cursor, Id, IdempotencyKey, ObjectLimit, Since, Until
 from kith.api.post_encoder import PostEncoder
 from kith.api.presenter import AuthorAnswer, ContentAnswer, PostAnswer, PostsAnswer, Presenter, time_of
-from kith.core.together import together
+from kith.core.gathering import gather
 from kith.posts.post import Draft, Location, PostEdit, PostType, Visibility
 from kith.posts.posts import Posts
 from kith.records.fields import pack_attributes
@@ -130,7 +130,7 @@ class PostsResource:
             allow_sharing=body.allow_sharing,
             location=_location(body.location),
         )
-        made, (authors, media) = await together(
+        made, (authors, media) = await gather(
             self._posts.store.immediate,
             call.writing(self._posts.create(call.acting, draft, idempotency_key)),
             self._present.authors_and_media([call.acting], draft.media),
@@ -197,7 +197,7 @@ class PostsResource:
         list_key = ranged(f"posts {user_id}", since, until)
         window = call.window_of_objects(list_key, limit, cursor, since, until)
         known, prefetch = self._present.reading(call.viewer)
-        _, (posts, page) = await together(
+        _, (posts, page) = await gather(
             self._posts.store.immediate,
             self._access.check_may_see_lists(call.caller, user_id),
             self._posts.outbox(call.viewer, user_id, window, prefetch),

@@ -16,8 +16,8 @@ from kith.api.operations import get, patch, post_query, put
 from kith.api.parameters import Id
 from kith.api.presenter import Presenter, read_attributes, shown_labels
 from kith.core.errors import Forbidden, UserNotFound
+from kith.core.gathering import gather
 from kith.core.ids import NodeId, parse_id
-from kith.core.together import together
 from kith.graph.edge import Direction
 from kith.graph.graph import Graph
 from kith.graph.graphs import AUTHORED, FOLLOWS
@@ -216,9 +216,7 @@ class ProfilesResource:
             questions, [(user, viewer) for user in users] if isinstance(viewer, int) else []
         )
         counted = questions.totals(self._counted, users)
-        (profiles, media), answers = await together(
-            store.immediate, self._read_profiles(users), store.answer(questions)
-        )
+        (profiles, media), answers = await gather(store.immediate, self._read_profiles(users), store.answer(questions))
         barred = bars(answers) or [False] * len(users)
         rows = zip(users, answers.nodes[nodes], barred, profiles, zip(*counted(answers), strict=True), strict=True)
         return [

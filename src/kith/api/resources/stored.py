@@ -23,8 +23,8 @@ from kith.core.errors import NotFound
 from kith.core.ids import NodeId
 from kith.graph.edge import Direction, State
 from kith.graph.graph import Graph
-from kith.graph.nodes import NodeJobs
-from kith.graph.shapes import Ends, Listing
+from kith.graph.node_jobs import NodeJobs
+from kith.graph.shapes import EdgeEnds, Listing
 from kith.log.runner import dead, drop, lag_of, replay
 from kith.log.store import Failure, LogStore
 from kith.media.media import Media
@@ -294,7 +294,7 @@ def _record(record: Record) -> StoredRecord:
     return StoredRecord(record.kind.name.lower(), str(record.updated_at), changed_at, _plain(value))
 
 
-def _edge(graph: str, ends: Ends | None) -> StoredEdge | None:
+def _edge(graph: str, ends: EdgeEnds | None) -> StoredEdge | None:
     if ends is None:
         return None
     edge = ends.edge

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import httpx
 
 from kith.core.errors import KithError, Unavailable
-from kith.core.trust import trusted
+from kith.core.trust import tls_verify
 
 TIMEOUT_S = 10.0
 CONNECTIONS_MAX = 12
@@ -85,5 +85,5 @@ def client(url: str, key: str) -> httpx.AsyncClient:
     limits = httpx.Limits(max_connections=CONNECTIONS_MAX, max_keepalive_connections=CONNECTIONS_MAX)
     return httpx.AsyncClient(
         base_url=f"{url}/api/v1", headers={"authorization": f"Bearer {key}"}, timeout=TIMEOUT_S, limits=limits,
-        trust_env=False, verify=trusted(url),
+        trust_env=False, verify=tls_verify(url),
     )  # fmt: skip

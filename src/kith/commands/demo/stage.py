@@ -34,7 +34,7 @@ from kith.commands.edges import import_edges, summary
 from kith.commands.transfer.formats import EdgeFileWriter
 from kith.core.errors import BadRequest, KithError
 from kith.core.ids import NodeId
-from kith.core.trust import trusted
+from kith.core.trust import tls_verify
 from kith.run.config import Settings
 from kith.run.opening import keys, wiring
 from kith.run.opening.folders import open_environment
@@ -246,7 +246,7 @@ def _serve(settings: Settings, parent: int) -> None:
 
 def _wait(url: str, alive: Callable[[], bool]) -> None:
     deadline = time.monotonic() + _READY_S
-    with httpx.Client(timeout=1, trust_env=False, verify=trusted(url)) as http:  # no proxy for this machine
+    with httpx.Client(timeout=1, trust_env=False, verify=tls_verify(url)) as http:  # no proxy for this machine
         while time.monotonic() < deadline:
             if not alive():
                 raise KithError("the server did not start; is the port taken? name another with --port")

@@ -19,7 +19,7 @@ from kith.commands.transfer.formats import CHUNK_BYTES, LineChunk, read
 from kith.commands.transfer.lines import NumberRows, RefusedLine
 from kith.core.clock import Hlc, ms_of
 from kith.core.ids import NodeId
-from kith.graph.edge import Edge, EdgeWrite, State, applied
+from kith.graph.edge import Edge, EdgeWrite, State, count_applied
 from kith.graph.graph import Graph
 
 ReadLines: TypeAlias = Callable[[Path, int, int], Iterator[LineChunk]]
@@ -141,7 +141,7 @@ async def load_merging(
         for rows in _slices(both_ways(chunk.edges) if mutual else chunk.edges):
             writes = await _writes(service, number, rows, Hlc(point.updated_at))
             changes, _ = await service.write(writes)
-            point.applied += applied(changes)
+            point.applied += count_applied(changes)
         imported.rows += len(chunk.edges)
         point.line, point.refused = chunk.line, point.refused + len(chunk.refused)
         await service.store.put_note(note, msgspec.json.encode(point))

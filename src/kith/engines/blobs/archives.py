@@ -26,7 +26,7 @@ _PARTIAL = ".part"
 """Suffix of a file in a folder while it is being written."""
 
 
-class Listed(NamedTuple):
+class ListedFile(NamedTuple):
     """One file in a listing. `modified_at_ms`: by the clock of the archive."""
 
     name: str
@@ -47,7 +47,7 @@ class Archive(Protocol):
         """The content of a file, chunk by chunk."""
         ...
 
-    def files(self, prefix: str) -> Iterator[Listed]:
+    def files(self, prefix: str) -> Iterator[ListedFile]:
         """All files below the folder `prefix` of the archive, in any order."""
         ...
 
@@ -81,7 +81,7 @@ class FolderArchive:
     def put(self, name: str, chunks: Iterable[bytes]) -> None:
         file = self._folder / name
         partial = file.with_name(file.name + _PARTIAL)
-        with _translated(self.where):
+        with _translate_errors(self.where):
             if self._makes:
                 file.parent.mkdir(parents=True, exist_ok=True)
             try:
@@ -100,19 +100,21 @@ class FolderArchive:
                     break
 
     def read(self, name: str) -> Iterator[bytes]:
-        with _translated(self.where, name), (self._folder / name).open("rb") as file:
+        with _translate_errors(self.where, name), (self._folder / name).open("rb") as file:
             while chunk := file.read(_CHUNK_BYTES):
                 yield chunk
 
-    def files(self, prefix: str) -> Iterator[Listed]:
-        with _translated(self.where):
+    def files(self, prefix: str) -> Iterator[ListedFile]:
+        with _translate_errors(self.where):
             for folder, _, names in os.walk(self._folder / prefix):
                 for file in (Path(folder) / name for name in names):
                     with contextlib.suppress(FileNotFoundError):
-                        yield Listed(file.relative_to(self._folder).as_posix(), file.stat().st_mtime_ns // 1_000_000)
+                        yield ListedFile(
+                            file.relative_to(self._folder).as_posix(), file.stat().st_mtime_ns // 1_000_000
+                        )
 
     def delete(self, names: Sequence[str]) -> None:
-        with _translated(self.where):
+        with _translate_errors(self.where):
             for name in names:
                 (self._folder / name).unlink(missing_ok=True)
             for folder in {(self._folder / name).parent for name in names}:
@@ -129,7 +131,7 @@ class BucketArchive:
     def put(self, name: str, chunks: Iterable[bytes]) -> None:
         source = _Source(chunks)
         try:
-            with _translated(self.where):
+            with _translate_errors(self.where):
                 obstore.put(self._store, name, source)
         except KithError:
             if source.failed is not None:  # obstore raised its own error in place of this one
@@ -137,18 +139,18 @@ class BucketArchive:
             raise
 
     def read(self, name: str) -> Iterator[bytes]:
-        with _translated(self.where, name):
+        with _translate_errors(self.where, name):
             for chunk in obstore.get(self._store, name).stream(_CHUNK_BYTES):
                 yield bytes(chunk)
 
-    def files(self, prefix: str) -> Iterator[Listed]:
-        with _translated(self.where):
+    def files(self, prefix: str) -> Iterator[ListedFile]:
+        with _translate_errors(self.where):
             for found in obstore.list(self._store, prefix):
                 for listed in found:
-                    yield Listed(listed["path"], int(listed["last_modified"].timestamp() * 1000))
+                    yield ListedFile(listed["path"], int(listed["last_modified"].timestamp() * 1000))
 
     def delete(self, names: Sequence[str]) -> None:
-        with _translated(self.where), contextlib.suppress(FileNotFoundError):
+        with _translate_errors(self.where), contextlib.suppress(FileNotFoundError):
             for at in range(0, len(names), _DELETED_AT_ONCE):
                 obstore.delete(self._store, list(names[at : at + _DELETED_AT_ONCE]))
 
@@ -174,7 +176,7 @@ class _Source:
 
 
 @contextlib.contextmanager
-def _translated(where: str, name: str = "") -> Iterator[None]:
+def _translate_errors(where: str, name: str = "") -> Iterator[None]:
     """Translate errors of the system and of obstore into Kith's. Drops obstore's texts, which may hold keys.
 
     `name`: the file that is being read, if any.

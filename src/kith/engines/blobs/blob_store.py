@@ -20,7 +20,7 @@ from kith.engines.blobs.bucket import open_bucket
 from kith.media.blobs import Blob, BlobStore
 
 _LISTED_AT_ONCE = 1_000
-_LINK_HOLDS = timedelta(hours=1)
+_LINK_VALID_FOR = timedelta(hours=1)
 _S3_HEADERS = {"Cache-Control": "public, max-age=31536000, immutable", "Content-Disposition": "inline"}
 
 
@@ -41,13 +41,13 @@ class FolderBlobs:
 
     def __init__(self, folder: Path, *, sync: bool) -> None:
         """Create the folder if it does not exist; never the folder above it. StoreUnavailable if it cannot be used."""
-        with _translated():
+        with _translate_errors():
             folder.mkdir(exist_ok=True)
         self._folder, self._sync = folder.resolve(), sync
         self._store = LocalStore(prefix=self._folder)
 
     async def put(self, key: str, data: bytes | BinaryIO, content_type: str) -> None:
-        with _translated():
+        with _translate_errors():
             self._folder.mkdir(exist_ok=True)  # obstore would also create the folder above, if that was moved away
             await obstore.put_async(self._store, key, data)
             if self._sync:
@@ -58,12 +58,12 @@ class FolderBlobs:
         return path if path.is_file() else None
 
     async def delete(self, keys: Sequence[str]) -> None:
-        with _translated():
+        with _translate_errors():
             for key in keys:
                 (self._folder / key).unlink(missing_ok=True)
 
     async def list(self) -> AsyncIterator[Sequence[Blob]]:
-        with _translated():
+        with _translate_errors():
             async for found in obstore.list(self._store, chunk_size=_LISTED_AT_ONCE):
                 yield [_blob(listed) for listed in found]
             for file in self._folder.glob("*/*#*"):  # obstore does not list files that it has not finished
@@ -79,20 +79,20 @@ class BucketBlobs:
         self._store = open_bucket(url, "media_url")
 
     async def put(self, key: str, data: bytes | BinaryIO, content_type: str) -> None:
-        with _translated():
+        with _translate_errors():
             await obstore.put_async(self._store, key, data, attributes={**_S3_HEADERS, "Content-Type": content_type})
 
     async def locate(self, key: str) -> Path | str | None:
-        with _translated():
-            return await obstore.sign_async(self._store, "GET", key, _LINK_HOLDS)
+        with _translate_errors():
+            return await obstore.sign_async(self._store, "GET", key, _LINK_VALID_FOR)
 
     async def delete(self, keys: Sequence[str]) -> None:
-        with _translated(), contextlib.suppress(FileNotFoundError):
+        with _translate_errors(), contextlib.suppress(FileNotFoundError):
             if keys:
                 await obstore.delete_async(self._store, list(keys))
 
     async def list(self) -> AsyncIterator[Sequence[Blob]]:
-        with _translated():
+        with _translate_errors():
             async for found in obstore.list(self._store, chunk_size=_LISTED_AT_ONCE):
                 yield [_blob(listed) for listed in found]
 
@@ -113,7 +113,7 @@ def _sync(folder: Path, key: str) -> None:
 
 
 @contextlib.contextmanager
-def _translated() -> Iterator[None]:
+def _translate_errors() -> Iterator[None]:
     """Translate errors of obstore into Kith's. Drops their texts: they may hold keys, and a key gives access."""
     try:
         yield

@@ -1,10 +1,10 @@
 """Whether this machine's clock may date writes: versions of edges and ids of posts come from it.
 
 The next write detects a jump, by comparison with a monotonic clock. Drift is detected by a comparison with the clocks
-of Cassandra's nodes, every ASKED_S. While the clock is wrong, an API process refuses writes and still serves reads.
-Worker processes exit, so that workers on other machines take over, and none starts here.
-Once the clock is right again, the API process is replaced: it may have issued versions and ids that lie in the future,
-and its next ones would follow them.
+of Cassandra's nodes, every COMPARE_EVERY_S. While the clock is wrong, an API process refuses writes and still serves
+reads. Worker processes exit, so that workers on other machines take over, and none starts here. Once the clock is right
+again, the API process is replaced: it may have issued versions and ids that lie in the future, and its next ones would
+follow them.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from kith.core.errors import StoreMismatch, StoreUnavailable
 
 JUMP_MS = 2_000
 """A clock that departs this far from a monotonic clock is not trusted until it was compared with the nodes'."""
-ASKED_S = 30.0
+COMPARE_EVERY_S = 30.0
 """How often the clock is compared with the nodes'."""
 _POLL_S = 0.5
 _log = structlog.get_logger("kith.cluster")
@@ -46,7 +46,7 @@ class ClockWatch:
         self._now_ms, self._clock_s = now_ms, clock_s
         self._ahead_ms = self._ahead()  # lead over the monotonic clock when the clock was last right
         self._doubted_ms: int | None = None  # the same lead, when `check` last refused a write
-        self._due_s = clock_s() + ASKED_S
+        self._due_s = clock_s() + COMPARE_EVERY_S
         self._over = False
         self.wrong = ""
         """Why writes are refused; "" while the clock is not known to be wrong."""
@@ -65,9 +65,9 @@ class ClockWatch:
         """Watch until this process must end, or the task is cancelled."""
         while not self._over:
             await asyncio.sleep(_POLL_S)
-            await self.look()
+            await self.compare_if_due()
 
-    async def look(self) -> None:
+    async def compare_if_due(self) -> None:
         """Compare the clock with the nodes', if that is due or the clock is not trusted."""
         doubtful = self.wrong or self._doubted_ms is not None or self._jumped()
         if not doubtful and self._clock_s() < self._due_s:
@@ -89,7 +89,7 @@ class ClockWatch:
                 self.wrong = "this machine's clock was wrong: this process may have issued future versions; restart it"
                 self._end()
             self._ahead_ms, self._doubted_ms = ahead_ms, None
-        self._due_s = self._clock_s() + ASKED_S
+        self._due_s = self._clock_s() + COMPARE_EVERY_S
 
     def _end(self) -> None:
         self._over = True

@@ -32,7 +32,7 @@ class CassandraClosing:
 
     async def _ask(self, command: CloseStore) -> None:
         partitions = range(self._owners.partitions.count)
-        await self._owners.many([(partition, command) for partition in partitions], type(None))
+        await self._owners.ask_many([(partition, command) for partition in partitions], type(None))
 
     async def _closed(self) -> ClosedRow | None:
         """The `closed` row of the first partition that has one; None while all are open."""

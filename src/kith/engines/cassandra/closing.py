@@ -14,9 +14,9 @@ from typing import NamedTuple
 import msgspec
 
 from kith.core.errors import KithError, StoreMoved, StoreUnavailable
-from kith.engines.cassandra.batch import RowBatch
 from kith.engines.cassandra.owner_command import OwnerCommand
-from kith.engines.cassandra.reading import Key
+from kith.engines.cassandra.row_batch import RowBatch
+from kith.engines.cassandra.row_reader import Key
 
 _REFUSED = b"\xc1"  # no MessagePack value starts with this byte
 MOVING_IN = "a store is being moved into this cluster; it takes writes when `kith move` is done there"

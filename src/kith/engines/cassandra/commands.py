@@ -67,23 +67,23 @@ class Owners:
         self.commands, self.joined, self.permit, self._check = commands, joined, permit, check
         self.partitions = Partitions(commands.partitions)
 
-    async def one(self, partition: int, command: AnyCommand, kind: type[T]) -> tuple[T, LogPosition]:
+    async def ask(self, partition: int, command: AnyCommand, kind: type[T]) -> tuple[T, LogPosition]:
         """Send one command; its answer, and a log position that covers it."""
-        ((answer, position),) = await self.many([(partition, command)], kind)
+        ((answer, position),) = await self.ask_many([(partition, command)], kind)
         return answer, position
 
-    async def many(self, asked: Sequence[tuple[int, AnyCommand]], kind: type[T]) -> list[tuple[T, LogPosition]]:
-        """Like `one`, for several commands at once. Commands of one partition are decided in the given order."""
+    async def ask_many(self, asked: Sequence[tuple[int, AnyCommand]], kind: type[T]) -> list[tuple[T, LogPosition]]:
+        """Like `ask`, for several commands at once. Commands of one partition are decided in the given order."""
         self._check()
         if self.permit:
             asked = [(at, msgspec.structs.replace(command, permit=self.permit)) for at, command in asked]
         encoded = [(partition, msgspec.msgpack.encode(command)) for partition, command in asked]
         return [(_answer(reply, kind), reply.log_position) for reply in await self.commands.ask_many(encoded)]
 
-    async def pass_batches(self) -> None:
+    async def drain_batches(self) -> None:
         """Wait until every owner, or its successor, has finished the batches that were in progress at the call."""
         owners = range(self.partitions.count)
-        await self.many([(owner, ListEdges([])) for owner in owners], type(None))
+        await self.ask_many([(owner, ListEdges([])) for owner in owners], type(None))
 
 
 def _answer(reply: Reply, kind: Any) -> Any:

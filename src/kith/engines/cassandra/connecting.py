@@ -20,14 +20,14 @@ import acsylla
 
 from kith.core.deadline import Deadline
 from kith.core.errors import BadRequest, StoreUnavailable
-from kith.core.together import together
+from kith.core.gathering import gather
 
 Row = tuple[Any, ...]
 PORT = 9042
-ANSWERED_S = 5.0
+ANSWER_TIMEOUT_S = 5.0
 """How long Cassandra may take to answer a statement before the driver gives up."""
-_CONNECT_TIMEOUT_S = 3 * ANSWERED_S
-_GIVE_UP_S = 2 * ANSWERED_S
+_CONNECT_TIMEOUT_S = 3 * ANSWER_TIMEOUT_S
+_GIVE_UP_S = 2 * ANSWER_TIMEOUT_S
 """When we stop waiting for the driver: it never answers some statements of connections that it dropped."""
 _SPECULATE_AFTER_MS, _SPECULATIVE_MAX = 1_000, 2
 """An idempotent statement without an answer is also sent to another node after this pause, and to this many nodes at
@@ -39,7 +39,7 @@ _RECONNECT_MS, _RECONNECT_MS_MAX = 500, 5_000
 """The first and the longest pause before reconnecting to a node that is down; it grows exponentially."""
 IN_FLIGHT_MAX = 256
 """Statements in flight at once in a session; others wait."""
-TOGETHER_MAX, _TOGETHER_BYTES_MAX = 16, 4_000
+BATCH_STATEMENTS_MAX, _TOGETHER_BYTES_MAX = 16, 4_000
 """Statements and bytes of one batch request. A batch costs client and coordinator less than single requests; these
 bounds keep it below the size at which Cassandra logs a warning."""
 _READ, _WRITTEN = acsylla.Consistency.LOCAL_QUORUM, acsylla.Consistency.EACH_QUORUM
@@ -90,7 +90,7 @@ class Session:
         """Execute an idempotent statement that returns no rows."""
         await self._execute(statement, values, consistency=_WRITTEN)
 
-    async def serial(self, statement: str, *values: Any) -> list[Row]:
+    async def rows_serial(self, statement: str, *values: Any) -> list[Row]:
         """Read at serial consistency, which shows the last conditional write of a row."""
         return [row.as_tuple() for row in await self._execute(statement, values, consistency=_SERIAL)]
 
@@ -102,13 +102,13 @@ class Session:
         result = await self._execute(statement, values, consistency=_WRITTEN, idempotent=False)
         return bool(result.first().column_value("[applied]"))
 
-    async def together(self, statements: Sequence[tuple[str, Sequence[Any]]]) -> None:
+    async def write_many(self, statements: Sequence[tuple[str, Sequence[Any]]]) -> None:
         """Write many statements, in any order: several per request, and up to IN_FLIGHT_MAX requests at once."""
         for statement in {statement for statement, _ in statements}:
             await self._prepare(statement)
-        await together(False, *(self._request(request) for request in _requests(statements)))
+        await gather(False, *(self._request(request) for request in _requests(statements)))
 
-    async def whole(self, statements: Sequence[tuple[str, Sequence[Any]]]) -> None:
+    async def write_atomically(self, statements: Sequence[tuple[str, Sequence[Any]]]) -> None:
         """Write these statements of one partition atomically: all of them, or none."""
         for statement in {statement for statement, _ in statements}:
             await self._prepare(statement)
@@ -124,7 +124,7 @@ class Session:
         for statement, values in statements:
             batch.add_statement(self._prepared[statement].bind(list(values)))
         async with self._in_flight:
-            with _translated("write to Cassandra"):
+            with _translate_errors("write to Cassandra"):
                 await self._deadline.within(self._session.execute_batch(batch))
 
     async def node_time(self) -> tuple[str, int]:
@@ -134,10 +134,10 @@ class Session:
 
     async def define(self, statement: str) -> None:
         """Execute a statement that changes the schema."""
-        with _translated("change the schema"):
-            await self._session.execute(self._session.query(statement, timeout=6 * ANSWERED_S))
+        with _translate_errors("change the schema"):
+            await self._session.execute(self._session.query(statement, timeout=6 * ANSWER_TIMEOUT_S))
 
-    async def agreed(self) -> None:
+    async def await_schema_agreement(self) -> None:
         """Wait until the nodes of all datacentres agree on the schema: 20 s at most, as a node may be down."""
         for _ in range(_AGREE_POLLS_MAX):
             if len({*await self.rows(_SCHEMA_HERE), *await self.rows(_SCHEMA_ELSEWHERE)}) == 1:
@@ -173,7 +173,7 @@ class Session:
     async def _prepare(self, statement: str) -> Any:
         """The prepared statement. Concurrent first calls may prepare it more than once, which does no harm."""
         if statement not in self._prepared:
-            with _translated("prepare a statement"):
+            with _translate_errors("prepare a statement"):
                 self._prepared[statement] = await self._session.create_prepared(statement)
         return self._prepared[statement]
 
@@ -190,14 +190,14 @@ async def connect(
     hosts, port = _hosts(nodes)
     if not keyspace.isidentifier() or not keyspace.isascii() or len(keyspace) > _NAME_CHARS_MAX:
         raise BadRequest(f"{keyspace!r} cannot name a keyspace; use up to {_NAME_CHARS_MAX} of a-z, 0-9 and _")
-    with _translated(f"connect to Cassandra at {nodes}"):
+    with _translate_errors(f"connect to Cassandra at {nodes}"):
         cluster = acsylla.create_cluster(
             hosts,
             port=port,
             username=username or None,
             password=password or None,
             connect_timeout=_CONNECT_TIMEOUT_S,
-            request_timeout=ANSWERED_S,
+            request_timeout=ANSWER_TIMEOUT_S,
             consistency=_READ,
             serial_consistency=_SERIAL,
             load_balance_dc_aware=datacentre or None,
@@ -248,12 +248,12 @@ def _hosts(nodes: str) -> tuple[list[str], int]:
 
 
 def _requests(statements: Sequence[tuple[str, Sequence[Any]]]) -> Iterator[list[tuple[str, Sequence[Any]]]]:
-    """Group statements into requests of at most TOGETHER_MAX statements and about _TOGETHER_BYTES_MAX bytes."""
+    """Group statements into requests of at most BATCH_STATEMENTS_MAX statements and about _TOGETHER_BYTES_MAX bytes."""
     request: list[tuple[str, Sequence[Any]]] = []
     size = 0
     for statement, values in statements:
         bytes_ = sum(len(value) if isinstance(value, bytes | str) else 8 for value in values)
-        if request and (len(request) == TOGETHER_MAX or size + bytes_ > _TOGETHER_BYTES_MAX):
+        if request and (len(request) == BATCH_STATEMENTS_MAX or size + bytes_ > _TOGETHER_BYTES_MAX):
             yield request
             request, size = [], 0
         request.append((statement, values))
@@ -263,7 +263,7 @@ def _requests(statements: Sequence[tuple[str, Sequence[Any]]]) -> Iterator[list[
 
 
 @contextlib.contextmanager
-def _translated(action: str) -> Iterator[None]:
+def _translate_errors(action: str) -> Iterator[None]:
     """Turn any error of the driver into StoreUnavailable."""
     try:
         yield

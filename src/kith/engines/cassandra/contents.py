@@ -10,8 +10,8 @@ from typing import TypeVar
 
 from kith.core.clock import Hlc
 from kith.core.events import Event
-from kith.engines.cassandra.batch import read_edge, read_node
 from kith.engines.cassandra.connecting import Row, Session
+from kith.engines.cassandra.row_batch import read_edge, read_node
 from kith.engines.cassandra.schema import SHELF
 from kith.graph.edge import Edge
 from kith.moving.contents import ClaimRow, NodeRow, SomeRows, kind_of

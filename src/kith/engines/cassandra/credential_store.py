@@ -33,6 +33,6 @@ class CassandraCredentials:
         rows = await self._session.rows(_READ, name)
         if not rows:
             await self._session.conditional(_MAKE, name, os.urandom(SECRET_BYTES))
-            rows = await self._session.serial(_READ, name)
+            rows = await self._session.rows_serial(_READ, name)
         secret: bytes = rows[0][0]
         return secret

@@ -9,14 +9,14 @@ import msgspec
 
 from kith.core.clock import Hlc
 from kith.core.events import EDGE_FORGOTTEN, Event
-from kith.engines.cassandra.batch import RowBatch, edge_row, entry_row, expiry_row, list_rows
 from kith.engines.cassandra.owner_command import OwnerCommand
 from kith.engines.cassandra.parts import LOWEST, ListParts, Span, parts_row
-from kith.engines.cassandra.reading import Key
 from kith.engines.cassandra.recount import Recount, StretchOutcome
+from kith.engines.cassandra.row_batch import RowBatch, edge_row, entry_row, expiry_row, list_rows
+from kith.engines.cassandra.row_reader import Key
 from kith.engines.cassandra.rows import listed
 from kith.graph.edge import (
-    BARRING,
+    FORBIDDING_STATES,
     REFUSED,
     Direction,
     Edge,
@@ -72,7 +72,7 @@ class WriteEdges(OwnerCommand, frozen=True, tag="write"):
             yield Key("nodes", (edge.destination,))
             if write.while_node is not None:
                 yield Key("nodes", (write.while_node[0],))
-            for other in write.asked_edges:
+            for other in write.condition_edges:
                 yield edge_row(*other)
 
     def lengths(self) -> Iterable[Listing]:
@@ -276,7 +276,7 @@ def _apply(batch: RowBatch, write: EdgeWrite) -> EdgeChange:
         return State.REMOVED if found is None else as_of(found, batch.now_ms).state
 
     def barred() -> bool:
-        return any(state_of(other) in BARRING for other in write.unless)
+        return any(state_of(other) in FORBIDDING_STATES for other in write.unless)
 
     def lapsed() -> bool:
         if write.while_node is not None and batch.node(write.while_node[0]).state != write.while_node[1]:

@@ -14,12 +14,12 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from kith.core.gathering import gather
 from kith.core.paging import Mark, Page, Window
-from kith.core.together import together
-from kith.engines.cassandra.batch import edge_row, read_edge, read_node
-from kith.engines.cassandra.list_reading import BETWEEN, TOGETHER_MAX, ListStretch, NewestReader
-from kith.engines.cassandra.parts import HIGHEST, LOWEST, WHOLE, ListParts, Span, parts_row, read_parts
-from kith.engines.cassandra.reading import Key, Values
+from kith.engines.cassandra.list_reader import BATCHED_ENTRIES_MAX, BETWEEN, ListStretch, NewestReader
+from kith.engines.cassandra.parts import HIGHEST, LOWEST, UNDIVIDED, ListParts, Span, parts_row, read_parts
+from kith.engines.cassandra.row_batch import edge_row, read_edge, read_node
+from kith.engines.cassandra.row_reader import Key, Values
 from kith.engines.cassandra.rows import CassandraRows, listed
 from kith.graph.edge import Direction, Edge, State, as_of
 from kith.graph.questions import Answers, Questions
@@ -76,7 +76,7 @@ class EdgeReads:
             self.nodes(questions.asked_nodes),
             self.count_many(questions.asked_counts),
         ]
-        *lists, edges, nodes, counts = await together(False, *asked)
+        *lists, edges, nodes, counts = await gather(False, *asked)
         states = iter([None if edge is None else edge.state for edge in edges])
         return Answers(
             list(islice(states, len(questions.asked_states))),
@@ -105,8 +105,8 @@ class EdgeReads:
         The list is read by its cached division, or as undivided (most lists are), while the division is looked up. If
         that guess was wrong, it is read again.
         """
-        guess = self._known_parts.get(listing, WHOLE)
-        reads: tuple[list[Values | None], T] = await together(False, self._rows.get([parts_row(listing)]), read(guess))
+        guess = self._known_parts.get(listing, UNDIVIDED)
+        reads: tuple[list[Values | None], T] = await gather(False, self._rows.get([parts_row(listing)]), read(guess))
         (row,), found = reads
         if (parts := read_parts(row)) == guess:
             return found
@@ -119,7 +119,7 @@ class EdgeReads:
         above, top = span_of(window)
         count = window.limit + 1
         if window.before is not None:
-            newer, older = await together(
+            newer, older = await gather(
                 False,
                 self._marks(listing, Span(max(above, window.before), top), count, parts, oldest_first=True),
                 self._marks(listing, Span(above, min(top, window.before)), 1, parts),
@@ -130,7 +130,7 @@ class EdgeReads:
             return Page(items[: window.limit], len(items) > window.limit, False)
         after, below = window.after, Mark(window.after.position, window.after.id - 1)
         if not window.looks_back or not above < after <= top:
-            items, is_newer = await together(
+            items, is_newer = await gather(
                 False,
                 self._marks(listing, Span(above, min(top, below)), count, parts),
                 self._newer(listing, Span(max(above, below), top), parts, looks_back=window.looks_back),
@@ -157,7 +157,7 @@ class EdgeReads:
         found: list[Mark] = []
         for at in range(0, len(within), _PARTS_AT_ONCE):
             places = within[at : at + _PARTS_AT_ONCE]
-            for marks in await together(
+            for marks in await gather(
                 False, *(self._marks_in_parts(listing, *place, limit, oldest_first) for place in places)
             ):
                 found += sorted(marks, reverse=not oldest_first)[:limit]
@@ -179,7 +179,7 @@ class EdgeReads:
     ) -> Sequence[Mark]:
         """The first entries of one part of a list."""
         now_ms, found = self._now_ms(), list[Mark]()
-        if not oldest_first and limit <= TOGETHER_MAX:
+        if not oldest_first and limit <= BATCHED_ENTRIES_MAX:
             rows = await self._newest.of(ListStretch(listing, part, *span, limit))
             found = [Mark(position, other) for position, other, ends in rows if not ends or ends > now_ms]
             if len(found) == len(rows) or len(rows) < limit:
@@ -198,7 +198,7 @@ class EdgeReads:
         expiring = dict.fromkeys(
             listing for listing, counts in zip(listings, cells, strict=True) if any(ends for *_, ends in counts)
         )
-        over = dict(zip(expiring, await together(False, *map(self._count_expired, expiring)), strict=True))
+        over = dict(zip(expiring, await gather(False, *map(self._count_expired, expiring)), strict=True))
         return [
             max(0, sum(length for _, length, _ in counts) - over.get(listing, 0))
             for listing, counts in zip(listings, cells, strict=True)
@@ -219,7 +219,7 @@ class EdgeReads:
         )
 
     async def ids_many(self, listings: Sequence[Listing], newest: int) -> IdLists:
-        lists = await together(False, *(self.ids(listing, newest) for listing in listings))
+        lists = await gather(False, *(self.ids(listing, newest) for listing in listings))
         lengths = np.array([len(ids) for ids in lists], np.int64)
         return IdLists(np.concatenate([np.empty(0, np.int64), *lists]), lengths)
 

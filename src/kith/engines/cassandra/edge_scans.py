@@ -15,18 +15,18 @@ from collections.abc import AsyncIterator, Iterable, Sequence
 from time import monotonic
 
 from kith.core.errors import StoreUnavailable
+from kith.core.gathering import gather
 from kith.core.paging import Mark
-from kith.core.together import together
-from kith.engines.cassandra.batch import edge_row, entry_row, listings_of, read_edge
 from kith.engines.cassandra.commands import Owners
 from kith.engines.cassandra.connecting import Row
 from kith.engines.cassandra.edge_commands import ListEdges, ListEntry, UnlistStrays, shows
-from kith.engines.cassandra.list_reading import BETWEEN
+from kith.engines.cassandra.list_reader import BETWEEN
 from kith.engines.cassandra.parts import ListParts, Span, parts_row, read_parts
-from kith.engines.cassandra.recounting import Recounter
+from kith.engines.cassandra.recounter import Recounter
+from kith.engines.cassandra.row_batch import edge_row, entry_row, listings_of, read_edge
 from kith.engines.cassandra.rows import CassandraRows, listed
 from kith.graph.edge import Direction, Edge, State
-from kith.graph.shapes import Degrees, DegreesPart, EdgeKey, Ends, Listing, Pair
+from kith.graph.shapes import Degrees, DegreesPage, EdgeEnds, EdgeKey, Listing, Pair
 
 _SCAN_ROWS = 1_000
 _AT_ONCE = 100
@@ -64,7 +64,7 @@ class EdgeScans:
         self._rows, self._session, self._owners = rows, rows.session, owners
         self._recounter = Recounter(self._newest_in, owners)
 
-    async def edges(self, graph: int) -> AsyncIterator[list[Ends]]:
+    async def edges(self, graph: int) -> AsyncIterator[list[EdgeEnds]]:
         async for chunk in self.stored(graph):
             yield await self._shown(chunk)
 
@@ -93,13 +93,13 @@ class EdgeScans:
                 continue
             above, width = upto, max(1, int(width * min(_RANGE_PAGE_S / max(slowest_s, 0.001), _RANGE_GROWTH_MAX)))
 
-    async def ends(self, graph: int, pairs: Sequence[Pair]) -> list[Ends | None]:
+    async def ends(self, graph: int, pairs: Sequence[Pair]) -> list[EdgeEnds | None]:
         rows = await self._rows.get([edge_row(graph, *pair) for pair in pairs])
         stored = [read_edge(graph, *pair, row) for pair, row in zip(pairs, rows, strict=True) if row is not None]
         shown = iter(await self._shown(stored))
         return [None if row is None else next(shown) for row in rows]
 
-    async def _shown(self, edges: Sequence[Edge]) -> list[Ends]:
+    async def _shown(self, edges: Sequence[Edge]) -> list[EdgeEnds]:
         """Edges, each with whether both its lists have an entry for it."""
         ends = [(listing, edge.position, other) for edge in edges for listing, other in listings_of(edge)]
         divided = await self._divided(listing for listing, _, _ in ends)
@@ -110,7 +110,7 @@ class EdgeScans:
         keys = [key for keys_of_edge in places for key in keys_of_edge]
         existing = {key for key, entry in zip(keys, await self._rows.get(keys), strict=True) if entry is not None}
         found = [not existing.isdisjoint(keys_of_edge) for keys_of_edge in places]
-        return [Ends(edge, *found[2 * at : 2 * at + 2]) for at, edge in enumerate(edges)]
+        return [EdgeEnds(edge, *found[2 * at : 2 * at + 2]) for at, edge in enumerate(edges)]
 
     async def _divided(self, listings: Iterable[Listing]) -> dict[Listing, ListParts]:
         """How lists are divided."""
@@ -118,19 +118,19 @@ class EdgeScans:
         rows = await self._rows.get([parts_row(listing) for listing in wanted])
         return {listing: read_parts(row) for listing, row in zip(wanted, rows, strict=True)}
 
-    async def degrees(self, graph: int, after: bytes | None, limit: int) -> DegreesPart:
+    async def degrees(self, graph: int, after: bytes | None, limit: int) -> DegreesPage:
         last = -(2**63) if after is None else _TOKEN.unpack(after)[0]
         found: list[Degrees] = []
         async for rows in self._session.pages(_NODES_AFTER, last, size=_SCAN_ROWS):
             for at in range(0, len(rows), _AT_ONCE):
                 batch = rows[at : at + _AT_ONCE]
-                counted = await together(False, *(self._degrees(graph, node) for node, _ in batch))
+                counted = await gather(False, *(self._degrees(graph, node) for node, _ in batch))
                 for degrees, (_, token) in zip(counted, batch, strict=True):
                     if degrees is not None:
                         found.append(degrees)
                         if len(found) == limit:
-                            return DegreesPart(found, _TOKEN.pack(token))
-        return DegreesPart(found, None)
+                            return DegreesPage(found, _TOKEN.pack(token))
+        return DegreesPage(found, None)
 
     async def _degrees(self, graph: int, node: int) -> Degrees | None:
         """A node's degrees; None if all its lists are empty."""
@@ -149,12 +149,12 @@ class EdgeScans:
     async def check_counts(self, graph: int, repair: bool) -> list[tuple[Listing, int, int]]:
         wrong: list[tuple[Listing, int, int]] = []
         async for batch in self._listings(graph):
-            compared = await together(False, *(self._compare(*counted) for counted in batch))
+            compared = await gather(False, *(self._compare(*counted) for counted in batch))
             wrong += [found for found in compared if found is not None]
         if repair:
             for at in range(0, len(wrong), _RECOUNTED_AT_ONCE):
                 some_wrong = wrong[at : at + _RECOUNTED_AT_ONCE]
-                await together(False, *(self._recounter.recount(listing) for listing, _, _ in some_wrong))
+                await gather(False, *(self._recounter.recount(listing) for listing, _, _ in some_wrong))
         return wrong
 
     async def _compare(self, listing: Listing, stored: int) -> tuple[Listing, int, int] | None:
@@ -180,7 +180,7 @@ class EdgeScans:
         parts = (await self._divided([listing]))[listing]
         moving = [] if parts.moving is None else parts.places(parts.moving)
         counted = (self._length_of_part(listing, begin) for begin in parts.begins if begin not in moving)
-        length = sum(await together(False, *counted))
+        length = sum(await gather(False, *counted))
         if not moving:
             return length
         others: set[int] = set()
@@ -215,7 +215,7 @@ class EdgeScans:
         """Every list with its stored length: first the lists with stored counts, then those with entries only (0)."""
         async for rows in self._session.pages(_NODES, size=_AT_ONCE):
             nodes = [node for (node,) in rows]
-            counted = await together(False, *(self._lengths(graph, node) for node in nodes))
+            counted = await gather(False, *(self._lengths(graph, node) for node in nodes))
             yield [
                 (Listing(graph, node, *part), length)
                 for node, lengths in zip(nodes, counted, strict=True)
@@ -250,11 +250,11 @@ class EdgeScans:
         asked: dict[int, list[ListEntry]] = defaultdict(list)
         for entry in strays:
             asked[self._owners.partitions.of_node(entry.edge[1])].append(entry)
-        await self._owners.many([(partition, UnlistStrays(entries)) for partition, entries in asked.items()], int)
+        await self._owners.ask_many([(partition, UnlistStrays(entries)) for partition, entries in asked.items()], int)
 
     async def repair(self, edges: Sequence[Edge]) -> None:
         for at in range(0, len(edges), _SCAN_ROWS):
             asked: dict[int, list[EdgeKey]] = defaultdict(list)
             for edge in edges[at : at + _SCAN_ROWS]:
                 asked[self._owners.partitions.of_node(edge.source)].append((edge.graph, edge.source, edge.destination))
-            await self._owners.many([(partition, ListEdges(keys)) for partition, keys in asked.items()], type(None))
+            await self._owners.ask_many([(partition, ListEdges(keys)) for partition, keys in asked.items()], type(None))

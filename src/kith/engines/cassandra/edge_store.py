@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 import msgspec
 
 from kith.core.events import NOWHERE, Event, LogPosition
-from kith.core.together import together
+from kith.core.gathering import gather
 from kith.core.tokens import WriteMark
 from kith.engines.cassandra.commands import Owners
 from kith.engines.cassandra.edge_commands import EndEdges, ForgetEdges, WriteEdges
@@ -19,10 +19,10 @@ from kith.engines.cassandra.row_commands import ChangeNode, PutNote, note_row
 from kith.engines.cassandra.rows import CassandraRows
 from kith.engines.cassandra.schema import SHELF
 from kith.graph.edge import REFUSED, EdgeChange, EdgeWrite, Outcome, State
-from kith.graph.shapes import ANYTHING, Anything, EdgeKey, ExpiringEdge, Node, NodeChanged, Pair
+from kith.graph.shapes import ANY_NOTE, AnyNote, EdgeKey, ExpiringEdge, Node, NodeChange, Pair
 
 WRITES_A_COMMAND = 200
-ENDED_AT_ONCE = 500
+EXPIRED_PER_CALL_MAX = 500
 _SKIPPED = EdgeChange(Outcome.UNCHANGED, None, None)
 _LAST = "\U0010ffff"
 _NOTES = f"SELECT name, note FROM notes WHERE shelf = {SHELF}"
@@ -44,9 +44,9 @@ class CassandraEdges(EdgeReads, EdgeScans):
     async def last_logged_commit(self) -> int:
         return 0  # unknown: rows and log are not written in one transaction
 
-    async def ending(self, until_ms: int, limit: int) -> list[ExpiringEdge]:
+    async def expiring_by(self, until_ms: int, limit: int) -> list[ExpiringEdge]:
         owners = range(self._owners.partitions.count)
-        found = await together(False, *(self._session.rows(_ENDING, owner, until_ms, limit) for owner in owners))
+        found = await gather(False, *(self._session.rows(_ENDING, owner, until_ms, limit) for owner in owners))
         return sorted(ExpiringEdge(*row) for rows in found for row in rows)[:limit]
 
     async def declare(self, names: Iterable[str]) -> Mapping[str, int]:
@@ -73,7 +73,7 @@ class CassandraEdges(EdgeReads, EdgeScans):
         return changes
 
     async def barrier(self) -> None:
-        await self._owners.pass_batches()
+        await self._owners.drain_batches()
 
     def joined(self, position: LogPosition, other: LogPosition) -> LogPosition:
         return self._owners.joined(position, other)
@@ -87,7 +87,7 @@ class CassandraEdges(EdgeReads, EdgeScans):
         owner, written = self._owner_of(writes[at]), {_key_of(writes[at])}
         for write in writes[at + 1 :]:
             before, owner = owner, self._owner_of(write)
-            if (write.chained and owner != before) or not written.isdisjoint(write.asked_edges):
+            if (write.chained and owner != before) or not written.isdisjoint(write.condition_edges):
                 return
             written.add(_key_of(write))
             yield write
@@ -105,7 +105,7 @@ class CassandraEdges(EdgeReads, EdgeScans):
             part[-1].append(at)
         asked = [(owner, indexes) for owner, part in parts.items() for indexes in part]
         commands = [(owner, WriteEdges([writes[at] for at in indexes])) for owner, indexes in asked]
-        answers = await self._owners.many(commands, list[EdgeChange | None])
+        answers = await self._owners.ask_many(commands, list[EdgeChange | None])
         results: dict[int, tuple[EdgeChange | None, LogPosition]] = {}
         for (_, indexes), (changes, position) in zip(asked, answers, strict=True):
             results |= {at: (change, position) for at, change in zip(indexes, changes, strict=True)}
@@ -115,24 +115,26 @@ class CassandraEdges(EdgeReads, EdgeScans):
         asked: dict[int, list[Pair]] = defaultdict(list)
         for pair in dict.fromkeys(pairs):
             asked[self._owners.partitions.of_node(pair[0])].append(pair)
-        await self._owners.many(
+        await self._owners.ask_many(
             [(owner, ForgetEdges(graph, pairs_of_owner)) for owner, pairs_of_owner in asked.items()], type(None)
         )
 
     async def end_expired(self) -> int:
-        """Have each owner remove up to ENDED_AT_ONCE expired edges; returns how many were removed.
+        """Have each owner remove up to EXPIRED_PER_CALL_MAX expired edges; returns how many were removed.
 
         A serving process calls it every second.
         """
         now_ms = self._now_ms()
         owners = range(self._owners.partitions.count)
-        found = await together(False, *(self._session.rows(_ENDING, owner, now_ms, ENDED_AT_ONCE) for owner in owners))
+        found = await gather(
+            False, *(self._session.rows(_ENDING, owner, now_ms, EXPIRED_PER_CALL_MAX) for owner in owners)
+        )
         asked = [
             (owner, EndEdges([_key(*key) for _, *key in rows], [expires_ms for expires_ms, *_ in rows]))
             for owner, rows in zip(owners, found, strict=True)
             if rows
         ]
-        return sum(ended for ended, _ in await self._owners.many(asked, int))
+        return sum(ended for ended, _ in await self._owners.ask_many(asked, int))
 
     async def change_node(
         self,
@@ -143,19 +145,19 @@ class CassandraEdges(EdgeReads, EdgeScans):
         labels: int | None = None,
         only_from: State | None = None,
         tell: Event | None = None,
-    ) -> NodeChanged:
+    ) -> NodeChange:
         command = ChangeNode(node, state, private, labels, only_from, tell)
-        changed, position = await self._owners.one(self._owners.partitions.of_node(node), command, Node)
-        return NodeChanged(changed, WriteMark(position, 0 if tell is None else tell.updated_at))
+        changed, position = await self._owners.ask(self._owners.partitions.of_node(node), command, Node)
+        return NodeChange(changed, WriteMark(position, 0 if tell is None else tell.updated_at))
 
     async def get_note(self, key: str) -> bytes | None:
         (values,) = await self._rows.get([note_row(key)])
         return None if values is None else values[0]
 
-    async def put_note(self, key: str, value: bytes | None, *, only_if: bytes | Anything | None = ANYTHING) -> bool:
-        expected = None if only_if is ANYTHING else only_if
-        command = PutNote(key, value, only_if is not ANYTHING, expected)
-        written, _ = await self._owners.one(self._owners.partitions.of_note(key), command, bool)
+    async def put_note(self, key: str, value: bytes | None, *, only_if: bytes | AnyNote | None = ANY_NOTE) -> bool:
+        expected = None if only_if is ANY_NOTE else only_if
+        command = PutNote(key, value, only_if is not ANY_NOTE, expected)
+        written, _ = await self._owners.ask(self._owners.partitions.of_note(key), command, bool)
         return written
 
     async def notes(self, prefix: str) -> dict[str, bytes]:

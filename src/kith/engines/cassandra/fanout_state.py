@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from kith.core.together import together
+from kith.core.gathering import gather
 from kith.engines.cassandra.connecting import Row, Session
 from kith.engines.cassandra.node_time import NodeTime
 from kith.engines.cassandra.schema import QUEUE_GRACE_S, Table, short_lived
@@ -45,7 +45,7 @@ DELIVERY, WITHHELD = 1, 2
 ROWS_A_CHANGE = 100
 CHANGES_KEPT_S = 86_400
 """How long Cassandra keeps the change count of a process (TTL)."""
-READ_ANYWAY_S = 3_600.0
+RELOAD_AFTER_S = 3_600.0
 """Everything is reloaded after this time, which must be less than CHANGES_KEPT_S."""
 _CHANGES = "SELECT changes FROM fanout_state WHERE consumer = ? LIMIT 1"
 _ROWS = "SELECT name, kind, id, author, failures, after, rate FROM fanout_state WHERE consumer = ?"
@@ -61,7 +61,7 @@ _END_ALL = "DELETE FROM fanout_state USING TIMESTAMP ? WHERE consumer = ? AND ki
 _NAME = "UPDATE fanout_state USING TIMESTAMP ? SET name = ? WHERE consumer = ?"
 
 
-class _Known(NamedTuple):
+class _CachedState(NamedTuple):
     """The cached state. Its rows were read after `changes`, so they may be newer, never older."""
 
     changes: dict[int, int]
@@ -82,11 +82,11 @@ class CassandraFanoutState:
         self._session, self._log, self._group, self._clock_s = session, log, group, clock_s
         self._node_time = NodeTime(session, clock_s)
         self._process, self._changed = secrets.randbits(62), 0
-        self._known: _Known | None = None
+        self._known: _CachedState | None = None
 
     async def snapshot(self) -> FanoutSnapshot:
         progress = await self._log.progress(self._group)  # first: what is handled meanwhile is then only read twice
-        known, failures = await together(False, self._read(), self._log.failures(self._group, FAILURES_MAX + 1))
+        known, failures = await gather(False, self._read(), self._log.failures(self._group, FAILURES_MAX + 1))
         events = [failure.event for failure in failures]
         return FanoutSnapshot(progress, known.name, known.deliveries, known.withheld, events)
 
@@ -120,11 +120,11 @@ class CassandraFanoutState:
         self._changed += 1
         name = ~self._process if of_delivery else self._process
         noted = self._changed, CHANGES_KEPT_S, name, self._changed, self._group
-        await self._session.whole([*statements, (_CHANGED, noted)])
+        await self._session.write_atomically([*statements, (_CHANGED, noted)])
 
-    async def _read(self) -> _Known:
+    async def _read(self) -> _CachedState:
         changes, now_s, known = await self._read_changes(), self._clock_s(), self._known
-        if known is None or now_s - known.read_s > READ_ANYWAY_S:
+        if known is None or now_s - known.read_s > RELOAD_AFTER_S:
             return await self._read_all(changes, now_s)
         if changes == known.changes:
             return known
@@ -139,11 +139,11 @@ class CassandraFanoutState:
         rows = await self._session.rows(_CHANGES, self._group)
         return (rows[0][0] if rows else None) or {}
 
-    async def _read_all(self, changes: dict[int, int], now_s: float) -> _Known:
+    async def _read_all(self, changes: dict[int, int], now_s: float) -> _CachedState:
         rows = await self._session.rows(_ROWS, self._group)
         name = rows[0][0] if rows else None
         deliveries = _deliveries([row[1:-1] for row in rows])
-        self._known = _Known(changes, name, deliveries, _withheld(rows), now_s)
+        self._known = _CachedState(changes, name, deliveries, _withheld(rows), now_s)
         return self._known
 
 

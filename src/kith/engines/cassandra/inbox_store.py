@@ -22,8 +22,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kith.core.errors import BatchTooLarge
+from kith.core.gathering import gather
 from kith.core.ids import ID_MAX
-from kith.core.together import together
 from kith.engines.cassandra.connecting import Session
 from kith.engines.cassandra.node_time import NodeTime
 from kith.engines.cassandra.schema import Table
@@ -117,7 +117,7 @@ class CassandraInboxes:
         for period, rows_of_period in by_period.items():
             places = weeks[period].places(np.array([row.user for row in rows_of_period], np.int64))
             written += [(_ADD, (*place, *row, at_us)) for place, row in zip(places, rows_of_period, strict=True)]
-        await self._session.together(written)
+        await self._session.write_many(written)
 
     async def add_for_all(self, notice: int, users: Users) -> int:
         _check_size(len(users), ADDED_MAX)
@@ -135,7 +135,7 @@ class CassandraInboxes:
         nearest = after is not None and before is None
         while True:
             asked = self._weeks
-            found, weeks = await together(
+            found, weeks = await gather(
                 False, self._page(asked, user, least, most, limit, nearest=nearest), self._read_weeks()
             )
             if weeks == asked:
@@ -149,18 +149,18 @@ class CassandraInboxes:
         for place, user in zip(week.places(users), users.tolist(), strict=True):
             by_place[place].append(user)
         asked = [(place, part) for place, all_ in by_place.items() for part in _parts(all_)]
-        answers = await together(False, *(self._session.rows(_HOLDING, *place, part, notice) for place, part in asked))
+        answers = await gather(False, *(self._session.rows(_HOLDING, *place, part, notice) for place, part in asked))
         return np.isin(users, np.array([user for rows in answers for (user,) in rows], np.int64))
 
     async def remove(self, user: int, notices: Sequence[int]) -> None:
         weeks, at_us = await self._read_weeks(), await self._node_time.now_us()
         found = ((weeks.get(period_of(notice)), notice) for notice in notices)
         rows = [(_REMOVE, (at_us, *week.place(user), user, notice)) for week, notice in found if week is not None]
-        await self._session.together(rows)
+        await self._session.write_many(rows)
 
     async def remove_all(self, user: int) -> None:
         weeks, at_us = await self._read_weeks(), await self._node_time.now_us()
-        await self._session.together([(_REMOVE_ALL, (at_us, *week.place(user), user)) for week in weeks.values()])
+        await self._session.write_many([(_REMOVE_ALL, (at_us, *week.place(user), user)) for week in weeks.values()])
 
     async def expire(self, before_ms: int) -> int:
         weeks = await self._read_weeks()
@@ -196,7 +196,7 @@ class CassandraInboxes:
             by_place[place].append(row)
         at_us = await self._node_time.now_us()
         parts = [(place, part) for place, all_ in by_place.items() for part in _parts(all_)]
-        added = await together(False, *(self._add_some(place, part, at_us) for place, part in parts))
+        added = await gather(False, *(self._add_some(place, part, at_us) for place, part in parts))
         return {row for part in added for row in part}
 
     async def _add_some(self, place: _Place, rows: Sequence[InboxRow], at_us: int) -> Sequence[InboxRow]:
@@ -204,7 +204,7 @@ class CassandraInboxes:
         existing = {InboxRow(*row) for row in await self._session.rows(_THERE, *place, [tuple(row) for row in rows])}
         new = [row for row in rows if row not in existing]
         if new:
-            await self._session.whole([(_ADD, (*place, *row, at_us)) for row in new])
+            await self._session.write_atomically([(_ADD, (*place, *row, at_us)) for row in new])
         return new
 
     async def _page(
@@ -222,7 +222,7 @@ class CassandraInboxes:
                     self._session.rows(statement, *weeks[period].place(user), user, least, most, limit)
                     for period in group
                 )
-                found += [notice for rows in await together(False, *asked) for (notice,) in rows]
+                found += [notice for rows in await gather(False, *asked) for (notice,) in rows]
         return sorted(found[:limit], reverse=True)
 
 

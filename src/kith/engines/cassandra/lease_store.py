@@ -1,7 +1,7 @@
 """Leases in Cassandra: one row each, changed only if it is still as it was read (compare and set).
 
 Time is the median of the nodes' clocks (`node_time`), so no single wrong clock, of an instance or a node, can end
-another's lease. A row is deleted FORGOTTEN_S after its lease ended. Tokens still grow after that, because a token is at
+another's lease. A row is deleted ROW_TTL_S after its lease ended. Tokens still grow after that, because a token is at
 least the current time in ms.
 """
 
@@ -15,7 +15,7 @@ from kith.engines.cassandra.node_time import NodeTime
 from kith.engines.cassandra.schema import Table
 from kith.leases.store import Lease
 
-FORGOTTEN_S = 10 * 86_400
+ROW_TTL_S = 10 * 86_400
 # `fence` holds the token: `token` is a reserved word in CQL
 LEASES = Table("leases", ("name text",), (), ("holder text", "fence bigint", "until_ms bigint"))
 _READ = "SELECT fence, until_ms FROM leases WHERE name = ?"
@@ -63,12 +63,12 @@ class CassandraLeases:
                 return True
 
     async def _read(self, name: str) -> _Row:
-        rows = await self._session.serial(_READ, name)
+        rows = await self._session.rows_serial(_READ, name)
         token, until_ms = rows[0] if rows else (None, None)
         return _Row(token, until_ms, self._now_ms() if self._now_ms else await self._node_time.now_us() // 1_000)
 
     async def _put(self, lease: Lease, was: _Row, ttl_s: float) -> bool:
         """Make the lease end `ttl_s` after `was` was read, if the row is unchanged since then."""
-        until_ms, kept_s = was.now_ms + int(ttl_s * 1_000), int(ttl_s) + FORGOTTEN_S
+        until_ms, kept_s = was.now_ms + int(ttl_s * 1_000), int(ttl_s) + ROW_TTL_S
         values = kept_s, lease.holder, lease.token, until_ms, lease.name, was.token, was.until_ms
         return await self._session.conditional(_PUT, *values)

@@ -10,10 +10,10 @@ import msgspec
 from kith.core.clock import SKEW_MS_MAX, wall_ms
 from kith.core.errors import StoreMismatch, StoreUnavailable
 from kith.engines.cassandra.connecting import Session
-from kith.engines.cassandra.node_time import NODES_ASKED
+from kith.engines.cassandra.node_time import TIME_QUERIES
 from kith.graph.graphs import assign
 
-APART_MS_MAX = SKEW_MS_MAX // 2
+CLOCK_OFFSET_MS_MAX = SKEW_MS_MAX // 2
 """How far a machine's clock may be from the nodes', so that two machines are within SKEW_MS_MAX of each other."""
 _TRIES_MAX = 20
 _READ = "SELECT value FROM metadata WHERE name = ?"
@@ -56,21 +56,21 @@ class Metadata:
             )
 
     async def check_clock(self) -> None:
-        """StoreMismatch if this machine's clock is more than APART_MS_MAX off most of the nodes that are queried."""
+        """StoreMismatch if this machine's clock is more than CLOCK_OFFSET_MS_MAX off most nodes that are queried."""
         apart_ms: dict[str, int] = {}
-        for _ in range(NODES_ASKED):
+        for _ in range(TIME_QUERIES):
             before = wall_ms()
             node, now_ms = await self._session.node_time()
             apart_ms[node] = before - now_ms if now_ms < before else min(0, wall_ms() - now_ms)
-        far_ms = [ms for ms in apart_ms.values() if abs(ms) > APART_MS_MAX]
+        far_ms = [ms for ms in apart_ms.values() if abs(ms) > CLOCK_OFFSET_MS_MAX]
         if 2 * len(far_ms) > len(apart_ms):
             raise StoreMismatch(
                 f"this machine's clock is {statistics.median_low(far_ms) / 1000:+,.0f} s off that of Cassandra's nodes;"
-                f" at most {APART_MS_MAX / 1000:.0f} s is accepted: set it, by NTP for example"
+                f" at most {CLOCK_OFFSET_MS_MAX / 1000:.0f} s is accepted: set it, by NTP for example"
             )
 
     async def _read(self, name: str) -> bytes | None:
-        rows = await self._session.serial(_READ, name)
+        rows = await self._session.rows_serial(_READ, name)
         return rows[0][0] if rows else None
 
     async def _replace(self, name: str, before: bytes | None, value: bytes) -> bool:

@@ -11,9 +11,9 @@ from collections.abc import Callable
 
 from kith.engines.cassandra.connecting import Session
 
-MEASURED_S = 60.0
+MEASURE_EVERY_S = 60.0
 """How often the nodes' time is measured; in between, a monotonic clock advances it."""
-NODES_ASKED = 5
+TIME_QUERIES = 5
 """Queries of a measurement. The driver rotates through the nodes: of three, all are queried and one wrong clock is
 outvoted."""
 
@@ -28,7 +28,7 @@ class NodeTime:
 
     async def now_us(self) -> int:
         """The nodes' time, behind by as long as they took to answer."""
-        if self._measured_s is None or self._clock_s() - self._measured_s > MEASURED_S:
+        if self._measured_s is None or self._clock_s() - self._measured_s > MEASURE_EVERY_S:
             self._ahead_us = await self._measured()
             self._measured_s = self._clock_s()
         self._last_us = max(self._last_us + 1, int(self._clock_s() * 1e6) + self._ahead_us)
@@ -37,7 +37,7 @@ class NodeTime:
     async def _measured(self) -> int:
         """The median lead of the nodes over `clock_s`, in microseconds."""
         ahead_us: dict[str, int] = {}
-        for _ in range(NODES_ASKED):
+        for _ in range(TIME_QUERIES):
             node, node_ms = await self._session.node_time()
             ahead = node_ms * 1_000 - int(self._clock_s() * 1e6)
             ahead_us[node] = max(ahead, ahead_us.get(node, ahead))  # of the node's fastest answer

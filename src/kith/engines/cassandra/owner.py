@@ -19,36 +19,36 @@ import msgspec
 import structlog
 
 from kith.core.errors import StoreUnavailable
-from kith.engines.cassandra.batch import RowBatch
 from kith.engines.cassandra.closing import closed_by, closed_row, refusal_to
 from kith.engines.cassandra.commands import read_command
 from kith.engines.cassandra.owner_command import FAILED, OwnerCommand
 from kith.engines.cassandra.partitions import Partitions
-from kith.engines.cassandra.reading import Key, Values
 from kith.engines.cassandra.recount import Recount
+from kith.engines.cassandra.row_batch import RowBatch
+from kith.engines.cassandra.row_reader import Key, Values
 from kith.engines.cassandra.rows import RowChange, Rows, cell_row
 from kith.engines.cassandra.schema import TABLES_BY_NAME
 from kith.graph.edge import Direction
 from kith.graph.graphs import NO_OBJECTS, UserEnds
 from kith.graph.shapes import EdgeKey, Listing
-from kith.log.commands import Command, Decided
+from kith.log.commands import Command, DecidedCommand
 from kith.log.store import Fenced
 
-HELD_MAX = 20_000
+CACHED_ROWS_MAX = 20_000
 """Rows of one partition that are cached."""
 _UNREAD: Final[Any] = object()
 _log = structlog.get_logger("kith.log")
 _TAKES_MAX = 20
 _RECOUNTS_MAX = 1_000
 """Recounts of one partition in progress; beyond that, the oldest is dropped."""
-_ENDED_MAX = 500
+_EXPIRED_PER_BATCH_MAX = 500
 """Expired edges that a batch removes besides its own work."""
 
 
 class JournaledBatch(msgspec.Struct, frozen=True, array_like=True):
     """A decided batch as the journal stores it."""
 
-    decided: list[Decided]
+    decided: list[DecidedCommand]
     changes: list[RowChange]
 
 
@@ -67,7 +67,7 @@ class _CommandFailed(Exception):
         self.at = at
 
 
-class _Failed(OwnerCommand, frozen=True):
+class _FailedCommand(OwnerCommand, frozen=True):
     """Stands in for a command that raised: it changes nothing and answers FAILED."""
 
     def reads(self, partition: int) -> Iterable[Key]:
@@ -83,23 +83,23 @@ class CassandraOwner:
     def __init__(self, rows: Rows, partitions: Partitions, user_ends: UserEnds = NO_OBJECTS) -> None:
         self._rows, self._partitions, self.user_ends = rows, partitions, user_ends
         self._epochs: dict[int, int] = {}
-        self._held: dict[int, dict[Key, Values | None]] = {}
+        self._cache: dict[int, dict[Key, Values | None]] = {}
         self._recounts: dict[int, dict[Listing, Recount]] = {}
 
-    async def take(self, partition: int, next_write: int) -> Sequence[Decided]:
-        self._forget(partition)
+    async def take(self, partition: int, next_write: int) -> Sequence[DecidedCommand]:
+        self._drop_state(partition)
         epoch = await self._take_over(partition)
         journal = await self._rows.journal(partition)
         if journal is None or journal.epoch != epoch:
             raise StoreUnavailable(f"another owner took over partition {partition} of the commands just now")
-        decided: Sequence[Decided] = []
+        decided: Sequence[DecidedCommand] = []
         if journal.batch:
             written = msgspec.msgpack.decode(journal.batch, type=JournaledBatch)
             decided = [command for command in written.decided if command.offset >= next_write]
             if decided:
                 _check_known(partition, written.changes)
                 await self._rows.write(written.changes)
-        self._epochs[partition], self._held[partition], self._recounts[partition] = epoch, {}, {}
+        self._epochs[partition], self._cache[partition], self._recounts[partition] = epoch, {}, {}
         return decided
 
     async def _take_over(self, partition: int) -> int:
@@ -111,24 +111,24 @@ class CassandraOwner:
                 return before + 1
         raise StoreUnavailable(f"many processes compete to own partition {partition} of the commands; try again")
 
-    async def decide(self, partition: int, commands: Sequence[Command]) -> Sequence[Decided]:
+    async def decide(self, partition: int, commands: Sequence[Command]) -> Sequence[DecidedCommand]:
         epoch = self._epochs.get(partition)
         if epoch is None:
             raise StoreUnavailable(f"partition {partition} of the commands is not taken")
         if not commands:
             return []
         try:
-            batch, decided = await self._decided(partition, commands)
+            batch, decided = await self._decide_batch(partition, commands)
             if batch.changes:
                 await self._write_journal(partition, epoch, JournaledBatch(decided, batch.changes))
                 await self._rows.write(batch.changes)
         except BaseException:
-            self._forget(partition)  # the cache may differ from what is stored
+            self._drop_state(partition)  # the cache may differ from what is stored
             raise
-        self._hold(partition, batch)
+        self._update_cache(partition, batch)
         return decided
 
-    async def _decided(self, partition: int, commands: Sequence[Command]) -> tuple[RowBatch, list[Decided]]:
+    async def _decide_batch(self, partition: int, commands: Sequence[Command]) -> tuple[RowBatch, list[DecidedCommand]]:
         """Decide commands. If they needed rows that were not read, read these and decide again.
 
         If a command raises, the others are decided without it: it would raise again at every owner, and block the
@@ -145,12 +145,12 @@ class CassandraOwner:
                 if not batch.missing:  # otherwise a row that was not read may be the reason
                     offset, kind = commands[failed.at].offset, type(asked[failed.at]).__name__
                     _log.exception("a write failed, and changed nothing", partition=partition, offset=offset, kind=kind)
-                    asked[failed.at] = _Failed()
+                    asked[failed.at] = _FailedCommand()
             else:
                 if not batch.missing:
                     return batch, decided
             if batch.missing:
-                read.rows.update(await self._held_or_read(partition, batch.missing))
+                read.rows.update(await self._cached_or_read(partition, batch.missing))
 
     async def _write_journal(self, partition: int, epoch: int, written: JournaledBatch) -> None:
         if not await self._rows.write_journal(partition, epoch, msgspec.msgpack.encode(written)):
@@ -161,7 +161,7 @@ class CassandraOwner:
         lists = list(dict.fromkeys(listing for command in asked for listing in command.lengths()))
         keys = (key for command in asked for key in command.reads(partition))
         cells_of_lists = (cell_row(listing, partition) for listing in lists)
-        read = await self._held_or_read(partition, chain((closed_row(partition),), keys, cells_of_lists))
+        read = await self._cached_or_read(partition, chain((closed_row(partition),), keys, cells_of_lists))
         into = [listing for listing in lists if listing.direction is Direction.IN]  # one owner writes a whole OUT list
         cells = dict(zip(into, await self._rows.cells(into) if into else [], strict=True))
         others = {listing: [cell for cell in counts if cell[0] != partition] for listing, counts in cells.items()}
@@ -178,7 +178,7 @@ class CassandraOwner:
     async def _expired_edges(
         self, partition: int, expiring: Sequence[Listing], lengths: dict[Listing, int], now_ms: int
     ) -> Sequence[EdgeKey]:
-        """Up to _ENDED_MAX of this partition's expired edges in these lists.
+        """Up to _EXPIRED_PER_BATCH_MAX of this partition's expired edges in these lists.
 
         All other expired edges, of other partitions or beyond that bound, are subtracted from `lengths` instead.
         """
@@ -187,15 +187,15 @@ class CassandraOwner:
             async for others in self._rows.expired_entries(listing, now_ms):
                 for other in others:
                     edge = _edge(listing, other)
-                    if len(ended) < _ENDED_MAX and self._partitions.of_node(edge[1]) == partition:
+                    if len(ended) < _EXPIRED_PER_BATCH_MAX and self._partitions.of_node(edge[1]) == partition:
                         ended[edge] = None
                     else:
                         lengths[listing] = lengths.get(listing, 0) - 1
         return list(ended)
 
-    async def _held_or_read(self, partition: int, keys: Iterable[Key]) -> dict[Key, Values | None]:
+    async def _cached_or_read(self, partition: int, keys: Iterable[Key]) -> dict[Key, Values | None]:
         """Rows from the cache, or else read. Rows that only this owner writes are then cached."""
-        held = self._held[partition]
+        held = self._cache[partition]
         known = {key: held.get(key, _UNREAD) for key in keys}
         missing = [key for key, values in known.items() if values is _UNREAD]
         if missing:
@@ -212,21 +212,21 @@ class CassandraOwner:
             return bool(key.key[-1] == partition)
         return key.table in ("edges", "nodes") and self._partitions.of_node(key.key[0]) == partition
 
-    def _hold(self, partition: int, batch: RowBatch) -> None:
+    def _update_cache(self, partition: int, batch: RowBatch) -> None:
         recounts = self._recounts[partition] = batch.recounts
         too_many = len(recounts) - _RECOUNTS_MAX
         for listing in list(islice(recounts, max(0, too_many))):
             del recounts[listing]
-        held = self._held[partition]
+        held = self._cache[partition]
         for change in batch.changes:
             if change.table in ("edges", "counts", "nodes", "closed"):
                 held[Key(change.table, change.key)] = change.values
-        for key in list(islice(held, max(0, len(held) - HELD_MAX))):  # a full copy would cost more than the batch
+        for key in list(islice(held, max(0, len(held) - CACHED_ROWS_MAX))):  # no full copy
             del held[key]
 
-    def _forget(self, partition: int) -> None:
+    def _drop_state(self, partition: int) -> None:
         self._epochs.pop(partition, None)
-        self._held.pop(partition, None)
+        self._cache.pop(partition, None)
         self._recounts.pop(partition, None)
 
 
@@ -242,7 +242,7 @@ def _check_known(partition: int, changes: Iterable[RowChange]) -> None:
 
 def _decide(
     batch: RowBatch, commands: Sequence[Command], asked: Sequence[OwnerCommand | None], expired: Sequence[EdgeKey]
-) -> list[Decided]:
+) -> list[DecidedCommand]:
     """Decide commands in order, after removing `expired` edges with the first. Raises _CommandFailed if one raises."""
     batch.begin(commands[0].offset, commands[-1].at_ms)
     for edge in expired:
@@ -261,7 +261,7 @@ def _decide(
                 outcome = msgspec.msgpack.encode(decoded.run(batch))
             except Exception as error:
                 raise _CommandFailed(at) from error
-        decided.append(Decided(command.offset, outcome, [*removed, *batch.events]))
+        decided.append(DecidedCommand(command.offset, outcome, [*removed, *batch.events]))
         removed = []
     return decided
 

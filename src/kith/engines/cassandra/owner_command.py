@@ -7,8 +7,8 @@ from typing import Any
 
 import msgspec
 
-from kith.engines.cassandra.batch import RowBatch
-from kith.engines.cassandra.reading import Key
+from kith.engines.cassandra.row_batch import RowBatch
+from kith.engines.cassandra.row_reader import Key
 from kith.graph.shapes import Listing
 
 FAILED = b"\xc1"

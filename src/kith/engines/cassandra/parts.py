@@ -15,7 +15,7 @@ from typing import NamedTuple
 import msgspec
 
 from kith.core.paging import Mark
-from kith.engines.cassandra.reading import Key, Values
+from kith.engines.cassandra.row_reader import Key, Values
 from kith.engines.cassandra.rows import of_node
 from kith.graph.edge import POSITION_MAX, POSITION_MIN
 from kith.graph.shapes import Listing
@@ -63,7 +63,7 @@ class ListParts(NamedTuple):
         return found
 
 
-WHOLE = ListParts()
+UNDIVIDED = ListParts()
 
 
 def parts_row(listing: Listing) -> Key:
@@ -73,7 +73,7 @@ def parts_row(listing: Listing) -> Key:
 
 def read_parts(values: Values | None) -> ListParts:
     """Decode how a list is divided; undivided where there is no row."""
-    return WHOLE if values is None else msgspec.msgpack.decode(values[0], type=ListParts)
+    return UNDIVIDED if values is None else msgspec.msgpack.decode(values[0], type=ListParts)
 
 
 def parts_values(parts: ListParts) -> Values:

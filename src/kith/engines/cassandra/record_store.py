@@ -9,7 +9,7 @@ from typing import TypeVar
 import msgspec
 
 from kith.core.events import NOWHERE, LogPosition
-from kith.core.together import together
+from kith.core.gathering import gather
 from kith.core.tokens import WriteMark
 from kith.engines.cassandra.commands import AnyCommand, Owners
 from kith.engines.cassandra.edge_commands import WriteEdges
@@ -32,7 +32,7 @@ from kith.engines.cassandra.rows import CassandraRows
 from kith.graph.edge import REFUSED, EdgeChange, EdgeWrite, Outcome
 from kith.records.store import AtVersion, Claim, Put, Record, RecordKind, Write
 
-FORGOTTEN_A_COMMAND = 1_000
+DELETED_PER_COMMAND = 1_000
 _TOGETHER_MAX, _TOGETHER_BYTES = 200, 1 << 18
 """Claims or records, and their bytes, in one command of `put_many`; a command has COMMAND_BYTES_MAX at most."""
 T = TypeVar("T")
@@ -58,7 +58,7 @@ class CassandraRecords:
         only_if: Sequence[AtVersion] = (),
         claim: Claim | None = None,
     ) -> Put:
-        return await _Putting(self, self._owners, self._edges, records, only_if, claim).put(edges)
+        return await _PutCall(self, self._owners, self._edges, records, only_if, claim).put(edges)
 
     async def put_many(self, writes: Sequence[Write]) -> list[Put]:
         """Send each owner all its claims, then all its records, in few commands: one costs as much as several rows."""
@@ -103,7 +103,7 @@ class CassandraRecords:
             parts[owner][-1].append(item)
             room[owner] -= size
         asked = [(owner, chunk) for owner, all_ in parts.items() for chunk in all_]
-        answers = await self._owners.many([(owner, command(chunk)) for owner, chunk in asked], kind)
+        answers = await self._owners.ask_many([(owner, command(chunk)) for owner, chunk in asked], kind)
         return [(chunk, answer, position) for (_, chunk), (answer, position) in zip(asked, answers, strict=True)]
 
     async def get_many(self, kind: RecordKind, ids: Sequence[int]) -> list[Record | None]:
@@ -121,7 +121,7 @@ class CassandraRecords:
         rows = await self._rows.get([claim_row(claim.key) for claim in claims])
         return [claimed(row, claim.now_ms) for row, claim in zip(rows, claims, strict=True)]
 
-    async def hold(self, conditions: Sequence[AtVersion]) -> bool:
+    async def versions_match(self, conditions: Sequence[AtVersion]) -> bool:
         """Whether all stored records have these versions."""
         rows = await self._rows.get([record_row(condition.kind, condition.id) for condition in conditions])
         versions = (0 if row is None else row[0] for row in rows)
@@ -143,7 +143,7 @@ class CassandraRecords:
                 self._rows.session.rows(_IDS, int(kind), partition, period, below, limit)
                 for partition in periods[period]
             )
-            found = sorted(id_ for rows in await together(False, *asked) for (id_,) in rows)
+            found = sorted(id_ for rows in await gather(False, *asked) for (id_,) in rows)
             if found:
                 self._first_periods.setdefault(kind, period)
             ids += found[: limit - len(ids)]
@@ -159,18 +159,18 @@ class CassandraRecords:
         for id_ in dict.fromkeys(ids):
             asked[self._owners.partitions.of_record(kind, id_)].append(id_)
         parts = [
-            (owner, ids_of_owner[at : at + FORGOTTEN_A_COMMAND])
+            (owner, ids_of_owner[at : at + DELETED_PER_COMMAND])
             for owner, ids_of_owner in asked.items()
-            for at in range(0, len(ids_of_owner), FORGOTTEN_A_COMMAND)
+            for at in range(0, len(ids_of_owner), DELETED_PER_COMMAND)
         ]
         commands = [
             (owner, ForgetRecords(kind, part, below, None if versions is None else [versions[id_] for id_ in part]))
             for owner, part in parts
         ]
-        await self._owners.many(commands, type(None))
+        await self._owners.ask_many(commands, type(None))
 
 
-class _Putting:
+class _PutCall:
     """One call of `put`, in the steps that `RecordStore` lays down."""
 
     def __init__(
@@ -192,12 +192,12 @@ class _Putting:
         self._reached = NOWHERE
 
     async def put(self, edges: Sequence[EdgeWrite]) -> Put:
-        if self._others and not await self._store.hold(self._others):
+        if self._others and not await self._store.versions_match(self._others):
             await self._see(self._others)
             return self._answer(stored=False)
         if self._claim is not None:
             owner = self._owners.partitions.of_claim(self._claim.key)
-            held, position = await self._owners.one(owner, TakeClaim(self._claim), bytes | None)  # type: ignore[arg-type]
+            held, position = await self._owners.ask(owner, TakeClaim(self._claim), bytes | None)  # type: ignore[arg-type]
             self._reach(position)
             if held is not None:
                 return self._answer(stored=False)._replace(claimed=held)
@@ -216,14 +216,14 @@ class _Putting:
     async def _see(self, conditions: Sequence[AtVersion]) -> None:
         """Reach a log position that covers the changes by which these conditions do not hold."""
         owners = {self._owners.partitions.of_record(condition.kind, condition.id) for condition in conditions}
-        for _, position in await self._owners.many([(owner, WriteRecords([])) for owner in owners], int):
+        for _, position in await self._owners.ask_many([(owner, WriteRecords([])) for owner in owners], int):
             self._reach(position)
 
     async def _write(self) -> int:
         """Write records in order, with adjacent records of one owner in one command; returns how many were written."""
         done = 0
         for owner, chunk in self._by_owner():
-            written, position = await self._owners.one(owner, WriteRecords(chunk), int)
+            written, position = await self._owners.ask(owner, WriteRecords(chunk), int)
             self._reach(position)
             done += written
             if written < len(chunk):
@@ -246,7 +246,7 @@ class _Putting:
         of_node = self._owners.partitions.of_node
         owner = of_node(edges[0].edge.source)
         if all(of_node(write.edge.source) == owner for write in edges):
-            answered, position = await self._owners.one(
+            answered, position = await self._owners.ask(
                 owner, WriteEdges(list(edges), first_decides=True), list[EdgeChange | None]
             )
             self._reach(position)
@@ -264,7 +264,7 @@ class _Putting:
     async def _release(self) -> None:
         if self._claim is not None:
             owner = self._owners.partitions.of_claim(self._claim.key)
-            await self._owners.one(owner, ReleaseClaim(self._claim), type(None))
+            await self._owners.ask(owner, ReleaseClaim(self._claim), type(None))
 
     def _reach(self, position: LogPosition) -> None:
         self._reached = self._owners.joined(self._reached, position)

@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 from kith.core.clock import Hlc
 from kith.core.events import NODE_CHANGED, RECORD_CHANGED, RECORD_FORGOTTEN, RECORDS_FORGOTTEN, Event
-from kith.engines.cassandra.batch import RowBatch
 from kith.engines.cassandra.owner_command import OwnerCommand
-from kith.engines.cassandra.reading import Key, Values
+from kith.engines.cassandra.row_batch import RowBatch
+from kith.engines.cassandra.row_reader import Key, Values
 from kith.engines.cassandra.schema import SHELF
 from kith.graph.edge import State
 from kith.graph.shapes import Node

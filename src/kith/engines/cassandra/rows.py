@@ -12,7 +12,7 @@ from functools import cache
 from typing import NamedTuple, Protocol
 
 from kith.engines.cassandra.connecting import Session
-from kith.engines.cassandra.reading import Key, RowReader, Values
+from kith.engines.cassandra.row_reader import Key, RowReader, Values
 from kith.engines.cassandra.schema import ENDING, JOURNALS, TABLES_BY_NAME
 from kith.graph.shapes import Listing
 
@@ -106,10 +106,10 @@ class CassandraRows:
             yield [other for (other,) in rows]
 
     async def write(self, changes: Sequence[RowChange]) -> None:
-        await self.session.together([_written(change) for change in changes])
+        await self.session.write_many([_written(change) for change in changes])
 
     async def journal(self, partition: int) -> JournalRow | None:
-        rows = await self.session.serial(_JOURNAL, partition)
+        rows = await self.session.rows_serial(_JOURNAL, partition)
         return JournalRow(rows[0][0], _whole({number: part for _, number, part in rows if part})) if rows else None
 
     async def take_over(self, partition: int, before: int, epoch: int) -> bool:

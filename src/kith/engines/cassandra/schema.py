@@ -131,4 +131,4 @@ async def create(session: Session, keyspace: str, tables: Iterable[Table]) -> No
     for table in missing:
         await session.define(table.created)
     if missing:
-        await session.agreed()
+        await session.await_schema_agreement()

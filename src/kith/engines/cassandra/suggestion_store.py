@@ -25,7 +25,7 @@ class CassandraSuggestions:
 
     async def put_many(self, rows: Sequence[RankingRow], now_ms: int) -> None:
         at_us = await self._node_time.now_us()
-        await self._session.together([(_PUT, (*row, _ttl_s(row, now_ms), at_us)) for row in rows])
+        await self._session.write_many([(_PUT, (*row, _ttl_s(row, now_ms), at_us)) for row in rows])
 
     async def get(self, user: int) -> RankingRow | None:
         rows = await self._session.rows(_GET, user)

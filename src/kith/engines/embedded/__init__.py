@@ -12,7 +12,7 @@ The path of a write:
 
 1. `commits` groups waiting `jobs` into one commit. An API process has this done by its `committer`, a child process.
 2. The commit takes its turn to write (`turns`, on `byte_locks`).
-3. The jobs change the store through a `batch`. `merging` applies edge writes. Lists are stored as `runs`, and `pages`
+3. The jobs change the store through a `transaction`. `merging` applies edge writes. Lists are `runs`, and `pages`
    reads them.
 4. Each change is an event in the log: `event_log` (`event_rows` packs rows; `changes` says what each event does).
 5. `bells` wake the processes that wait for events.
@@ -23,6 +23,7 @@ opened), `folder_locks`, `keys` (rows as bytes), `bulk` (sorted load of an empty
 
 More about the log: `retention` (how long it is kept), `history` (positions across restores), `decoded_rows` (a cache),
 `segments` (stretches of the log as bytes), `rebuild` (makes a store from a log), `sorted_changes` (applies many events
-faster). Two machines: `shipping` (what a standby is sent), `places` (of consumer groups), `confirmations` (writes that
-wait for a standby), `store_role` (whether this store takes writes), `closed` (why it does not).
+faster). Two machines: `shipping` (what a standby is sent), `group_checkpoints` (what consumers have done),
+`confirmations` (writes that wait for a standby), `store_role` (whether this store takes writes), `closed_note` (why it
+does not).
 """

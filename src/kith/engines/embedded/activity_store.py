@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kith.core.clock import wall_ms
-from kith.engines.embedded.driver_errors import translated
+from kith.engines.embedded.driver_errors import translate_errors
 from kith.engines.embedded.turns import Turns
 from kith.notifications.activity import SEEN_STEP_MS, Connected, Users, are_connected, check_asked, first_connected
 
@@ -41,12 +41,12 @@ class EmbeddedActivity:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._online: tuple[int, dict[bytes, Connected]] = (-1, {})
-        with translated("open the activity of users", folder):
+        with translate_errors("open the activity of users", folder):
             self._lmdb = lmdb.Environment(
                 str(folder / "activity.mdb"), subdir=False, map_size=_BYTES_MAX, max_dbs=2, max_readers=1024, mode=0o600
             )
             self._turns = Turns(folder / "activity.turn")
-            with self._turns.taken(), self._lmdb.begin(write=True) as txn:
+            with self._turns.take(), self._lmdb.begin(write=True) as txn:
                 self._seen_db = self._lmdb.open_db(b"seen", txn=txn)
                 self._online_db = self._lmdb.open_db(b"online", txn=txn)
             self._lmdb.reader_check()
@@ -72,13 +72,17 @@ class EmbeddedActivity:
 
     def close(self) -> None:
         """Close the file, once no thread writes it."""
-        with self._turns.taken():
+        with self._turns.take():
             self._lmdb.close()
         self._turns.close()
 
     def _see(self, users: Users, at_ms: int) -> None:
         minute = at_ms // SEEN_STEP_MS
-        with translated("write who was seen", self._folder), self._turns.taken(), self._lmdb.begin(write=True) as txn:
+        with (
+            translate_errors("write who was seen", self._folder),
+            self._turns.take(),
+            self._lmdb.begin(write=True) as txn,
+        ):
             for key, part in _blocks(users):
                 lows, minutes = _read(txn.get(key, b"", self._seen_db))
                 now = (part & _LOW_MASK).astype(np.uint16)
@@ -94,7 +98,7 @@ class EmbeddedActivity:
         order = np.argsort(users, kind="stable")
         ascending = users[order]
         found, at = np.zeros(len(users), np.int64), 0
-        with translated("read who was seen"), self._lmdb.begin(self._seen_db) as txn:
+        with translate_errors("read who was seen"), self._lmdb.begin(self._seen_db) as txn:
             for key, part in _blocks(ascending):
                 lows, minutes = _read(txn.get(key, b""))
                 if len(lows):
@@ -107,7 +111,11 @@ class EmbeddedActivity:
         return answered
 
     def _set_online(self, process: bytes, users: Users, until_ms: int) -> None:
-        with translated("write who is online", self._folder), self._turns.taken(), self._lmdb.begin(write=True) as txn:
+        with (
+            translate_errors("write who is online", self._folder),
+            self._turns.take(),
+            self._lmdb.begin(write=True) as txn,
+        ):
             with txn.cursor(self._online_db) as cursor:
                 for name, row in list(cursor):
                     if _UNTIL.unpack_from(row)[0] < wall_ms() and name != process:
@@ -116,7 +124,7 @@ class EmbeddedActivity:
 
     def _all_online(self) -> dict[bytes, Connected]:
         """The rows of all processes, cached until the next write."""
-        with translated("read who is online"), self._lmdb.begin(self._online_db) as txn:
+        with translate_errors("read who is online"), self._lmdb.begin(self._online_db) as txn:
             version = txn.id()
             if version != self._online[0]:
                 rows = {

@@ -21,7 +21,7 @@ from pathlib import Path
 import structlog
 
 _FOLDER = "bells"
-CONFIRMED = "confirmed"
+CONFIRMATIONS_FOLDER = "confirmed"
 """The folder of FIFOs for threads that wait for a standby (see `confirmations`)."""
 _GRAIN_NS = 1_000_000_000
 """Granularity of a folder's time. A folder that changed less than this before it was read may change again without a
@@ -84,7 +84,7 @@ class Doorbell:
         fifo = self._heard.get(thread)
         if fifo is None:
             try:
-                fifo = self._heard[thread] = _Fifo(*_made(self._folder))
+                fifo = self._heard[thread] = _Fifo(*_make_fifo(self._folder))
             except OSError as error:
                 _log.warning("no FIFO can be made here; polling for new events", folder=self._folder, error=str(error))
                 yield FifoBell(None)
@@ -157,7 +157,7 @@ class FifoBell:
             loop = asyncio.get_running_loop()
             self._fifo.listen(loop)
             self._waiting = loop.create_future()
-            late = loop.call_later(within_s, _give_up, self._waiting)
+            late = loop.call_later(within_s, _time_out, self._waiting)
             try:
                 await self._waiting
             finally:
@@ -166,7 +166,7 @@ class FifoBell:
         self._has_rung = False
 
 
-def _give_up(waiting: asyncio.Future[None]) -> None:
+def _time_out(waiting: asyncio.Future[None]) -> None:
     if not waiting.done():
         waiting.set_result(None)
 
@@ -174,7 +174,7 @@ def _give_up(waiting: asyncio.Future[None]) -> None:
 @contextlib.contextmanager
 def fifo_of_thread(folder: Path, name: str) -> Iterator[int]:
     """A FIFO for a thread that waits with `select`. OSError where the file system has no FIFOs."""
-    path, fifo = _made(folder / name)
+    path, fifo = _make_fifo(folder / name)
     try:
         yield fifo
     finally:
@@ -182,7 +182,7 @@ def fifo_of_thread(folder: Path, name: str) -> Iterator[int]:
         os.close(fifo)
 
 
-def _made(folder: Path) -> tuple[Path, int]:
+def _make_fifo(folder: Path) -> tuple[Path, int]:
     """Make and open a FIFO, and delete the FIFOs that no process has open."""
     folder.mkdir(exist_ok=True)
     lock = os.open(folder, os.O_RDONLY)

@@ -59,19 +59,19 @@ class Builds:
             return None
         row = self._rows[at]
         build = Build(row[_IDS : _IDS + row[_PUSHES]][::-1].copy(), int(row[_LACKS]))
-        self._give_up(at)
+        self._drop(at)
         return build
 
     def end(self, user: int) -> None:
         """Drop the user's build, if there is one."""
         at = self._row_of(user)
         if at is not None:
-            self._give_up(at)
+            self._drop(at)
 
     def end_all(self, users: Ids) -> None:
         """Drop the builds of these users."""
         for at in self._among(users):
-            self._give_up(at)
+            self._drop(at)
 
     def clear(self) -> None:
         """Drop all builds."""
@@ -83,7 +83,7 @@ class Builds:
         for at in self._among(users):
             row = self._rows[at]
             if row[_PUSHES] == BUILD_PUSHES:
-                self._give_up(at)
+                self._drop(at)
             else:
                 row[_IDS + row[_PUSHES]] = post
                 row[_PUSHES] += 1
@@ -106,6 +106,6 @@ class Builds:
         keys = self._rows[:, _USER]
         return [at for at in np.flatnonzero(keys).tolist() if (users == ~keys[at]).any()]
 
-    def _give_up(self, at: int) -> None:
+    def _drop(self, at: int) -> None:
         self._rows[at, _USER] = 0
         self._words[_BUILDING] -= 1

@@ -10,8 +10,8 @@ position stays) and appended to the graph. Each range is one commit, which also 
 resumes after the last run or range.
 
 Memory holds one range; but the list of one node is packed as a whole, 16 bytes an edge. The graph must have no other
-writer, and no server may serve it until the load is done. The note LOADING says that a load is in progress. A working
-folder without that note is left over from a load that had finished, or that had not begun.
+writer, and no server may serve it until the load is done. The note LOADING_NOTE says that a load is in progress. A
+working folder without that note is left over from a load that had finished, or that had not begun.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ from numpy.typing import NDArray
 from kith.core.clock import Hlc, ms_of, wall_ms
 from kith.core.errors import Conflict, StoreMismatch
 from kith.engines.embedded import changes, runs
-from kith.engines.embedded.driver_errors import translated
+from kith.engines.embedded.driver_errors import translate_errors
 from kith.engines.embedded.edge_rows import packed_edges
-from kith.engines.embedded.environment import LOADING, LOG_WHOLE_AFTER, Environment, put_note
+from kith.engines.embedded.environment import LOADING_NOTE, LOG_WHOLE_AFTER, Environment, put_note
 from kith.engines.embedded.event_log import LogWriter, bulk_loaded
 from kith.engines.embedded.keys import SIGN, list_tag, read_prefix
 from kith.engines.embedded.store_file import sync_folder
@@ -71,11 +71,11 @@ class BulkLoad:
         self._environment, self._graph = environment, environment.graph_numbers()[graph]
         self._folder = _folder_of(environment, graph)
         self._state_file = self._folder / _STATE
-        self._note = LOADING + graph
+        self._note = LOADING_NOTE + graph
         self._pending: list[EdgeRows] = []
         self._pending_rows = 0
         begun = environment.get_note(self._note)
-        kept = None if begun is None else self._kept()
+        kept = None if begun is None else self._saved_progress()
         if kept is None and int(begun or b"0"):
             raise StoreMismatch(
                 f"{self._folder} is gone or damaged, and with it the rest of an import; {_discarding(graph)}"
@@ -103,7 +103,7 @@ class BulkLoad:
         self._pending_rows += len(rows)
         self.reading.line, self.reading.refused = line, self.reading.refused + refused
         if self._pending_rows >= RUN_ROWS:
-            with translated("load the graph", self._folder):
+            with translate_errors("load the graph", self._folder):
                 self._spill()
 
     def finish(self, progress: Callable[[int, int], None]) -> int:
@@ -111,7 +111,7 @@ class BulkLoad:
 
         Calls `progress(rows done, rows in all)` at the start and after each range.
         """
-        with translated("load the graph", self._folder):
+        with translate_errors("load the graph", self._folder):
             if not self.reading.complete:
                 self._spill(complete=True)
             outs, ins = self._runs(self.reading.runs)
@@ -127,7 +127,7 @@ class BulkLoad:
             self._complete(edges)
             return edges
 
-    def _kept(self) -> ReadProgress | None:
+    def _saved_progress(self) -> ReadProgress | None:
         """The progress that the working folder holds; None if any of its files is lost or damaged."""
         try:
             kept = msgspec.json.decode(self._state_file.read_bytes(), type=ReadProgress)
@@ -199,12 +199,12 @@ class BulkLoad:
 
 def has_begun(environment: Environment, graph: str) -> bool:
     """Whether a load of a graph is unfinished."""
-    return environment.get_note(LOADING + graph) is not None
+    return environment.get_note(LOADING_NOTE + graph) is not None
 
 
 def unfinished(environment: Environment) -> Iterator[str]:
     """A message for each unfinished load: which one it is, and how to finish or drop it."""
-    for graph in environment.notes(LOADING):
+    for graph in environment.notes(LOADING_NOTE):
         source = ""
         with contextlib.suppress(OSError, ValueError):  # the message does not name the file then
             state = (_folder_of(environment, graph) / _STATE).read_bytes()
@@ -217,9 +217,9 @@ def unfinished(environment: Environment) -> Iterator[str]:
 
 def discard(environment: Environment, graph: str) -> None:
     """Drop an unfinished load with all rows of the graph: the graph was empty before."""
-    with translated("discard the import", environment.folder), environment.commit() as write:
+    with translate_errors("discard the import", environment.folder), environment.commit() as write:
         write.txn.drop(environment.graph_db(environment.graph_numbers()[graph]), delete=False)
-        put_note(write.txn, environment.notes_db, LOADING + graph, None)
+        put_note(write.txn, environment.notes_db, LOADING_NOTE + graph, None)
     shutil.rmtree(_folder_of(environment, graph), ignore_errors=True)
 
 

@@ -1,4 +1,4 @@
-"""The changes of a store as events: packs each kind of event, and applies it (`do`).
+"""The changes of a store as events: packs each kind of event, and applies it (`apply`).
 
 A write applies its event once. A replay of the journal or the log applies it again, with the same result, because an
 event holds the state after the change. So every acknowledged change is in the log.
@@ -143,7 +143,7 @@ def changed_record(change: bytes, kind: RecordKind) -> Record | None:
     return Record(kind, id_, Hlc(version), change[_HEAD.size :]) if (state, source) == (RECORD_CHANGED, kind) else None
 
 
-def do(txn: lmdb.Transaction[bytes], event: bytes, rows: Databases, graph: GraphDatabase) -> None:
+def apply(txn: lmdb.Transaction[bytes], event: bytes, rows: Databases, graph: GraphDatabase) -> None:
     """Apply an event to the store. Idempotent."""
     number, before, state, source, destination, position, updated_at = _HEAD.unpack_from(event)
     data = event[_HEAD.size :]

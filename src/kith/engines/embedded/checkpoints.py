@@ -6,7 +6,7 @@ base. The process moves its pin at its own checkpoints, and drops it when the ba
 Pins of killed processes stay until LMDB's reader table is cleared; by then each writer has a pin of its own.
 
 Usually one process syncs for all. A process whose checkpoint is due, and that did not make the last one, first waits
-`OTHERS_S` for a checkpoint by the process that did.
+`YIELD_S` for a checkpoint by the process that did.
 
 Freed pages wait for two checkpoints before they are reused, and the file is larger by these pages. So a number of
 changes (`CHANGES_MAX`) makes a checkpoint due, too. Commits continue while a checkpoint syncs, so a slow sync leaves
@@ -31,11 +31,11 @@ from kith.engines.embedded.recovery import newest_meta
 from kith.engines.embedded.turns import Turns
 
 INTERVAL_S = 0.1
-"""Seconds from the first commit after a checkpoint until the next checkpoint begins, at most. `OTHERS_S` more where
+"""Seconds from the first commit after a checkpoint until the next checkpoint begins, at most. `YIELD_S` more where
 another process made the last one."""
 CHANGES_MAX = 1_000
 """A checkpoint is due after this many changes of this process, too: each may free pages that wait for checkpoints."""
-OTHERS_S = 0.15
+YIELD_S = 0.15
 """Seconds that a due checkpoint waits for a later one by another process, if another process made the last one."""
 _RETRY_S = 1.0
 """Seconds before a failed checkpoint is retried."""
@@ -62,16 +62,16 @@ class Checkpoints:
         self._file = os.open(file, os.O_RDONLY | os.O_CLOEXEC)
         # the next three change only under the write lock
         self._pin: lmdb.Transaction[bytes] | None = None
-        self._ours = 0
+        self._last_commit = 0
         """The newest transaction that this process committed."""
         self._changed = 0
         """About how many changes this process committed since its last checkpoint."""
         self._uncovered = threading.Event()  # set: there are commits that no checkpoint covers
-        self._due = threading.Event()  # set: do not wait until INTERVAL_S, or OTHERS_S, is over
+        self._due = threading.Event()  # set: do not wait until INTERVAL_S, or YIELD_S, is over
         self._closing = threading.Event()
         self._thread: threading.Thread | None = None
         self._syncing = threading.Lock()
-        self._made = 0
+        self._last_made = 0
         """The transaction of the last base that this process made."""
 
     @property
@@ -80,7 +80,7 @@ class Checkpoints:
         return self._journal.store_failed
 
     @contextlib.contextmanager
-    def synced_before_turn(self) -> Iterator[None]:
+    def ensure_pin_before_turn(self) -> Iterator[None]:
         """Wrap a commit, before it takes its turn: if this process has no pin, make the checkpoint that the pin needs.
 
         Otherwise `pin_before_commit` would make it within the turn, while the other writers wait.
@@ -105,24 +105,24 @@ class Checkpoints:
             pin = self._store.begin()
             if base is None or base.txn != txn - 1:
                 with self._abort_pin_on_error(pin):
-                    self._cover(txn - 1)
+                    self._checkpoint_at(txn - 1)
             self._pin = pin
 
     def make_room(self, txn: int) -> None:
         """Make the state before transaction `txn` the base, so that the journal has room. `txn` has the write lock."""
-        self._cover(txn - 1)
+        self._checkpoint_at(txn - 1)
 
-    def _cover(self, txn: int) -> None:
+    def _checkpoint_at(self, txn: int) -> None:
         """Sync the newest committed transaction, `txn`, and make it the base. Needs the write lock."""
         meta = self._meta(txn)
         self._sync()
         self._journal.publish(txn, self._journal.end(txn), meta)
-        self._made = txn
+        self._last_made = txn
 
     def commit_ended(self, txn: int | None, changes: int) -> None:
         """Note that a transaction has ended, and wake the checkpoint thread. `txn` is None if it did not commit."""
         if txn is not None:
-            self._ours = txn
+            self._last_commit = txn
             self._changed += changes
             if self._changed >= CHANGES_MAX:
                 self._due.set()
@@ -157,12 +157,12 @@ class Checkpoints:
             base = self._journal.newest_base()
             if base is None or base.txn < begun.txn:
                 self._sync()
-                self._made = begun.txn
+                self._last_made = begun.txn
             with self._write_lock():
-                self._check_whole()  # another thread's sync may have failed meanwhile
+                self._raise_if_sync_failed()  # another thread's sync may have failed meanwhile
                 self._journal.publish(begun.txn, begun.start, begun.meta)
                 base = self._journal.adopt_base()
-                is_used = to_commit or base is None or self._ours > base.txn
+                is_used = to_commit or base is None or self._last_commit > base.txn
                 pins = [pin for pin in (self._pin, begun.pin) if pin is not None]
                 self._pin = max(pins, key=lambda pin: pin.id()) if is_used else None
                 unused = [pin for pin in pins if pin is not self._pin]
@@ -176,14 +176,14 @@ class Checkpoints:
         thread first checks whether an earlier sync failed.
         """
         with self._syncing:
-            self._check_whole()
+            self._raise_if_sync_failed()
             try:
                 self._store.sync(True)
             except lmdb.Error:
                 self._journal.note_failed_store()
                 raise
 
-    def _check_whole(self) -> None:
+    def _raise_if_sync_failed(self) -> None:
         """OSError if a sync of the store failed."""
         if self.broken:
             raise OSError(errno.EIO, "the store could not be synced")
@@ -214,8 +214,8 @@ class Checkpoints:
             try:
                 begun = self._begin()
                 with self._abort_pin_on_error(begun.pin):
-                    if self._are_made_elsewhere():
-                        self._due.wait(OTHERS_S)
+                    if self._other_process_leads():
+                        self._due.wait(YIELD_S)
                 self._finish(begun)
             except (lmdb.Error, OSError) as error:
                 if self.broken:
@@ -225,10 +225,10 @@ class Checkpoints:
                 self._uncovered.set()  # retry even if nothing more is committed: the pin keeps pages from being reused
                 self._closing.wait(_RETRY_S)
 
-    def _are_made_elsewhere(self) -> bool:
+    def _other_process_leads(self) -> bool:
         """Whether another process made the last base."""
         base = self._journal.newest_base()
-        return base is not None and base.txn != self._made
+        return base is not None and base.txn != self._last_made
 
     def _meta(self, txn: int) -> bytes:
         """The store's newest meta page, which must be of transaction `txn`. Needs the write lock."""
@@ -251,7 +251,7 @@ class Checkpoints:
     @contextlib.contextmanager
     def _write_lock(self) -> Iterator[int]:
         """Hold LMDB's write lock without writing. Yields the number that the next transaction will have."""
-        with self._turns.taken():
+        with self._turns.take():
             txn = self._store.begin(write=True)
             try:
                 yield txn.id()

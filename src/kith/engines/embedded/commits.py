@@ -23,30 +23,30 @@ import structlog
 from kith.core.clock import wall_ms
 from kith.core.errors import KithError, NotConfirmed, Overloaded, StoreFull, StoreUnavailable
 from kith.engines.embedded import event_log, expiries, redo
-from kith.engines.embedded.batch import Transaction
 from kith.engines.embedded.bells import Bells
 from kith.engines.embedded.confirmations import Confirmations
 from kith.engines.embedded.driver_errors import translate
 from kith.engines.embedded.environment import Environment
 from kith.engines.embedded.jobs import (
-    AskerGone,
     JobOutcome,
     JobSource,
     RemoteCommitter,
     RemoteJobSource,
+    SubmitterGone,
     WaitingJob,
     WriteJob,
 )
 from kith.engines.embedded.journal import PAYLOAD_BYTES_MAX
-from kith.engines.embedded.retention import KEEP, LogBounds, Retention
+from kith.engines.embedded.retention import DEFAULT_BOUNDS, LogBounds, Retention
+from kith.engines.embedded.transaction import Transaction
 
 _log = structlog.get_logger("kith")
 _Answer = TypeVar("_Answer")
-_READERS_CHECKED_S = 10.0
+_READER_CHECK_S = 10.0
 """Seconds between checks for killed readers, at least."""
 _IDLE_CHECK_S = 1.0
 """Seconds without a job after which the queue does its idle work."""
-_UNKNOWN = "this is written here, and another machine was made the primary meanwhile; repeat it there"
+_OUTCOME_UNKNOWN = "this is written here, and another machine was made the primary meanwhile; repeat it there"
 PAUSED_S = 2.0
 """A queue's thread that did not run for this long was paused with its process: it wakes at least once a second."""
 
@@ -71,7 +71,7 @@ class _Unobserved:
 
 
 class _Loop(NamedTuple):
-    """An event loop of this process, as a `jobs.JobAsker`. Its tickets are futures."""
+    """An event loop of this process, as a `jobs.JobSubmitter`. Its tickets are futures."""
 
     loop: asyncio.AbstractEventLoop
 
@@ -80,7 +80,7 @@ class _Loop(NamedTuple):
             self.loop.call_soon_threadsafe(_resolve, outcomes)
 
 
-class _TooLargeTogether(Exception):
+class _TooLargeForOneEntry(Exception):
     """The changes of several jobs together exceed a journal entry. Committed without an entry, they could be read
     before they are durable.
     """
@@ -93,10 +93,10 @@ class CommitQueue:
     - `wait_ms`: how long the first job of a group waits for others. 0: not at all; the next group forms anyway while
       one commit syncs.
     - `queue_max`: how many writes may wait; beyond that, `run` raises `Overloaded`.
-    - `keep`: how long the log keeps events.
+    - `log_bounds`: how long the log keeps events.
     - `on_fatal`: called when the store refuses everything, and only a new process can open it again.
     - `confirmations`: set where a standby must have a write before the write is answered.
-    - `after_pause`: called when the process did not run for `PAUSED_S`, before anything is answered. It may close the
+    - `on_pause`: called when the process did not run for `PAUSED_S`, before anything is answered. It may close the
       store to writes.
     - `committer`: the child process that does the jobs which it can do.
     - `source`: set in a committer: the jobs that its parent submits.
@@ -109,26 +109,26 @@ class CommitQueue:
         writes_max: int = 5_000,
         wait_ms: float = 0.0,
         queue_max: int = 100_000,
-        keep: LogBounds = KEEP,
+        log_bounds: LogBounds = DEFAULT_BOUNDS,
         observer: CommitObserver | None = None,
         on_fatal: Callable[[], None] = lambda: None,
         now_ms: Callable[[], int] = wall_ms,
         confirmations: Confirmations | None = None,
-        after_pause: Callable[[], None] = lambda: None,
+        on_pause: Callable[[], None] = lambda: None,
         committer: RemoteCommitter | None = None,
         source: RemoteJobSource | None = None,
     ) -> None:
         self._environment, self.now_ms = environment, now_ms
         self._writes_max, self._wait_s, self._queue_max = writes_max, wait_ms / 1000, queue_max
-        self.retention = Retention(keep, environment.log, environment.notes_db)
+        self.retention = Retention(log_bounds, environment.log, environment.notes_db)
         self._observer = observer or _Unobserved()
-        self._on_fatal, self._confirmations, self._after_pause = on_fatal, confirmations, after_pause
+        self._on_fatal, self._confirmations, self._on_pause = on_fatal, confirmations, on_pause
         self._ran_s = time.monotonic()
         self._bells = Bells(environment.folder)
         self._readers_checked = time.monotonic()
         self._jobs: JobSource = queue.SimpleQueue[WaitingJob | None]() if source is None else source
         self._committer, self._source = committer, source
-        self._check_asker: Callable[[], None] = (lambda: None) if source is None else source.check
+        self._check_submitter: Callable[[], None] = (lambda: None) if source is None else source.check
         self._waiting = 0
         self._lock = threading.Lock()
         self._closed = False
@@ -230,7 +230,7 @@ class CommitQueue:
         """Whether there are expired edges to remove, in a store that takes writes."""
         try:
             with self._environment.lmdb.begin() as txn:
-                over = expiries.over(txn, self._environment.rows, self.now_ms)
+                over = expiries.expired_edges(txn, self._environment.rows, self.now_ms)
             return over is not None and not self._environment.is_closed()
         except (lmdb.Error, KithError):
             return False
@@ -247,12 +247,12 @@ class CommitQueue:
             write.changes = redo.encode(now_ms, []) if forgot else b""
 
     def _notice_pause(self) -> bool:
-        """Call `after_pause` if the process was paused: another machine may have taken over meanwhile. Returns whether
+        """Call `on_pause` if the process was paused: another machine may have taken over meanwhile. Returns whether
         it was paused.
         """
         paused = time.monotonic() - self._ran_s > PAUSED_S
         if paused:
-            self._after_pause()
+            self._on_pause()
         self._ran_s = time.monotonic()
         return paused
 
@@ -288,10 +288,10 @@ class CommitQueue:
                 answers = [job.work(batch) for job in jobs]
                 batch.remove_expired()
                 appended, last = batch.log.flush(), batch.log.last
-                write.changes, write.count = _described(batch, jobs), batch.count
+                write.changes, write.count = _journal_payload(batch, jobs), batch.count
                 if appended:
                     self.retention.forget(write.txn, batch.log.last, now_ms, batch.log.closed)
-                self._check_asker()
+                self._check_submitter()
         except (lmdb.Error, OSError) as error:
             last = None
             refused = translate(error, "write", self._environment.folder)
@@ -303,8 +303,8 @@ class CommitQueue:
         except Exception as error:  # usually a job raised, and the transaction was aborted: each job runs again alone
             last = None
             self.failed = self.failed or self._environment.broken
-            if len(jobs) > 1 and not isinstance(error, AskerGone):
-                size = -(-len(jobs) // 2) if isinstance(error, _TooLargeTogether) else 1
+            if len(jobs) > 1 and not isinstance(error, SubmitterGone):
+                size = -(-len(jobs) // 2) if isinstance(error, _TooLargeForOneEntry) else 1
                 for at in range(0, len(jobs), size):
                     self._commit(jobs[at : at + size], may_free=may_free)
                 return True
@@ -313,13 +313,13 @@ class CommitQueue:
             outcomes = [(job, answer, None) for job, answer in zip(jobs, answers, strict=True)]
             self._observer.committed(len(jobs), writes, time.perf_counter() - started)
             if self._notice_pause() and self._environment.is_closed():  # the new primary does not have this commit
-                last, outcomes = None, [(job, None, NotConfirmed(_UNKNOWN)) for job in jobs]
+                last, outcomes = None, [(job, None, NotConfirmed(_OUTCOME_UNKNOWN)) for job in jobs]
         self._finish_when_confirmed(outcomes, writes, last)
         if appended:
             self._bells.ring()
         if self.failed:
             self._on_fatal()
-        if time.monotonic() - self._readers_checked > _READERS_CHECKED_S:
+        if time.monotonic() - self._readers_checked > _READER_CHECK_S:
             self._readers_checked = time.monotonic()
             with contextlib.suppress(lmdb.Error):  # checked again next time
                 self._environment.lmdb.reader_check()  # the slot of a killed reader keeps old pages from being reused
@@ -358,20 +358,20 @@ class CommitQueue:
         return False
 
 
-def _described(batch: Transaction, jobs: Sequence[WaitingJob]) -> bytes | None:
-    """The journal payload of a transaction. _TooLargeTogether if several jobs exceed one entry."""
-    changes = batch.described()
+def _journal_payload(batch: Transaction, jobs: Sequence[WaitingJob]) -> bytes | None:
+    """The journal payload of a transaction. _TooLargeForOneEntry if several jobs exceed one entry."""
+    changes = batch.journal_payload()
     if len(jobs) > 1 and len(changes or b"") > PAYLOAD_BYTES_MAX:
-        raise _TooLargeTogether
+        raise _TooLargeForOneEntry
     return changes
 
 
 def _answer(outcomes: list[JobOutcome]) -> None:
-    by_asker: dict[Any, list[JobOutcome]] = {}
+    by_submitter: dict[Any, list[JobOutcome]] = {}
     for outcome in outcomes:
-        by_asker.setdefault(outcome[0].asker, []).append(outcome)
-    for asker, theirs in by_asker.items():
-        asker.answer(theirs)
+        by_submitter.setdefault(outcome[0].submitter, []).append(outcome)
+    for submitter, theirs in by_submitter.items():
+        submitter.answer(theirs)
 
 
 def _resolve(outcomes: list[JobOutcome]) -> None:

@@ -41,11 +41,11 @@ import msgspec
 import structlog
 
 from kith.core.errors import KithError, StoreUnavailable
-from kith.engines.embedded.batch import Transaction
 from kith.engines.embedded.commits import CommitObserver, CommitQueue
-from kith.engines.embedded.jobs import AskerGone, JobOutcome, WaitingJob, WriteJob
+from kith.engines.embedded.jobs import JobOutcome, SubmitterGone, WaitingJob, WriteJob
 from kith.engines.embedded.merging import MergeEdges
 from kith.engines.embedded.record_store import PutMany, PutRecords
+from kith.engines.embedded.transaction import Transaction
 from kith.graph.edge import EdgeChange
 from kith.records.store import Put
 
@@ -55,11 +55,11 @@ _BEAT_S = 1.0
 """Seconds between signs of life of a committer, and between the parent's checks for them."""
 _PR_SET_PDEATHSIG = 1
 _log = structlog.get_logger("kith.store")
-_LOST = "the process that writes ended before it answered, so this may be stored; repeat it"
-_ANSWERS: dict[type[WriteJob], Any] = {MergeEdges: list[EdgeChange], PutRecords: Put, PutMany: list[Put]}
+_COMMITTER_GONE = "the process that writes ended before it answered, so this may be stored; repeat it"
+_ANSWER_TYPES: dict[type[WriteJob], Any] = {MergeEdges: list[EdgeChange], PutRecords: Put, PutMany: list[Put]}
 """The kinds of jobs that are sent to a committer, with the type of each one's answer."""
 _read_answer: dict[type[WriteJob], Callable[[msgspec.Raw], Any]] = {
-    job: msgspec.msgpack.Decoder(answer).decode for job, answer in _ANSWERS.items()
+    job: msgspec.msgpack.Decoder(answer).decode for job, answer in _ANSWER_TYPES.items()
 }
 _encode = msgspec.msgpack.Encoder().encode
 
@@ -85,7 +85,7 @@ class _Response(NamedTuple):
 _read_job = msgspec.msgpack.Decoder(MergeEdges | PutRecords | PutMany).decode
 _read_requests = msgspec.msgpack.Decoder(list[_Request]).decode
 _read_response = msgspec.msgpack.Decoder(_Response).decode
-_NOTHING = msgspec.Raw(_encode(None))
+_NO_ANSWER = msgspec.Raw(_encode(None))
 
 
 class _Messages:
@@ -113,14 +113,14 @@ def _message(of: Any) -> bytes:
     return _LENGTH.pack(len(raw)) + raw
 
 
-def commit_all(commits: CommitQueue, asked: AskedJobs) -> None:
+def run_committer(commits: CommitQueue, asked: ReceivedJobs) -> None:
     """Run a committer until its jobs end, with a beat each second. `commits`: the queue whose source is `asked`."""
     while commits.join(_BEAT_S):
         asked.beat()
     commits.close()
 
 
-def start(commit: Callable[[AskedJobs], None]) -> Committer:
+def start(commit: Callable[[ReceivedJobs], None]) -> Committer:
     """Fork a committer. Call this before the process has a second thread.
 
     `commit`: what the child runs; it returns when the jobs end.
@@ -135,8 +135,8 @@ def start(commit: Callable[[AskedJobs], None]) -> Committer:
     parents_end.close()
     status = 1
     try:
-        _die_with(parent)
-        commit(AskedJobs(childs_end))
+        _kill_with_parent(parent)
+        commit(ReceivedJobs(childs_end))
         status = 0
     except KithError as error:
         print(f"kith: a committer ended: {error.message}", file=sys.stderr)
@@ -148,7 +148,7 @@ def start(commit: Callable[[AskedJobs], None]) -> Committer:
         os._exit(status)
 
 
-def _die_with(parent: int) -> None:
+def _kill_with_parent(parent: int) -> None:
     """Have the kernel kill this process when its parent dies, even while this process is stopped.
 
     Only Linux can do that. Elsewhere the process ends once it sees that its socket is closed.
@@ -192,7 +192,7 @@ class Committer(asyncio.Protocol):
 
     def ask(self, job: WriteJob, writes: int) -> asyncio.Future[Any] | None:
         loop = asyncio.get_running_loop()
-        if loop is not self._loop or type(job) not in _ANSWERS or not self._graphs.issuperset(job.graphs()):
+        if loop is not self._loop or type(job) not in _ANSWER_TYPES or not self._graphs.issuperset(job.graphs()):
             return None
         try:
             encoded = msgspec.Raw(_encode(job))
@@ -263,7 +263,7 @@ class Committer(asyncio.Protocol):
         self._watch.cancel()
         for *_, future in asked.values():
             if not future.done():
-                future.set_exception(StoreUnavailable(_LOST))
+                future.set_exception(StoreUnavailable(_COMMITTER_GONE))
         if not self._closing:
             self._on_fatal()
 
@@ -272,8 +272,8 @@ class Committer(asyncio.Protocol):
             os.waitpid(self.pid, 0)
 
 
-class AskedJobs:
-    """The committer's side: the `jobs.RemoteJobSource` of its `CommitQueue`, the queue's observer, and the asker of
+class ReceivedJobs:
+    """The committer's side: the `jobs.RemoteJobSource` of its `CommitQueue`, the queue's observer, and the submitter of
     each job.
     """
 
@@ -324,7 +324,7 @@ class AskedJobs:
 
     def check(self) -> None:
         if any(event & select.POLLHUP for _, event in self._poll.poll(0)):
-            raise AskerGone
+            raise SubmitterGone
 
     def beat(self) -> None:
         """Tell the parent that this process runs, and report commits that no job caused."""
@@ -364,7 +364,7 @@ class AskedJobs:
 
 
 def _outcome(answer: Any, error: BaseException | None) -> tuple[msgspec.Raw, bytes | None]:
-    return (msgspec.Raw(_encode(answer)), None) if error is None else (_NOTHING, _pickled(error))
+    return (msgspec.Raw(_encode(answer)), None) if error is None else (_NO_ANSWER, _pickled(error))
 
 
 def _job_of(encoded: msgspec.Raw) -> Callable[[Transaction], Any]:

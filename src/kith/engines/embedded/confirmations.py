@@ -25,7 +25,7 @@ from typing import NamedTuple
 from kith.core.errors import KithError, NotConfirmed
 from kith.engines.embedded import bells
 from kith.engines.embedded.bells import Bells
-from kith.engines.embedded.driver_errors import translated
+from kith.engines.embedded.driver_errors import translate_errors
 
 FILE = "standby.confirmed"
 _HEAD = struct.Struct("<QQ")
@@ -34,16 +34,16 @@ _POLL_S = 0.05
 _READ_BYTES = 1 << 16
 
 
-class Confirmed:
+class ConfirmedEvent:
     """How far the furthest standby is. `history`: the name of this store's history."""
 
     def __init__(self, folder: Path, history: int) -> None:
         self._history = history
         self._fd = os.open(folder / FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        with translated(f"write {FILE}", folder):
+        with translate_errors(f"write {FILE}", folder):
             os.posix_fallocate(self._fd, 0, _HEAD.size)  # writing to a map on a full disk would kill the process
         self._map = mmap.mmap(self._fd, _HEAD.size)
-        self._bells = Bells(folder, bells.CONFIRMED)
+        self._bells = Bells(folder, bells.CONFIRMATIONS_FOLDER)
 
     def sequence(self) -> int:
         """The last event that a standby has; 0 if none has reported."""
@@ -67,7 +67,7 @@ class Confirmed:
         os.close(self._fd)
 
 
-class _Held(NamedTuple):
+class _WaitingAnswer(NamedTuple):
     sequence: int
     until_s: float
     answer: Callable[[KithError | None], None]
@@ -78,8 +78,8 @@ class Confirmations:
 
     def __init__(self, folder: Path, history: int, timeout_s: float) -> None:
         self._folder, self._timeout_s = folder, timeout_s
-        self._confirmed = Confirmed(folder, history)
-        self._held: queue.SimpleQueue[_Held | None] = queue.SimpleQueue()
+        self._confirmed = ConfirmedEvent(folder, history)
+        self._held: queue.SimpleQueue[_WaitingAnswer | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._loop, name="kith-confirmations", daemon=True)
         self._thread.start()
 
@@ -88,7 +88,7 @@ class Confirmations:
 
         Both happen in this object's thread.
         """
-        self._held.put(_Held(sequence, time.monotonic() + self._timeout_s, answer))
+        self._held.put(_WaitingAnswer(sequence, time.monotonic() + self._timeout_s, answer))
 
     def close(self) -> None:
         """Answer all held jobs, each when it is confirmed or times out, then stop."""
@@ -100,11 +100,11 @@ class Confirmations:
         with contextlib.ExitStack() as stack:
             fifos = []
             with contextlib.suppress(OSError):  # where the file system has no FIFOs, the file is polled
-                fifos.append(stack.enter_context(bells.fifo_of_thread(self._folder, bells.CONFIRMED)))
+                fifos.append(stack.enter_context(bells.fifo_of_thread(self._folder, bells.CONFIRMATIONS_FOLDER)))
             while (held := self._held.get()) is not None:
                 held.answer(self._wait(held, fifos))
 
-    def _wait(self, held: _Held, fifos: list[int]) -> KithError | None:
+    def _wait(self, held: _WaitingAnswer, fifos: list[int]) -> KithError | None:
         while self._confirmed.sequence() < held.sequence:
             left_s = held.until_s - time.monotonic()
             if left_s <= 0:

@@ -16,7 +16,7 @@ from kith.core.clock import Hlc
 from kith.core.events import CLAIM_TAKEN, Event
 from kith.engines.embedded.changes import CLAIM_BYTES, claim_key
 from kith.engines.embedded.credential_store import SECRET_NOTE
-from kith.engines.embedded.driver_errors import translated
+from kith.engines.embedded.driver_errors import translate_errors
 from kith.engines.embedded.environment import Environment
 from kith.engines.embedded.inbox_store import EmbeddedInboxes
 from kith.engines.embedded.keys import EDGE_KEY, after_lists, read_edge, read_node
@@ -29,7 +29,7 @@ T = TypeVar("T")
 _NUMBER = struct.Struct(">Q")
 _CLAIMS_BEGIN = claim_key(b"")
 _CLAIMS_END = bytes([_CLAIMS_BEGIN[0] + 1])
-_OWN_NOTES = (
+_ENGINE_NOTES = (
     "closed", "failure/", "fanout/", "format", "graphs", "group/", "history", "loading/", "log-lease/", "log/",
     "owner/", "promoting", "rebuilding", "secret/", "server-key/", "standby/", "tell",
 )  # fmt: skip
@@ -76,7 +76,7 @@ class EmbeddedContents:
         return SomeRows(*self._inboxes.rows(after, limit))
 
     async def notes(self) -> dict[str, bytes]:
-        return {key: note for key, note in self._environment.notes("").items() if not key.startswith(_OWN_NOTES)}
+        return {key: note for key, note in self._environment.notes("").items() if not key.startswith(_ENGINE_NOTES)}
 
     async def secrets(self) -> dict[str, bytes]:
         return self._environment.notes(SECRET_NOTE)
@@ -91,7 +91,7 @@ class EmbeddedContents:
 
     @contextmanager
     def _reading(self, db: lmdb._Database) -> Iterator[lmdb.Transaction[bytes]]:
-        with translated("read", self._environment.folder), self._environment.lmdb.begin(db) as txn:
+        with translate_errors("read", self._environment.folder), self._environment.lmdb.begin(db) as txn:
             yield txn
 
     def _rows(

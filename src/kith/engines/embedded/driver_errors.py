@@ -16,7 +16,7 @@ _ROOM_BYTES_MIN = 1 << 20
 
 
 @contextlib.contextmanager
-def translated(action: str, folder: Path | None = None) -> Iterator[None]:
+def translate_errors(action: str, folder: Path | None = None) -> Iterator[None]:
     """Raise Kith's errors in place of those of LMDB and the system. `action`: what was tried, for the message.
 
     `folder`: its disk is checked for space, because errors of LMDB and NumPy do not say that a disk is full.

@@ -13,19 +13,19 @@ from typing import TypeVar
 import lmdb
 
 from kith.engines.embedded import runs
-from kith.engines.embedded.batch import Transaction
 from kith.engines.embedded.commits import CommitQueue
 from kith.engines.embedded.driver_errors import translate
 from kith.engines.embedded.edge_rows import entries_of, stored_edge
 from kith.engines.embedded.environment import Environment, Txn
 from kith.engines.embedded.keys import EDGE_KEY, after_lists, list_prefixes, node_key, read_edge, read_prefix
 from kith.engines.embedded.strays import Stray, find_strays, unlist_strays
+from kith.engines.embedded.transaction import Transaction
 from kith.graph.edge import Edge, State
-from kith.graph.shapes import Degrees, DegreesPart, Ends, Listing, Pair
+from kith.graph.shapes import Degrees, DegreesPage, EdgeEnds, Listing, Pair
 
 T = TypeVar("T")
 _SCAN_ROWS = 2_000
-_AT_ONCE_NODES = 20
+_INLINE_NODES_MAX = 20
 """Up to this many nodes, some 3 us each, are counted in the event loop: a thread would cost more."""
 
 
@@ -43,7 +43,7 @@ class EmbeddedScans:
         except lmdb.Error as error:
             raise translate(error, "read") from error
 
-    async def edges(self, graph: int) -> AsyncIterator[list[Ends]]:
+    async def edges(self, graph: int) -> AsyncIterator[list[EdgeEnds]]:
         async for chunk in self._scan(graph, _ends_of):
             yield chunk
 
@@ -51,15 +51,15 @@ class EmbeddedScans:
         async for chunk in self._scan(graph, _row_alone):
             yield chunk
 
-    async def ends(self, graph: int, pairs: Sequence[Pair]) -> list[Ends | None]:
+    async def ends(self, graph: int, pairs: Sequence[Pair]) -> list[EdgeEnds | None]:
         db = self._graph_db(graph)
         with self._begin(db) as txn:
             cursor = txn.cursor()
             rows = [stored_edge(txn, db, graph, *pair) for pair in pairs]
             return [None if edge is None else _ends_of(cursor, edge) for edge in rows]
 
-    async def degrees(self, graph: int, after: bytes | None, limit: int) -> DegreesPart:
-        if limit <= _AT_ONCE_NODES:
+    async def degrees(self, graph: int, after: bytes | None, limit: int) -> DegreesPage:
+        if limit <= _INLINE_NODES_MAX:
             return self._degrees(graph, after or b"", limit)
         return await asyncio.to_thread(self._degrees, graph, after or b"", limit)
 
@@ -73,7 +73,7 @@ class EmbeddedScans:
             for prefix, _, _ in wrong:
                 now = runs.length_at(cursor, prefix)
                 if now.stored != now.real:
-                    batch.undescribed()
+                    batch.skip_journal()
                     runs.set_length(cursor, prefix, now.real)
 
         wrong = await asyncio.to_thread(check)  # writes continue meanwhile, so `correct` checks again
@@ -98,7 +98,7 @@ class EmbeddedScans:
 
         await self._commits.run(relist, len(edges))
 
-    def _degrees(self, graph: int, start: bytes, limit: int) -> DegreesPart:
+    def _degrees(self, graph: int, start: bytes, limit: int) -> DegreesPage:
         db = self._graph_db(graph)
         found: list[Degrees] = []
         with self._begin(db) as txn:
@@ -108,7 +108,7 @@ class EmbeddedScans:
                 prefixes = list_prefixes(node, node, State.NORMAL)
                 found.append(Degrees(node, *(runs.length(txn, db, prefix) for prefix in prefixes)))
                 start = node_key(node + 1)
-        return DegreesPart(found, start if len(found) == limit else None)
+        return DegreesPage(found, start if len(found) == limit else None)
 
     def _find_strays(self, graph: int, start: bytes) -> tuple[list[Stray], bytes | None]:
         db = self._graph_db(graph)
@@ -144,9 +144,9 @@ class EmbeddedScans:
             return chunk, rows.key() if more else None
 
 
-def _ends_of(lists: runs.RunCursor, edge: Edge) -> Ends:
+def _ends_of(lists: runs.RunCursor, edge: Edge) -> EdgeEnds:
     out, in_ = entries_of(edge)
-    return Ends(edge, runs.contains(lists, *out), runs.contains(lists, *in_))
+    return EdgeEnds(edge, runs.contains(lists, *out), runs.contains(lists, *in_))
 
 
 def _row_alone(_: runs.RunCursor, edge: Edge) -> Edge:
@@ -158,6 +158,6 @@ def _relist(batch: Transaction, edge: Edge) -> None:
     db = batch.environment.graph_db(edge.graph)
     current = stored_edge(batch.txn, db, edge.graph, edge.source, edge.destination)
     if current is not None:
-        batch.undescribed()
+        batch.skip_journal()
         for entry in entries_of(current):
             runs.insert(batch.cursor(edge.graph), *entry)

@@ -20,7 +20,6 @@ from kith.core.events import Event, LogPosition
 from kith.core.paging import Page, Window
 from kith.core.tokens import WriteMark
 from kith.engines.embedded import changes, event_log, expiries, runs
-from kith.engines.embedded.batch import Transaction
 from kith.engines.embedded.edge_scans import EmbeddedScans
 from kith.engines.embedded.environment import Txn
 from kith.engines.embedded.keys import (
@@ -38,6 +37,7 @@ from kith.engines.embedded.keys import (
 from kith.engines.embedded.merging import MergeEdges
 from kith.engines.embedded.pages import newest_page, page_of
 from kith.engines.embedded.runs import tail_key
+from kith.engines.embedded.transaction import Transaction
 from kith.graph.edge import (
     Direction,
     Edge,
@@ -48,15 +48,15 @@ from kith.graph.edge import (
 )
 from kith.graph.questions import Answers, Questions
 from kith.graph.shapes import (
-    ANYTHING,
-    Anything,
+    ANY_NOTE,
+    AnyNote,
     Chunk,
     ExpiringEdge,
     IdLists,
     Ids,
     Listing,
     Node,
-    NodeChanged,
+    NodeChange,
     Pair,
     Side,
 )
@@ -64,10 +64,10 @@ from kith.graph.shapes import (
 _SKIPPED = EdgeChange(Outcome.UNCHANGED, None, None)
 _PLAIN_NODE = Node()
 _UNBOUNDED = Window(1)[1:5]
-_FEW = 12
+_EMPTY_CHECK_LOOKUPS = 12
 """This many lookups cost as much as checking whether a database is empty."""
-_MANY, _ROWS_A_LOOKUP = 20, 8
-"""To look up _MANY ids or more, a list is read whole if it has at most _ROWS_A_LOOKUP rows for each id."""
+_BULK_LOOKUPS_MIN, _ROWS_PER_LOOKUP_MAX = 20, 8
+"""To look up _BULK_LOOKUPS_MIN ids or more, a list of at most _ROWS_PER_LOOKUP_MAX rows for each id is read whole."""
 _IN_LOOP_MAX = 20_000
 """Entries or lookups; beyond this a read runs in a thread, so that it does not block other requests."""
 
@@ -100,7 +100,7 @@ class EmbeddedEdges(EmbeddedScans):
     async def exists_many(self, graph: int, pairs: Sequence[Pair]) -> list[bool]:
         db = self._graph_db(graph)
         with self._begin(db) as txn:
-            get, over = txn.get, self._over(txn)
+            get, over = txn.get, self._expired_edges(txn)
             rows = [get(pair_key(source, destination)) for source, destination in pairs]
             if over is not None:
                 return [row is not None and not over.state(row) for row in rows]
@@ -108,7 +108,7 @@ class EmbeddedEdges(EmbeddedScans):
 
     async def get_many(self, graph: int, pairs: Sequence[Pair]) -> list[Edge | None]:
         with self._begin(self._graph_db(graph)) as txn:
-            rows, over = [txn.get(pair_key(*pair), None) for pair in pairs], self._over(txn)
+            rows, over = [txn.get(pair_key(*pair), None) for pair in pairs], self._expired_edges(txn)
         read = read_edge if over is None else over.edge
         return [
             None if row is None else read(graph, source, destination, row)
@@ -123,7 +123,7 @@ class EmbeddedEdges(EmbeddedScans):
         counts: list[int] = []
         pages: list[Page] = []
         with self._begin() as txn:
-            get, over = txn.get, self._over(txn)
+            get, over = txn.get, self._expired_edges(txn)
             rows = [get(pair_key(source, to), None, graph_db(graph)) for graph, source, to in questions.asked_states]
             for graph, source, ends in questions.asked_towards:
                 db = graph_db(graph)
@@ -143,29 +143,29 @@ class EmbeddedEdges(EmbeddedScans):
         if commit == self._environment.last_commit():
             return commit if first_ms is None or first_ms > self._commits.now_ms() else 0
         with self._begin() as txn:
-            return txn.id() if self._over(txn) is None else 0
+            return txn.id() if self._expired_edges(txn) is None else 0
 
-    async def ending(self, until_ms: int, limit: int) -> list[ExpiringEdge]:
+    async def expiring_by(self, until_ms: int, limit: int) -> list[ExpiringEdge]:
         with self._begin() as txn:
-            return expiries.ending(txn, self._environment.rows, until_ms, limit)
+            return expiries.expiring_by(txn, self._environment.rows, until_ms, limit)
 
     async def page(self, listing: Listing, window: Window) -> Page:
         with self._begin() as txn:
-            return self._page(txn, listing, window, self._over(txn))
+            return self._page(txn, listing, window, self._expired_edges(txn))
 
     async def count_many(self, listings: Sequence[Listing]) -> list[int]:
         with self._begin() as txn:
-            return self._lengths(txn, listings, self._over(txn))
+            return self._lengths(txn, listings, self._expired_edges(txn))
 
-    def _over(self, txn: Txn) -> expiries.Over | None:
+    def _expired_edges(self, txn: Txn) -> expiries.ExpiredEdges | None:
         """The edges that have expired and are not removed yet; None if there is none."""
         commit, first_ms = self._first_expiry
         if commit != txn.id():
-            first_ms = expiries.first(txn, self._environment.rows)
+            first_ms = expiries.first_expiry_ms(txn, self._environment.rows)
             self._first_expiry = txn.id(), first_ms
-        return None if first_ms is None else expiries.over(txn, self._environment.rows, self._commits.now_ms)
+        return None if first_ms is None else expiries.expired_edges(txn, self._environment.rows, self._commits.now_ms)
 
-    def _page(self, txn: Txn, listing: Listing, window: Window, over: expiries.Over | None) -> Page:
+    def _page(self, txn: Txn, listing: Listing, window: Window, over: expiries.ExpiredEdges | None) -> Page:
         db, prefix = self._graph_db(listing.graph), list_prefix(listing)
         if over is not None:
             return page_of(txn.cursor(db), prefix, window, over.hides(listing, db))
@@ -173,10 +173,10 @@ class EmbeddedEdges(EmbeddedScans):
             return page
         return page_of(txn.cursor(db), prefix, window)
 
-    def _lengths(self, txn: Txn, listings: Sequence[Listing], over: expiries.Over | None) -> list[int]:
+    def _lengths(self, txn: Txn, listings: Sequence[Listing], over: expiries.ExpiredEdges | None) -> list[int]:
         length, graph_db = runs.length, self._graph_db
         used = {listing.graph for listing in listings}
-        if len(listings) > _FEW:
+        if len(listings) > _EMPTY_CHECK_LOOKUPS:
             used = {graph for graph in used if txn.stat(graph_db(graph))["entries"]}
         lengths = [
             length(txn, graph_db(listing.graph), list_prefix(listing)) if listing.graph in used else 0
@@ -186,7 +186,7 @@ class EmbeddedEdges(EmbeddedScans):
             return lengths
         return [length - over.count(listing) for length, listing in zip(lengths, listings, strict=True)]
 
-    def _rows(self, txn: Txn, listing: Listing, newest: int, over: expiries.Over | None) -> bytes:
+    def _rows(self, txn: Txn, listing: Listing, newest: int, over: expiries.ExpiredEdges | None) -> bytes:
         """The newest entries of a list, ascending."""
         cursor, prefix = txn.cursor(self._graph_db(listing.graph)), list_prefix(listing)
         if over is None:
@@ -199,7 +199,7 @@ class EmbeddedEdges(EmbeddedScans):
         def read() -> Ids:
             keys = {direction: tail_keys(direction, nodes) for direction in {direction for _, direction in sides}}
             with self._begin() as txn:
-                get, over = txn.get, self._over(txn)
+                get, over = txn.get, self._expired_edges(txn)
                 if over is not None:
                     lists = [Listing(graph, node, direction) for graph, direction in sides for node in nodes.tolist()]
                     return np.array(self._lengths(txn, lists, over), np.int64).reshape(len(sides), len(nodes))
@@ -211,7 +211,7 @@ class EmbeddedEdges(EmbeddedScans):
             return np.array(lengths, np.int64).reshape(len(sides), len(nodes))
 
         def is_empty(txn: Txn, db: lmdb._Database) -> bool:
-            return len(nodes) > _FEW and not txn.stat(db)["entries"]
+            return len(nodes) > _EMPTY_CHECK_LOOKUPS and not txn.stat(db)["entries"]
 
         dbs, nobodys = [(self._graph_db(graph), direction) for graph, direction in sides], [0] * len(nodes)
         return read() if len(nodes) * len(sides) <= _IN_LOOP_MAX else await asyncio.to_thread(read)
@@ -219,7 +219,7 @@ class EmbeddedEdges(EmbeddedScans):
     async def ids(self, listing: Listing, newest: int) -> Ids:
         def read() -> Ids:
             with self._begin() as txn:
-                return ids_of(self._rows(txn, listing, newest, self._over(txn)))[::-1]
+                return ids_of(self._rows(txn, listing, newest, self._expired_edges(txn)))[::-1]
 
         if newest <= _IN_LOOP_MAX:
             return read()
@@ -229,7 +229,7 @@ class EmbeddedEdges(EmbeddedScans):
     async def chunk(self, listing: Listing, after: bytes | None, limit: int) -> Chunk:
         def read() -> tuple[bytes, bytes]:
             with self._begin() as txn:
-                over = self._over(txn)
+                over = self._expired_edges(txn)
                 rows = runs.rows_newest(txn.cursor(self._graph_db(listing.graph)), list_prefix(listing), limit, after)
                 return rows, rows if over is None else expiries.without(rows, over.entries(listing))
 
@@ -239,7 +239,7 @@ class EmbeddedEdges(EmbeddedScans):
     async def ids_many(self, listings: Sequence[Listing], newest: int) -> IdLists:
         def read() -> IdLists:
             with self._begin() as txn:
-                over, cursor = self._over(txn), txn.cursor(self._graph_db(listings[0].graph))
+                over, cursor = self._expired_edges(txn), txn.cursor(self._graph_db(listings[0].graph))
                 # a run is oldest first: read the lists backwards and reverse all ids once, so each list is newest first
                 if over is None:
                     rows = [runs.rows_newest(cursor, list_prefix(listing), newest) for listing in reversed(listings)]
@@ -258,11 +258,11 @@ class EmbeddedEdges(EmbeddedScans):
     async def contains(self, listing: Listing, ids: Ids) -> NDArray[np.bool_]:
         def read() -> NDArray[np.bool_]:
             with self._begin() as txn:
-                return self._contains(txn, listing, ids, self._over(txn))
+                return self._contains(txn, listing, ids, self._expired_edges(txn))
 
         return read() if len(ids) <= _IN_LOOP_MAX else await asyncio.to_thread(read)
 
-    def _contains(self, txn: Txn, listing: Listing, ids: Ids, over: expiries.Over | None) -> NDArray[np.bool_]:
+    def _contains(self, txn: Txn, listing: Listing, ids: Ids, over: expiries.ExpiredEdges | None) -> NDArray[np.bool_]:
         db = self._graph_db(listing.graph)
         rows = runs.short(txn, db, list_prefix(listing))
         if rows is not None:  # most lists of blocks, mutes and hides are short or empty
@@ -270,14 +270,14 @@ class EmbeddedEdges(EmbeddedScans):
                 rows = expiries.without(rows, over.entries(listing))
             if not rows:
                 return np.zeros(len(ids), np.bool_)
-            if len(ids) >= _MANY:
+            if len(ids) >= _BULK_LOOKUPS_MIN:
                 return _are_among(ids, ids_of(rows))
             listed = set(ids_of(rows).tolist())
             return np.fromiter((id_ in listed for id_ in ids.tolist()), np.bool_, len(ids))
         if (
             over is None
-            and len(ids) >= _MANY
-            and runs.length(txn, db, list_prefix(listing)) <= _ROWS_A_LOOKUP * len(ids)
+            and len(ids) >= _BULK_LOOKUPS_MIN
+            and runs.length(txn, db, list_prefix(listing)) <= _ROWS_PER_LOOKUP_MAX * len(ids)
         ):
             return _are_among(ids, ids_of(runs.rows_newest(txn.cursor(db), list_prefix(listing), None)))
         state, node, others = listing.state, repeat(listing.node), ids.tolist()
@@ -291,7 +291,7 @@ class EmbeddedEdges(EmbeddedScans):
 
     def _nodes(self, txn: Txn, nodes: Sequence[int]) -> list[Node]:
         db = self._environment.nodes
-        if len(nodes) > _FEW and not txn.stat(db)["entries"]:
+        if len(nodes) > _EMPTY_CHECK_LOOKUPS and not txn.stat(db)["entries"]:
             return [_PLAIN_NODE] * len(nodes)
         rows = [txn.get(node_key(node), None, db) for node in nodes]
         return [_PLAIN_NODE if row is None else read_node(row) for row in rows]
@@ -305,7 +305,7 @@ class EmbeddedEdges(EmbeddedScans):
         labels: int | None = None,
         only_from: State | None = None,
         tell: Event | None = None,
-    ) -> NodeChanged:
+    ) -> NodeChange:
         version = 0 if tell is None else tell.updated_at
 
         def change(batch: Transaction) -> Node:
@@ -322,21 +322,21 @@ class EmbeddedEdges(EmbeddedScans):
             batch.nodes_known = True
             if tell is not None:
                 batch.append(changes.announced(tell))
-            batch.do(changes.node_changed(node, after))
+            batch.apply(changes.node_changed(node, after))
             return after
 
         return await self._commits.run(
-            lambda batch: NodeChanged(change(batch), WriteMark(batch.log_position(), version))
+            lambda batch: NodeChange(change(batch), WriteMark(batch.log_position(), version))
         )
 
     async def get_note(self, key: str) -> bytes | None:
         return self._environment.get_note(key)
 
-    async def put_note(self, key: str, value: bytes | None, *, only_if: bytes | Anything | None = ANYTHING) -> bool:
+    async def put_note(self, key: str, value: bytes | None, *, only_if: bytes | AnyNote | None = ANY_NOTE) -> bool:
         def write(batch: Transaction) -> bool:
-            if only_if is not ANYTHING and batch.note(key) != only_if:
+            if only_if is not ANY_NOTE and batch.note(key) != only_if:
                 return False
-            batch.do(changes.note_changed(key, value))
+            batch.apply(changes.note_changed(key, value))
             return True
 
         return await self._commits.run(write)
@@ -366,9 +366,9 @@ def _are_among(ids: Ids, listed: Ids) -> NDArray[np.bool_]:
 def _forget(batch: Transaction, graph: int, pairs: Sequence[Pair]) -> None:
     """Delete edges without a trace, as if they had never existed."""
     for source, destination in pairs:
-        batch.do(changes.edge_forgotten(graph, source, destination))
+        batch.apply(changes.edge_forgotten(graph, source, destination))
 
 
-def _states(rows: Sequence[bytes | None], over: expiries.Over | None) -> list[State | None]:
+def _states(rows: Sequence[bytes | None], over: expiries.ExpiredEdges | None) -> list[State | None]:
     """The states of stored edges; None where there is no row. `over`: the expired edges, if there are any."""
     return states_of(rows) if over is None else [None if row is None else over.state(row) for row in rows]

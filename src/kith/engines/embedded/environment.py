@@ -24,18 +24,18 @@ from kith.core.errors import Conflict, StoreMismatch, StoreUnavailable
 from kith.engines.embedded import event_log, formats, redo
 from kith.engines.embedded.bells import Doorbell
 from kith.engines.embedded.checkpoints import Checkpoints
-from kith.engines.embedded.closed import CLOSED, refusal
-from kith.engines.embedded.driver_errors import translate, translated
+from kith.engines.embedded.closed_note import CLOSED_KEY, refusal
+from kith.engines.embedded.driver_errors import translate, translate_errors
 from kith.engines.embedded.history import HISTORY, History, StorePositions, after_opening, read_history
 from kith.engines.embedded.journal import JOURNAL_FILE, Journal
-from kith.engines.embedded.recovery import Opening, choose_opening, give_name, go_back, newest_meta, same_store
+from kith.engines.embedded.recovery import Recovery, choose_recovery, give_name, newest_meta, reset_to_base, same_store
 from kith.engines.embedded.store_file import STORE_FILE, OpenedFiles, check_length, make_store, sync_folder
 from kith.engines.embedded.turns import Turns
 from kith.graph.graphs import GRAPHS_MAX, UserEnds, assign
 
 LOG_WHOLE_AFTER = "log/whole-after"
 """The note with the number of the event after which the log holds every change. Without it the log holds all."""
-LOADING = "loading/"
+LOADING_NOTE = "loading/"
 """The note `loading/<graph>` of a bulk load in progress holds how many ranges of nodes are written."""
 BYTES_MAX_DEFAULT = 1 << 40
 TURN_FILE = "store.turn"
@@ -80,7 +80,7 @@ class Environment:
         self.folder, self._follows, self.doorbell = folder, follows, Doorbell(folder)
         if not create and not (folder / STORE_FILE).exists():
             raise StoreMismatch(f"{folder} holds no Kith data; name the folder with --data", folder=str(folder))
-        with translated(f"open {folder}", folder):
+        with translate_errors(f"open {folder}", folder):
             try:
                 folder.mkdir(parents=True, exist_ok=True)
             except OSError as error:
@@ -105,7 +105,7 @@ class Environment:
         alone = self.journal.enter()
         payloads, was_relaxed = list[bytes](), False
         if alone and store.exists():
-            payloads, was_relaxed = self._go_back(store)
+            payloads, was_relaxed = self._reset_to_base(store)
         elif alone:
             make_store(store, _DATABASES, {b"format": b"%d" % formats.FORMAT}, bytes_max)
         if alone and not payloads:
@@ -131,7 +131,7 @@ class Environment:
         self.graph_db = self._graphs.__getitem__
         """The database of a graph: its edges and lists (see `keys`)."""
         # opening has a transaction of its own, so that its number differs from those of acknowledged ones
-        with self._turns.taken(), self.lmdb.begin(write=True) as txn:
+        with self._turns.take(), self.lmdb.begin(write=True) as txn:
             older = self._older_format(txn, alone=alone)
             if alone and not payloads and any(txn.get(name) is None for name in _DATABASES):
                 self.lmdb.sync(True)
@@ -158,7 +158,7 @@ class Environment:
             self.journal.share()
         self.lmdb.reader_check()  # the slots of killed readers keep old pages from being reused
 
-    def _go_back(self, store: Path) -> tuple[list[bytes], bool]:
+    def _reset_to_base(self, store: Path) -> tuple[list[bytes], bool]:
         """Reset the store to its base, before it is opened, if it may have lost pages. Returns the payloads to replay,
         and whether later commits may be lost (relaxed durability).
         """
@@ -167,9 +167,9 @@ class Environment:
             return [], False
         chain = list(self.journal.entries(base))
         end, lacks_entries = chain[-1][0] if chain else base.txn, self.journal.lacks_entries(base)
-        if choose_opening(base, end, store_txn, lacks_entries=lacks_entries) is Opening.AS_IS:
+        if choose_recovery(base, end, store_txn, lacks_entries=lacks_entries) is Recovery.AS_IS:
             return [], base.relaxed
-        go_back(store, base)
+        reset_to_base(store, base)
         return [payload for _, payload in chain], base.relaxed
 
     def __enter__(self) -> Environment:
@@ -202,13 +202,13 @@ class Environment:
             raise StoreUnavailable("the store could not be synced; this process must be replaced")
         self.files.check()
         with self.lmdb.begin() as reading:  # a closed store refuses before the wait for a turn
-            self._check_standing(reading)
-        with self._checkpoints.synced_before_turn(), self._turns.taken():
+            self._check_takes_writes(reading)
+        with self._checkpoints.ensure_pin_before_turn(), self._turns.take():
             txn, durable, committed = self.lmdb.begin(write=True), True, None
             write = WriteTransaction(txn)
             try:
                 number = txn.id()
-                self._check_standing(txn)
+                self._check_takes_writes(txn)
                 self._checkpoints.pin_before_commit(number)
                 yield write
                 if write.changes != b"":  # room is made first: without an entry it could be read before it is durable
@@ -217,7 +217,7 @@ class Environment:
                 committed = number if write.changes != b"" else None  # LMDB reuses the number of an empty transaction
             except lmdb.Error:
                 txn.abort()
-                self._uncommitted(number)
+                self._cancel_entry(number)
                 raise
             except BaseException:
                 txn.abort()
@@ -227,8 +227,8 @@ class Environment:
         if not durable:
             self._checkpoints.make()
 
-    def _check_standing(self, txn: Txn) -> None:
-        closed = txn.get(CLOSED.encode(), None, self.notes_db)
+    def _check_takes_writes(self, txn: Txn) -> None:
+        closed = txn.get(CLOSED_KEY.encode(), None, self.notes_db)
         if closed is not None and not self._follows:
             raise refusal(closed)
         if closed is None and self._follows:
@@ -236,20 +236,20 @@ class Environment:
 
     def is_closed(self) -> bool:
         """Whether the store takes no writes; see `store_role` for why."""
-        return self.get_note(CLOSED) is not None
+        return self.get_note(CLOSED_KEY) is not None
 
     def reopen(self) -> None:
         """Let the store take writes again. May be repeated."""
         if self.is_closed():
             before, self._follows = self._follows, True
             try:
-                self.put_note(CLOSED, None)
+                self.put_note(CLOSED_KEY, None)
             finally:
                 self._follows = before
 
     def sync(self) -> None:
         """Sync the whole store, so that it is durable without its journal. Errors: StoreFull, StoreUnavailable."""
-        with translated("sync the store", self.folder):
+        with translate_errors("sync the store", self.folder):
             self._checkpoints.make()
 
     def free_pages(self) -> bool:
@@ -260,7 +260,7 @@ class Environment:
             return False
         return True
 
-    def _uncommitted(self, number: int) -> None:
+    def _cancel_entry(self, number: int) -> None:
         """Erase the journal entry of a transaction that LMDB refused, unless another process took its number since."""
         with contextlib.suppress(lmdb.Error, OSError):  # the next entry overwrites it anyway
             txn = self.lmdb.begin(write=True)
@@ -278,7 +278,7 @@ class Environment:
     def declare(self, names: list[str]) -> dict[str, int]:
         """Number the graphs that have no number yet, in one transaction. Returns the numbers of all graphs."""
         if not self.graph_numbers().keys() >= set(names):
-            with translated("declare graphs"), self.commit() as write:
+            with translate_errors("declare graphs"), self.commit() as write:
                 raw = write.txn.get(b"graphs", None, self.notes_db)
                 numbers = assign({} if raw is None else json.loads(raw), names)
                 write.txn.put(b"graphs", json.dumps(numbers).encode(), db=self.notes_db)
@@ -287,7 +287,7 @@ class Environment:
             self.user_ends = UserEnds(numbers)
         numbers = self.graph_numbers()
         if not self._graphs.keys() >= set(numbers.values()):  # another process declared some
-            with translated("open graphs"), self._turns.taken(), self.lmdb.begin(write=True) as txn:
+            with translate_errors("open graphs"), self._turns.take(), self.lmdb.begin(write=True) as txn:
                 self._open_graphs(txn)
         return numbers
 
@@ -320,10 +320,10 @@ class Environment:
 
     def begin_history(self) -> None:
         """Begin a new history, because this store was restored from a backup."""
-        with translated("begin a history"), self.lmdb.begin() as txn:
+        with translate_errors("begin a history"), self.lmdb.begin() as txn:
             _, last = event_log.bounds(txn, self.log)
         self.put_note(HISTORY, self.history().restored(last).packed())
-        self.positions.go_on(self.history())
+        self.positions.use_history(self.history())
 
     def follow_history(self) -> None:
         """On a standby, reload the history if it has changed since the store was opened: its primary sends it."""
@@ -331,11 +331,11 @@ class Environment:
             note = self.get_note(HISTORY)
             if note != self._history_note:
                 self._history_note = note
-                self.positions.go_on(self.history())
+                self.positions.use_history(self.history())
 
     def put_note(self, key: str, value: bytes | None) -> None:
         """Write a note, or remove it (None), in a commit of its own."""
-        with translated("write a note"), self.commit() as write:
+        with translate_errors("write a note"), self.commit() as write:
             put_note(write.txn, self.notes_db, key, value)
             write.changes = redo.encode(0, [redo.row("meta", key.encode(), value)])
 
@@ -344,7 +344,7 @@ class Environment:
         key = f"secret/{name}"
         found = self.get_note(key)
         if found is None:
-            with translated("make a secret"), self.commit() as write:
+            with translate_errors("make a secret"), self.commit() as write:
                 found = write.txn.get(key.encode(), None, self.notes_db)
                 if found is None:
                     found = os.urandom(32)
@@ -367,7 +367,7 @@ class Environment:
     def _redo(self, txn: Txn, payloads: list[bytes], older: int | None) -> None:
         """Replay the journal, and upgrade an `older` format. A log that held edges only is whole from its end on."""
         if older:
-            event_log.separate_open(txn, self.log)
+            event_log.split_open_row(txn, self.log)
         redo.replay(txn, payloads, self.log, self.rows, self.graph_db)
         if older == formats.EDGES_LOGGED:
             _, last = event_log.bounds(txn, self.log)

@@ -27,10 +27,10 @@ from kith.engines.embedded.event_rows import (
     empty_row,
     events_in,
     events_of,
-    in_rows,
     is_open,
     newest_update,
     packed,
+    split_into_rows,
     unpacked,
     version_of,
 )
@@ -54,7 +54,7 @@ def bulk_loaded(graph: int, edges: int, updated_at: Hlc) -> Event:
     return Event(graph, None, BULK_LOADED, edges, 0, 0, updated_at)
 
 
-class Logged(NamedTuple):
+class LoggedEvent(NamedTuple):
     """An event as the log stores it. `change`: as `changes` packs it."""
 
     sequence: int
@@ -100,7 +100,7 @@ class LogWriter:
         self._events.append(event)
         self._last += 1
 
-    def take_over(self, first: int, row: bytes) -> bool:
+    def append_row(self, first: int, row: bytes) -> bool:
         """Store a row of another store's log unchanged. Returns False if no row of this log begins at event `first`.
 
         The row replaces the open row, and has all of its events.
@@ -125,7 +125,7 @@ class LogWriter:
             return 0
         version = max(self._version.to_bytes(VERSION_BYTES, "big"), newest_update(self._events))
         at, last = self._row_at, empty_row(version)
-        for events in in_rows(self._kept + self._events):
+        for events in split_into_rows(self._kept + self._events):
             row = packed(version, events)
             if is_open(row):
                 last = row
@@ -139,7 +139,7 @@ class LogWriter:
         return count
 
 
-def separate_open(txn: lmdb.Transaction[bytes], log: LogRows) -> None:
+def split_open_row(txn: lmdb.Transaction[bytes], log: LogRows) -> None:
     """Upgrade from format 3 or older: move the open row from the database of closed rows into its own."""
     cursor = txn.cursor(log.closed)
     if cursor.last():
@@ -196,11 +196,11 @@ def read(
     return found
 
 
-def read_logged(txn: lmdb.Transaction[bytes], log: LogRows, after: int, limit: int) -> Iterator[Logged]:
+def read_logged(txn: lmdb.Transaction[bytes], log: LogRows, after: int, limit: int) -> Iterator[LoggedEvent]:
     """Like `read`, but yields the events as they are stored."""
     for first, events in _read(txn, log, after, limit):
         for sequence, event in enumerate(events, first):
-            yield Logged(sequence, event[:MS_BYTES], event[MS_BYTES:])
+            yield LoggedEvent(sequence, event[:MS_BYTES], event[MS_BYTES:])
 
 
 def _read(txn: lmdb.Transaction[bytes], log: LogRows, after: int, limit: int) -> Iterator[tuple[int, Sequence[bytes]]]:

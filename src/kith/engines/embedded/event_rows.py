@@ -87,7 +87,7 @@ def logged_ms(event: bytes) -> int:
     return int.from_bytes(event[:MS_BYTES], "big")
 
 
-def in_rows(events: Sequence[bytes]) -> Iterator[Sequence[bytes]]:
+def split_into_rows(events: Sequence[bytes]) -> Iterator[Sequence[bytes]]:
     """Split events into rows; the last row may not be full."""
     start = size = 0
     for end, event in enumerate(events, 1):

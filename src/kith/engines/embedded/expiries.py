@@ -5,9 +5,9 @@
     database meta      first-expiry: the least expires_ms u64; no row if no edge expires
 
 An edge has these rows, in every state but REMOVED, from the write that sets its expiry until the write that removes it.
-Between its expiry and its removal, readers leave it out (`Over`), so what they read is exact at every moment. One
-lookup of `first-expiry` tells a reader that there is nothing to leave out. Each commit removes some expired edges, and
-logs that.
+Between its expiry and its removal, readers leave it out (`ExpiredEdges`), so what they read is exact at every moment.
+One lookup of `first-expiry` tells a reader that there is nothing to leave out. Each commit removes some expired edges,
+and logs that.
 """
 
 from __future__ import annotations
@@ -66,28 +66,28 @@ def changed(txn: Txn, rows: Rows, before: Edge | None, after: Edge | None) -> No
         txn.put(_FIRST, _TIME.pack(first[0]), db=rows["meta"])
 
 
-def over(txn: Txn, rows: Rows, now_ms: Callable[[], int]) -> Over | None:
+def expired_edges(txn: Txn, rows: Rows, now_ms: Callable[[], int]) -> ExpiredEdges | None:
     """The edges that have expired by now and are not removed yet; None if there is none."""
-    first_ms = first(txn, rows)
+    first_ms = first_expiry_ms(txn, rows)
     if first_ms is None:
         return None
     now = now_ms()
-    return Over(txn, rows["objects"], now) if first_ms <= now else None
+    return ExpiredEdges(txn, rows["objects"], now) if first_ms <= now else None
 
 
-def first(txn: Txn, rows: Rows) -> int | None:
+def first_expiry_ms(txn: Txn, rows: Rows) -> int | None:
     """The least expiry time of all edges with expiry rows, in ms; None if there is none."""
     row = txn.get(_FIRST, None, rows["meta"])
     return None if row is None else int(_TIME.unpack(row)[0])
 
 
-def ending(txn: Txn, rows: Rows, until_ms: int, limit: int) -> list[ExpiringEdge]:
-    """See `graph.store.Edges.ending`."""
+def expiring_by(txn: Txn, rows: Rows, until_ms: int, limit: int) -> list[ExpiringEdge]:
+    """See `graph.store.Edges.expiring_by`."""
     by_time = takewhile(lambda found: found[0] <= until_ms, _by_time(txn, rows["objects"]))
     return [ExpiringEdge(*found) for found in islice(by_time, limit)]
 
 
-class Over:
+class ExpiredEdges:
     """The edges that have expired at `now_ms` and are not removed yet, as one transaction sees them."""
 
     def __init__(self, txn: Txn, db: lmdb._Database, now_ms: int) -> None:
@@ -131,7 +131,7 @@ class Over:
 
         return is_over
 
-    def some(self, limit: int) -> list[tuple[int, int, int]]:
+    def first(self, limit: int) -> list[tuple[int, int, int]]:
         """Up to `limit` expired edges as (graph, source, destination), those first that expired first."""
         found: list[tuple[int, int, int]] = []
         for expires_ms, *edge in _by_time(self._txn, self._db):

@@ -18,11 +18,11 @@ from typing import Generic, TypeVar
 import lmdb
 import numpy as np
 
-from kith.engines.embedded.batch import Transaction
 from kith.engines.embedded.commits import CommitQueue
 from kith.engines.embedded.driver_errors import translate
 from kith.engines.embedded.environment import Environment
 from kith.engines.embedded.log_store import EmbeddedLog
+from kith.engines.embedded.transaction import Transaction
 from kith.home.fanout.state import FAILURES_MAX, Delivery, FanoutSnapshot, Withheld
 
 NAME_NOTE = "fanout/name"

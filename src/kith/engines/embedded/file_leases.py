@@ -92,7 +92,7 @@ def _lock(file: Path) -> int | None:
         descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if _is(file, descriptor):
+            if _is_same_file(file, descriptor):
                 return descriptor
         except BlockingIOError:
             os.close(descriptor)
@@ -103,7 +103,7 @@ def _lock(file: Path) -> int | None:
         os.close(descriptor)  # the last holder deleted this file after it was opened here; try again
 
 
-def _is(file: Path, descriptor: int) -> bool:
+def _is_same_file(file: Path, descriptor: int) -> bool:
     """Whether a path leads to the open file."""
     try:
         return os.path.samestat(file.stat(), os.fstat(descriptor))

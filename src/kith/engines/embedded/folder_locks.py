@@ -16,32 +16,32 @@ from pathlib import Path
 from typing import IO
 
 from kith.core.errors import StoreMismatch
-from kith.engines.embedded.driver_errors import translated
+from kith.engines.embedded.driver_errors import translate_errors
 
 LOCK_FILE = "servers.lock"
 
 
 @contextlib.contextmanager
-def serving(folder: Path, agreed: Mapping[str, str | int]) -> Iterator[bool]:
+def serving(folder: Path, shared_settings: Mapping[str, str | int]) -> Iterator[bool]:
     """Hold the folder as a server. Yields whether this is the folder's first server.
 
-    Any number of servers may share a folder if they have the same settings of the store (`agreed`). StoreMismatch if
-    another server has different settings, or if an import or restore holds the folder.
+    Any number of servers may share a folder if they have the same settings of the store (`shared_settings`).
+    StoreMismatch if another server has different settings, or if an import or restore holds the folder.
     """
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / LOCK_FILE).open("a+") as file:
         first = _lock(file, fcntl.LOCK_EX)
         if first:
             file.truncate(0)
-            file.write(json.dumps(agreed))
+            file.write(json.dumps(shared_settings))
             file.flush()
             fcntl.flock(file, fcntl.LOCK_SH)
         elif _lock(file, fcntl.LOCK_SH):
             file.seek(0)
             theirs = json.loads(file.read() or "{}")
-            differing = sorted(key for key in agreed if theirs.get(key) != agreed[key])
+            differing = sorted(key for key in shared_settings if theirs.get(key) != shared_settings[key])
             if differing:
-                named = ", ".join(f"{key}={theirs.get(key)} (here {agreed[key]})" for key in differing)
+                named = ", ".join(f"{key}={theirs.get(key)} (here {shared_settings[key]})" for key in differing)
                 raise StoreMismatch(f"another server uses {folder} with {named}; start this one with the same")
         else:
             raise _held(folder)
@@ -49,7 +49,7 @@ def serving(folder: Path, agreed: Mapping[str, str | int]) -> Iterator[bool]:
 
 
 @contextlib.contextmanager
-def beside_servers(folder: Path) -> Iterator[None]:
+def hold_beside_servers(folder: Path) -> Iterator[None]:
     """Hold the folder together with any running servers. StoreMismatch if an import or restore holds it alone."""
     with (folder / LOCK_FILE).open("a+") as file:
         if not _lock(file, fcntl.LOCK_SH):
@@ -70,13 +70,13 @@ def alone(folder: Path) -> Iterator[bool]:
 
 
 @contextlib.contextmanager
-def saying(file: Path, text: str) -> Iterator[None]:
+def publish_text(file: Path, text: str) -> Iterator[None]:
     """Keep `text` in a locked file while the context is open. If this process is killed, `said` ignores the file."""
-    with translated(f"write {file}", file.parent):
+    with translate_errors(f"write {file}", file.parent):
         held = file.open("a+")
     with held:
         fcntl.flock(held, fcntl.LOCK_SH)  # waits while another process is in `said`
-        with translated(f"write {file}", file.parent):
+        with translate_errors(f"write {file}", file.parent):
             file.write_text(text)
         try:
             yield
@@ -85,7 +85,7 @@ def saying(file: Path, text: str) -> Iterator[None]:
 
 
 def said(file: Path) -> str:
-    """The text of a file of `saying`; empty if its process has ended."""
+    """The text of a file of `publish_text`; empty if its process has ended."""
     try:
         with file.open("r+") as found:
             return "" if _lock(found, fcntl.LOCK_EX) else found.read()

@@ -26,7 +26,7 @@ HISTORY, _BOOT = "history", "boot"
 
 _NUMBER = struct.Struct(">Q")
 
-FIRST = 0
+ORIGINAL = 0
 """The name of every store's history until its first restore."""
 
 
@@ -46,11 +46,11 @@ class History(NamedTuple):
     @property
     def name(self) -> int:
         """The name of the current history."""
-        return self.restores[-1].name if self.restores else FIRST
+        return self.restores[-1].name if self.restores else ORIGINAL
 
     def holds(self, name: int, sequence: int) -> bool:
         """Whether this store still has the event with this sequence number of the history `name`."""
-        names = [FIRST, *(restore.name for restore in self.restores)]
+        names = [ORIGINAL, *(restore.name for restore in self.restores)]
         return name in names and all(sequence <= restore.shared for restore in self.restores[names.index(name) :])
 
     def restored(self, last: int, *, cut: bool = False) -> History:
@@ -88,12 +88,12 @@ class StorePositions:
     """Packs and compares the positions of one store."""
 
     def __init__(self, history: History) -> None:
-        self.go_on(history)
+        self.use_history(history)
 
-    def go_on(self, history: History) -> None:
+    def use_history(self, history: History) -> None:
         """Use this history from now on."""
         self.history = history
-        self._name = b"" if history.name == FIRST else _NUMBER.pack(history.name)
+        self._name = b"" if history.name == ORIGINAL else _NUMBER.pack(history.name)
 
     def of(self, sequence: int) -> LogPosition:
         """The position after the event with this sequence number."""

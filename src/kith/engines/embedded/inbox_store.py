@@ -26,7 +26,7 @@ import structlog
 from numpy.typing import NDArray
 
 from kith.core.errors import BatchTooLarge, KithError, Overloaded, StoreUnavailable
-from kith.engines.embedded.driver_errors import translate, translated
+from kith.engines.embedded.driver_errors import translate, translate_errors
 from kith.engines.embedded.inbox_rows import (
     BITS_MAX,
     bits_of,
@@ -49,13 +49,13 @@ _log = structlog.get_logger("kith.store")
 
 
 class _Job(NamedTuple):
-    work: Callable[[_Writing], Any]
+    work: Callable[[_WriteBatch], Any]
     rows: int
     future: asyncio.Future[Any]
     loop: asyncio.AbstractEventLoop
 
 
-class _Writing:
+class _WriteBatch:
     """The transactions of one commit: one for each week, begun at the first write to that week."""
 
     def __init__(self, weeks: Weeks) -> None:
@@ -82,11 +82,11 @@ class _Writing:
             txn = self.txns[week.period] = week.lmdb.begin(write=True)
         return txn
 
-    def made(self, period: int) -> Week:
+    def get_or_make(self, period: int) -> Week:
         """The week of a period. Its file is made if there is none."""
         week = self._made.get(period)
         if week is None:
-            week = self._made[period] = self._weeks.made(period)
+            week = self._made[period] = self._weeks.get_or_make(period)
         return week
 
     def get(self, period: int) -> Week | None:
@@ -185,7 +185,7 @@ class EmbeddedInboxes:
         for period in (one for one in self._weeks.periods() if one >= int(begin or 0)):
             week = self._weeks.get(period)
             if week is not None:
-                with translated("read inboxes"), week.lmdb.begin() as txn:
+                with translate_errors("read inboxes"), week.lmdb.begin() as txn:
                     dbs = txn.cursor(week.near), txn.cursor(week.far)
                     rows, rest = rows_after(dbs, rest, limit - len(found), period)
                 found += [InboxRow(*row) for row in rows]
@@ -207,7 +207,7 @@ class EmbeddedInboxes:
             self._thread.join()
         self._weeks.close()
 
-    async def _run(self, work: Callable[[_Writing], Any], rows: int) -> Any:
+    async def _run(self, work: Callable[[_WriteBatch], Any], rows: int) -> Any:
         """Run `work` on the queue's thread, and return its answer once its rows are synced."""
         loop = asyncio.get_running_loop()
         job = _Job(work, rows, loop.create_future(), loop)
@@ -252,7 +252,7 @@ class EmbeddedInboxes:
 
     def _commit(self, jobs: list[_Job]) -> None:
         """Run jobs, sync and answer them. If one fails, nothing is written, and each job is retried alone."""
-        writing = _Writing(self._weeks)
+        writing = _WriteBatch(self._weeks)
         try:
             with self._weeks.turn():
                 answers = writing.done(jobs)
@@ -300,10 +300,10 @@ def _check_size(size: int, size_max: int) -> None:
         raise BatchTooLarge(f"{size} rows of inboxes in one call; at most {size_max}")
 
 
-def _add(writing: _Writing, rows: Sequence[InboxRow]) -> list[bool]:
+def _add(writing: _WriteBatch, rows: Sequence[InboxRow]) -> list[bool]:
     added = list[bool]()
     for period, rows_of_period in groupby(rows, lambda row: period_of(row.notice)):
-        week = writing.made(period)
+        week = writing.get_or_make(period)
         put, oldest = writing.begin(week).put, bits_of(0, period)
         for user, notice in rows_of_period:
             place = place_of(user)
@@ -311,8 +311,8 @@ def _add(writing: _Writing, rows: Sequence[InboxRow]) -> list[bool]:
     return added
 
 
-def _add_for_all(writing: _Writing, notice: int, users: Users) -> int:
-    week = writing.made(period_of(notice))
+def _add_for_all(writing: _WriteBatch, notice: int, users: Users) -> int:
+    week = writing.get_or_make(period_of(notice))
     added = 0
     for db, rows in zip((week.near, week.far), rows_of(users, bits_of(notice, week.period)), strict=True):
         if rows:
@@ -320,7 +320,7 @@ def _add_for_all(writing: _Writing, notice: int, users: Users) -> int:
     return added
 
 
-def _remove(writing: _Writing, user: int, notices: Sequence[int]) -> None:
+def _remove(writing: _WriteBatch, user: int, notices: Sequence[int]) -> None:
     place = place_of(user)
     for notice in notices:
         week = writing.get(period_of(notice))
@@ -328,7 +328,7 @@ def _remove(writing: _Writing, user: int, notices: Sequence[int]) -> None:
             writing.begin(week).delete(place.key, place.value(bits_of(notice, week.period)), week.db(place))
 
 
-def _remove_all(writing: _Writing, user: int) -> None:
+def _remove_all(writing: _WriteBatch, user: int) -> None:
     place = place_of(user)
     for week in writing.weeks():
         txn, db = writing.begin(week), week.db(place)

@@ -21,7 +21,7 @@ from pathlib import Path
 
 import lmdb
 
-from kith.engines.embedded.driver_errors import translated
+from kith.engines.embedded.driver_errors import translate_errors
 from kith.engines.embedded.inbox_rows import InboxKey
 from kith.engines.embedded.store_file import OpenedFiles, check_length, sync_folder
 from kith.engines.embedded.turns import Turns
@@ -91,7 +91,7 @@ class Weeks:
             return None
         week = self._open.get(period)
         if week is None:
-            with self._opening, translated("open an inbox", self._folder):
+            with self._opening, translate_errors("open an inbox", self._folder):
                 week = self._open.get(period) or Week(period, self._file(period), self._bytes_max)
                 with self._lock:
                     self._open[period] = week
@@ -101,11 +101,11 @@ class Weeks:
         """The open week of a period that `periods` just returned; None if it is not open yet."""
         return self._open.get(period)
 
-    def made(self, period: int) -> Week:
+    def get_or_make(self, period: int) -> Week:
         """The week of a period. Its file is made if there is none."""
         week = self.get(period)
         while week is None:
-            with translated("make an inbox", self._folder):
+            with translate_errors("make an inbox", self._folder):
                 self._make(self._file(period))
             self._changed_ns = -1
             week = self.get(period)  # None if another process deleted it already
@@ -120,7 +120,7 @@ class Weeks:
     def delete(self, before: int) -> int:
         """Delete the files of all periods before `before`. Returns how many."""
         over = [period for period in self.periods() if period < before]
-        with translated("forget old inboxes", self._folder):
+        with translate_errors("forget old inboxes", self._folder):
             if over:
                 with self._alone():
                     for period in over:
@@ -145,7 +145,7 @@ class Weeks:
         if self._turns is None:
             self._folder.mkdir(mode=0o700, exist_ok=True)
             self._turns = Turns(self._folder / "weeks.turn")
-        with self._turns.taken():
+        with self._turns.take():
             yield
 
     def _file(self, period: int) -> Path:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import msgspec
 
-from kith.engines.embedded.batch import Transaction
+from kith.engines.embedded.transaction import Transaction
 
 
 class WriteJob(msgspec.Struct, frozen=True, gc=False, array_like=True, tag=True):
@@ -28,11 +28,11 @@ class WriteJob(msgspec.Struct, frozen=True, gc=False, array_like=True, tag=True)
 
 
 class WaitingJob(NamedTuple):
-    """A job that is waiting or running. `writes`: how many writes it counts as. `ticket`: the asker's handle of it."""
+    """A job that is waiting or running. `writes`: how many writes it counts as. `ticket`: the submitter's handle."""
 
     work: Callable[[Transaction], Any]
     writes: int
-    asker: JobAsker
+    submitter: JobSubmitter
     ticket: Any
 
 
@@ -40,7 +40,7 @@ JobOutcome: TypeAlias = tuple[WaitingJob, Any, BaseException | None]
 """A job with its answer and its error; the error is None if the job was done."""
 
 
-class JobAsker(Protocol):
+class JobSubmitter(Protocol):
     """Submits jobs, and receives their outcomes. Hashable."""
 
     def answer(self, outcomes: list[JobOutcome]) -> None:
@@ -48,7 +48,7 @@ class JobAsker(Protocol):
         ...
 
 
-class AskerGone(Exception):
+class SubmitterGone(Exception):
     """The process that submitted the jobs was killed, so they must not be done any more."""
 
 
@@ -76,7 +76,7 @@ class RemoteJobSource(JobSource, Protocol):
     """Jobs that another process submits."""
 
     def check(self) -> None:
-        """Raise AskerGone if that process was killed."""
+        """Raise SubmitterGone if that process was killed."""
         ...
 
 

@@ -52,7 +52,7 @@ _FAILED_AT = 2 * _TAIL_ROOM
 _WITHOUT_ENTRY = struct.Struct("<QQI")
 _WITHOUT_ENTRY_AT = 512  # a sector of its own
 _RETRY_S = 0.005
-_CLOSED_WITHIN_S = 30.0
+_CLOSE_TIMEOUT_S = 30.0
 """Seconds that `enter` waits for other processes to close a store that failed."""
 
 
@@ -112,7 +112,7 @@ class Journal:
         the exclusive lock. False: this process holds a shared lock. StoreUnavailable if a sync of the store failed and
         the other processes do not close it within 30 s.
         """
-        until_s = time.monotonic() + _CLOSED_WITHIN_S
+        until_s = time.monotonic() + _CLOSE_TIMEOUT_S
         while not self._lock(fcntl.LOCK_EX):
             if not self.store_failed:
                 if self._lock(fcntl.LOCK_SH):

@@ -20,21 +20,21 @@ import msgspec
 from kith.core.errors import Overloaded, StandbyBehind
 from kith.core.events import NOWHERE, Event, LogPosition
 from kith.engines.embedded import changes, event_log
-from kith.engines.embedded.batch import Transaction
 from kith.engines.embedded.commits import CommitQueue
 from kith.engines.embedded.decoded_rows import DecodedRows
 from kith.engines.embedded.driver_errors import translate
 from kith.engines.embedded.environment import Environment, Txn
-from kith.engines.embedded.retention import LEASE, Leased, lease_row, leased
+from kith.engines.embedded.retention import LEASE_PREFIX, StoredLease, lease_row, leased
+from kith.engines.embedded.transaction import Transaction
 from kith.log import store
 from kith.log.store import LEASES_MAX, Backlog, Bell, Failure, Fenced, LogLease, Progress
 
-REACHED_S = 2.0
+TOKEN_WAIT_S = 2.0
 """Seconds that a read on a standby waits for the write of its token to arrive; beyond that, StandbyBehind."""
 _POLL_S = 0.01
 """Seconds between checks whether it has arrived."""
-GROUP, FAILURE = "group/", "failure/"
-_OWNER = "owner/"
+GROUP_PREFIX, FAILURE_PREFIX = "group/", "failure/"
+_OWNER_PREFIX = "owner/"
 
 
 class EmbeddedLog:
@@ -74,7 +74,7 @@ class EmbeddedLog:
             return store.Batch((), self._positions.of(sequence))
         return store.Batch(events, events[-1].log_position, events[0].log_position != self._positions.of(sequence + 1))
 
-    def nothing_done(self, txn: Txn) -> store.Batch:
+    def empty_batch(self, txn: Txn) -> store.Batch:
         """An empty batch for a group that never saved a checkpoint: reading begins at the end of the log, `lost`."""
         _, last = event_log.bounds(txn, self._environment.log)
         return store.Batch((), self._positions.of(last), lost=True)
@@ -102,7 +102,7 @@ class EmbeddedLog:
             return True
         if self._positions.sequence(position) is None or not self._environment.is_closed():
             return False
-        until_s = time.monotonic() + REACHED_S
+        until_s = time.monotonic() + TOKEN_WAIT_S
         while not self.covers(await self.end(), position):  # wait until the standby has replayed it
             if time.monotonic() > until_s:
                 raise StandbyBehind("this standby has not replayed the write of your token yet; ask the primary")
@@ -119,9 +119,9 @@ class EmbeddedLog:
         def write(batch: Transaction) -> bool:
             first, last = event_log.bounds(batch.txn, self._environment.log)
             kept = sequence is not None and first - 1 <= sequence <= last
-            if kept and batch.note(LEASE + name) is None:
+            if kept and batch.note(LEASE_PREFIX + name) is None:
                 self._make_room(batch, first)
-            batch.put_note(LEASE + name, lease_row(sequence or 0, batch.now_ms) if kept else None)
+            batch.put_note(LEASE_PREFIX + name, lease_row(sequence or 0, batch.now_ms) if kept else None)
             return kept
 
         return await self._commits.run(write)
@@ -134,16 +134,16 @@ class EmbeddedLog:
             if not lost:
                 raise Overloaded(f"{LEASES_MAX} leases of the log are held; release some (`kith log release`)")
             for lease in lost:
-                batch.put_note(LEASE + lease.name, None)
+                batch.put_note(LEASE_PREFIX + lease.name, None)
 
-    def _lost(self, lease: Leased, first: int, now_ms: int) -> bool:
-        return lease.sequence + 1 < first or not self._commits.retention.counts(lease, now_ms)
+    def _lost(self, lease: StoredLease, first: int, now_ms: int) -> bool:
+        return lease.sequence + 1 < first or not self._commits.retention.is_valid(lease, now_ms)
 
     async def release(self, name: str) -> None:
-        await self._commits.run(lambda batch: batch.put_note(LEASE + name, None))
+        await self._commits.run(lambda batch: batch.put_note(LEASE_PREFIX + name, None))
 
     async def leases(self) -> Sequence[LogLease]:
-        keep, now_ms = self._commits.retention.keep, self._commits.now_ms()
+        keep, now_ms = self._commits.retention.bounds, self._commits.now_ms()
         with self.begin() as txn:
             first, _ = event_log.bounds(txn, self._environment.log)
             return [
@@ -172,15 +172,19 @@ class EmbeddedLog:
             return None if sequence is None else Progress(self._positions.of(sequence), self._behind(txn, sequence))
 
     async def failures(self, group: str, limit: int | None = None) -> Sequence[Failure]:
-        notes = self._environment.notes(f"{FAILURE}{group}/", limit)
+        notes = self._environment.notes(f"{FAILURE_PREFIX}{group}/", limit)
         return [self._failure(int(sequence), row) for sequence, row in notes.items()]
 
     async def save(self, group: str, at: LogPosition | None, failures: Mapping[LogPosition, Failure | None]) -> None:
         await self.note(group, at, failures)
 
     async def forget(self, group: str) -> None:
-        failures = f"{FAILURE}{group}/"
-        keys = [GROUP + group, _OWNER + group, *(failures + rest for rest in self._environment.notes(failures))]
+        failures = f"{FAILURE_PREFIX}{group}/"
+        keys = [
+            GROUP_PREFIX + group,
+            _OWNER_PREFIX + group,
+            *(failures + rest for rest in self._environment.notes(failures)),
+        ]
 
         def remove(batch: Transaction) -> None:
             for key in keys:
@@ -201,13 +205,13 @@ class EmbeddedLog:
         `owner`: Fenced if any other subscription owns the group's events. None: do not check the owner.
         """
         rows = {
-            f"{FAILURE}{group}/{self.sequence(position):020}": (
+            f"{FAILURE_PREFIX}{group}/{self.sequence(position):020}": (
                 None if failure is None else msgspec.msgpack.encode(failure)
             )
             for position, failure in failures.items()
         }
         if at is not None:
-            rows[GROUP + group] = str(self.sequence(at)).encode()
+            rows[GROUP_PREFIX + group] = str(self.sequence(at)).encode()
 
         def write(batch: Transaction) -> None:
             if owner is not None and self.owner(batch.txn, group) != owner:
@@ -225,17 +229,17 @@ class EmbeddedLog:
 
         def write(batch: Transaction) -> None:
             if old is None or self.owner(batch.txn, group) == old:
-                batch.put_note(_OWNER + group, new)
+                batch.put_note(_OWNER_PREFIX + group, new)
 
         await self._commits.run(write)
 
     def owner(self, txn: Txn, group: str) -> bytes | None:
         """The subscription that owns a group's events; None if there is none."""
-        return txn.get((_OWNER + group).encode(), None, self._environment.notes_db)
+        return txn.get((_OWNER_PREFIX + group).encode(), None, self._environment.notes_db)
 
     def checkpoint(self, txn: Txn, group: str) -> int | None:
         """The checkpoint of a group, as a sequence number; None if it never saved one."""
-        found = txn.get((GROUP + group).encode(), None, self._environment.notes_db)
+        found = txn.get((GROUP_PREFIX + group).encode(), None, self._environment.notes_db)
         return None if found is None else int(found)
 
     def begin(self) -> Txn:
@@ -276,7 +280,7 @@ class EmbeddedSubscription:
     def _read(self, txn: Txn, limit: int) -> store.Batch:
         if self._at is None:
             self._at = self._log.checkpoint(txn, self._group)
-        found = self._log.nothing_done(txn) if self._at is None else self._log.read_after(txn, self._at, limit)
+        found = self._log.empty_batch(txn) if self._at is None else self._log.read_after(txn, self._at, limit)
         self._at = self._log.sequence(found.next)
         return found
 

@@ -12,14 +12,14 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from kith.core.events import NOWHERE
 from kith.engines.embedded import runs
-from kith.engines.embedded.batch import Transaction
 from kith.engines.embedded.changes import edge_changed
 from kith.engines.embedded.edge_rows import replace_edge
 from kith.engines.embedded.jobs import WriteJob
 from kith.engines.embedded.keys import list_prefix, pair_key, read_edge, state_at
 from kith.engines.embedded.sorted_changes import add_new
+from kith.engines.embedded.transaction import Transaction
 from kith.graph.edge import (
-    BARRING,
+    FORBIDDING_STATES,
     REFUSED,
     Direction,
     Edge,
@@ -76,7 +76,7 @@ def apply_all(batch: Transaction, writes: Sequence[EdgeWrite]) -> list[EdgeChang
     for part in _parts(writes) if len(writes) >= MANY else [writes]:
         if not isinstance(part, dict):
             _apply_singly(batch, part, merged)
-        elif len(part) < MANY or batch.over() is not None:
+        elif len(part) < MANY or batch.expired_edges() is not None:
             _apply_singly(batch, list(part.values()), merged)
         else:
             merged += _apply_plain(batch, part)
@@ -116,7 +116,7 @@ def _parts(writes: Sequence[EdgeWrite]) -> Iterator[Sequence[EdgeWrite] | dict[b
 def _apply_plain(batch: Transaction, writes: Mapping[bytes, EdgeWrite]) -> list[EdgeChange]:
     """Merge plain writes of different edges of one graph; `writes`: by the edge's key."""
     graph = next(iter(writes.values())).edge.graph
-    cursor, away = batch.cursor(graph), batch.away(writes.values())
+    cursor, away = batch.cursor(graph), batch.inactive_users(writes.values())
     stored_row = dict(cursor.getmulti(sorted(writes))).get
     positions = iter(batch.environment.positions.of_many(batch.log.last + 1, len(writes)))
     merged: list[EdgeChange] = []
@@ -181,7 +181,7 @@ def _apply(batch: Transaction, write: EdgeWrite) -> EdgeChange:
         return (state_of(*other) == State.NORMAL) != must_exist
 
     def barred() -> bool:
-        return any(state_of(*other) in BARRING for other in write.unless)
+        return any(state_of(*other) in FORBIDDING_STATES for other in write.unless)
 
     def state_of(other: int, source: int, destination: int) -> State:
         row = txn.get(pair_key(source, destination), None, batch.environment.graph_db(other))
@@ -196,7 +196,7 @@ def _apply(batch: Transaction, write: EdgeWrite) -> EdgeChange:
         length = sum(runs.length(txn, db, list_prefix(listing)) for listing in listings)
         if length < least:
             return length  # below `least` already; without expired entries it is smaller still
-        over = batch.over()
+        over = batch.expired_edges()
         return length if over is None else length - sum(over.count(listing) for listing in listings)
 
     outcome = decide(stored, write, edge, private=private, lapsed=lapsed, barred=barred, limited=limited)

@@ -13,7 +13,7 @@ import lmdb
 
 from kith.core.errors import Conflict, StoreMismatch
 from kith.engines.embedded import segments
-from kith.engines.embedded.driver_errors import translated
+from kith.engines.embedded.driver_errors import translate_errors
 from kith.engines.embedded.environment import Environment
 from kith.engines.embedded.formats import EDGES_LOGGED, FORMAT
 from kith.engines.embedded.store_file import STORE_FILE
@@ -38,9 +38,9 @@ def rebuild(source: Environment, target: Environment, progress: Callable[[int], 
     target.put_note(REBUILDING, str(source.folder).encode())
     try:
         while end is None or at < end:
-            segment = segments.take(source, at, BYTES_A_SEGMENT)
+            segment = segments.next_segment(source, at, BYTES_A_SEGMENT)
             end = segment.end if end is None else end
-            at = segments.do(target, segment)
+            at = segments.replay(target, segment)
             progress(at - began)
     except Conflict:
         if at == began:  # nothing was replayed, so the target is what it was
@@ -62,7 +62,7 @@ def unfinished(environment: Environment) -> Iterator[str]:
         )
 
 
-def take_as_it_is(environment: Environment) -> bool:
+def accept_as_is(environment: Environment) -> bool:
     """Accept what an interrupted rebuild has replayed as the whole store. False if no rebuild was interrupted."""
     if environment.get_note(REBUILDING) is None:
         return False
@@ -79,7 +79,7 @@ def check_format(folder: Path) -> None:
     if not store.is_file() or not store.stat().st_size:
         return
     with (
-        translated(f"read {folder}", folder),
+        translate_errors(f"read {folder}", folder),
         lmdb.Environment(str(store), subdir=False, readonly=True, lock=False, max_dbs=1) as opened,
         opened.begin() as txn,
     ):

@@ -4,7 +4,7 @@
                         claim    key  128 | key of 16 bytes           row  expires at ms u64 | value
                         its end  key  129 | expires at ms u64 | key   row  empty
 
-Each new claim deletes up to _FORGOTTEN_A_CLAIM expired ones. So the table holds little more than the valid claims, and
+Each new claim deletes up to _DELETED_PER_CLAIM expired ones. So the table holds little more than the valid claims, and
 needs no job to clean it.
 """
 
@@ -18,7 +18,6 @@ import lmdb
 
 from kith.core.clock import Hlc
 from kith.core.tokens import WriteMark
-from kith.engines.embedded.batch import Transaction
 from kith.engines.embedded.changes import (
     claim_key,
     claim_taken,
@@ -33,15 +32,16 @@ from kith.engines.embedded.changes import (
     records_forgotten,
 )
 from kith.engines.embedded.commits import CommitQueue
-from kith.engines.embedded.driver_errors import translate, translated
+from kith.engines.embedded.driver_errors import translate, translate_errors
 from kith.engines.embedded.environment import Environment, Txn
 from kith.engines.embedded.jobs import WriteJob
 from kith.engines.embedded.merging import apply_all, graphs_of
+from kith.engines.embedded.transaction import Transaction
 from kith.graph.edge import REFUSED, EdgeWrite
 from kith.records.store import AtVersion, Claim, Put, Record, RecordKind, Write, newer
 
 _VERSION = struct.Struct(">Q")
-_FORGOTTEN_A_CLAIM = 8
+_DELETED_PER_CLAIM = 8
 _READ_AT_ONCE = 1_000
 
 
@@ -129,7 +129,7 @@ class EmbeddedRecords:
             for id_, version in zip(ids, at, strict=True):
                 condition = None if version is None else AtVersion(kind, id_, version)
                 if condition is None or _holds(batch.txn, batch.environment.records, condition):
-                    batch.do(record_forgotten(kind, id_))
+                    batch.apply(record_forgotten(kind, id_))
 
         await self._commits.run(drop, len(ids))
 
@@ -137,7 +137,7 @@ class EmbeddedRecords:
         def drop(batch: Transaction) -> int:
             keys = record_keys(batch.txn, self._environment.records, kind, below, limit)
             if keys:
-                batch.do(records_forgotten(kind, int.from_bytes(keys[-1][1:], "big") + 1))
+                batch.apply(records_forgotten(kind, int.from_bytes(keys[-1][1:], "big") + 1))
             return len(keys)
 
         return await self._commits.run(drop, limit)
@@ -161,7 +161,7 @@ def _put(
         return Put(False, changes, WriteMark(batch.log_position(), newest))
     changes += apply_all(batch, edges[1:])
     if claim is not None:
-        _forget_expired(batch, claim.now_ms, _FORGOTTEN_A_CLAIM)
+        _forget_expired(batch, claim.now_ms, _DELETED_PER_CLAIM)
         _take(batch, claim)
     _store(batch, records)
     return Put(True, changes, WriteMark(batch.log_position(), newest))
@@ -172,7 +172,7 @@ def _put_many(batch: Transaction, writes: Sequence[Write]) -> list[Put]:
     txn, db, known = batch.txn, batch.environment.records, list[bytes | None]()
     claims = [write.claim for write in writes if write.claim is not None]
     if claims:
-        _forget_expired(batch, max(claim.now_ms for claim in claims), _FORGOTTEN_A_CLAIM * len(claims))
+        _forget_expired(batch, max(claim.now_ms for claim in claims), _DELETED_PER_CLAIM * len(claims))
     for records, claim in writes:
         claimed = None if claim is None else _claimed(txn, db, claim)
         known.append(claimed)
@@ -235,7 +235,7 @@ def every_record(environment: Environment, kind: RecordKind) -> Iterator[Record]
     after = record_key(kind, 0)
     while True:
         rows: list[tuple[bytes, bytes]] = []
-        with translated("read", environment.folder), environment.lmdb.begin(environment.records) as txn:
+        with translate_errors("read", environment.folder), environment.lmdb.begin(environment.records) as txn:
             cursor = txn.cursor()
             more = cursor.set_range(after)
             while more and cursor.key()[0] == kind and len(rows) < _READ_AT_ONCE:

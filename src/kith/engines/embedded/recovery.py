@@ -28,7 +28,7 @@ _HEAD_BYTES = 152
 _NAME_BYTES = 16
 
 
-class Opening(enum.Enum):
+class Recovery(enum.Enum):
     """What to do with a store before LMDB opens it."""
 
     AS_IS = "as it is"
@@ -38,19 +38,19 @@ class Opening(enum.Enum):
     """Reset it to the base, and replay the entries of the journal."""
 
 
-def choose_opening(base: Base | None, chain_end: int, store_txn: int, *, lacks_entries: bool = False) -> Opening:
+def choose_recovery(base: Base | None, chain_end: int, store_txn: int, *, lacks_entries: bool = False) -> Recovery:
     """How to open a store whose newest meta page is of transaction `store_txn`.
 
     `chain_end`: the last transaction that has an entry in the journal's chain. `lacks_entries`: whether transactions
     after the base may have been committed without an entry.
     """
     if base is None or store_txn == base.txn == chain_end:
-        return Opening.AS_IS
+        return Recovery.AS_IS
     if store_txn < base.txn:  # a base is synced before it is noted, so an older store was put in place of this one
-        return Opening.AS_IS
+        return Recovery.AS_IS
     if store_txn > chain_end and not (base.relaxed or lacks_entries):  # no entry: a Kith without a journal committed
-        return Opening.AS_IS
-    return Opening.FROM_BASE
+        return Recovery.AS_IS
+    return Recovery.FROM_BASE
 
 
 def newest_meta(store: Path | int) -> tuple[int, bytes]:
@@ -91,7 +91,7 @@ def give_name(store: Path) -> None:
         os.close(fd)
 
 
-def go_back(store: Path, base: Base) -> None:
+def reset_to_base(store: Path, base: Base) -> None:
     """Reset a store to `base`, by writing both meta pages. No process may have the store open."""
     number = _field(base.meta, _PAGE_NUMBER)
     other = bytearray(base.meta)

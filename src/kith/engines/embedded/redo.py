@@ -53,13 +53,13 @@ def replay(
         writer = LogWriter(txn, log, now_ms)
         for change in done:
             if isinstance(change, bytes):
-                changes.do(txn, change, rows, graph)
+                changes.apply(txn, change, rows, graph)
                 writer.append(change)
             elif change[0] == SHIPPED:
-                changes.do(txn, event_rows.change_of(change[1]), rows, graph)
+                changes.apply(txn, event_rows.change_of(change[1]), rows, graph)
                 writer.append_logged(change[1])
             elif change[0] == FORGOTTEN:
-                changes.do(txn, changes.edge_forgotten(*change[1:]), rows, graph)
+                changes.apply(txn, changes.edge_forgotten(*change[1:]), rows, graph)
             else:
                 _, name, key, value = change
                 if value is None:

@@ -18,7 +18,7 @@ import msgspec
 from kith.engines.embedded import event_log, event_rows
 from kith.engines.embedded.event_log import LogRows
 
-LEASE = "log-lease/"
+LEASE_PREFIX = "log-lease/"
 ROWS_A_COMMIT = 8
 """Rows that a commit deletes beyond the number that it closes, at most, so that no commit takes long."""
 _ROWS_IDLE_MAX = 1_000
@@ -40,10 +40,10 @@ class LogBounds(NamedTuple):
     leased_bytes_max: int = 1 << 34
 
 
-KEEP = LogBounds()
+DEFAULT_BOUNDS = LogBounds()
 
 
-class Leased(NamedTuple):
+class StoredLease(NamedTuple):
     """A stored lease. `sequence`: the last event that its holder has handled. `renewed_ms`: when it was renewed."""
 
     name: str
@@ -54,14 +54,14 @@ class Leased(NamedTuple):
 class Retention:
     """Deletes the oldest events, for one process."""
 
-    def __init__(self, keep: LogBounds, log: LogRows, meta: lmdb._Database) -> None:
-        self.keep, self._log, self._meta = keep, log, meta
+    def __init__(self, bounds: LogBounds, log: LogRows, meta: lmdb._Database) -> None:
+        self.bounds, self._log, self._meta = bounds, log, meta
         self._young_until_ms = 0
         """Before this time (ms since the epoch) the oldest row is not too old, so it need not be read."""
 
     def due(self, now_ms: int) -> bool:
         """Whether events may have become too old since the oldest row was last read."""
-        return self.keep.age_ms_max is not None and now_ms >= self._young_until_ms
+        return self.bounds.age_ms_max is not None and now_ms >= self._young_until_ms
 
     def forget(self, txn: lmdb.Transaction[bytes], last: int, now_ms: int, rows: int | None = None) -> bool:
         """Delete the oldest events that are out of bounds. Returns whether any were deleted.
@@ -77,13 +77,13 @@ class Retention:
                 break
             end = following - 1
             size = self.size(txn)
-            if last - end < self.keep.events_max and size <= self.keep.bytes_max and not self._too_old(row, now_ms):
+            if last - end < self.bounds.events_max and size <= self.bounds.bytes_max and not self._too_old(row, now_ms):
                 break
             if held is None:
                 held = min(
-                    (lease.sequence for lease in leased(txn, self._meta) if self.counts(lease, now_ms)), default=last
+                    (lease.sequence for lease in leased(txn, self._meta) if self.is_valid(lease, now_ms)), default=last
                 )
-            if end >= held and size <= self.keep.leased_bytes_max:
+            if end >= held and size <= self.bounds.leased_bytes_max:
                 self._young_until_ms = max(self._young_until_ms, now_ms + _AGE_CHECK_MS)
                 break
             cursor.first()
@@ -96,24 +96,24 @@ class Retention:
         stat = txn.stat(self._log.closed)
         return int(stat["psize"] * (stat["branch_pages"] + stat["leaf_pages"] + stat["overflow_pages"]))
 
-    def counts(self, lease: Leased, now_ms: int) -> bool:
+    def is_valid(self, lease: StoredLease, now_ms: int) -> bool:
         """Whether a lease still holds: it was renewed within `lease_ms`."""
-        return now_ms < lease.renewed_ms + self.keep.lease_ms
+        return now_ms < lease.renewed_ms + self.bounds.lease_ms
 
     def _too_old(self, row: bytes, now_ms: int) -> bool:
         """Whether the newest event of the oldest row is too old. Reads the row only when it may have become too old."""
-        if self.keep.age_ms_max is None or now_ms < self._young_until_ms:
+        if self.bounds.age_ms_max is None or now_ms < self._young_until_ms:
             return False
-        self._young_until_ms = event_rows.newest_ms(row) + self.keep.age_ms_max
+        self._young_until_ms = event_rows.newest_ms(row) + self.bounds.age_ms_max
         return now_ms >= self._young_until_ms
 
 
-def leased(txn: lmdb.Transaction[bytes], meta: lmdb._Database) -> Iterator[Leased]:
+def leased(txn: lmdb.Transaction[bytes], meta: lmdb._Database) -> Iterator[StoredLease]:
     """All leases, by name."""
-    cursor, start = txn.cursor(meta), LEASE.encode()
+    cursor, start = txn.cursor(meta), LEASE_PREFIX.encode()
     more = cursor.set_range(start)
     while more and cursor.key().startswith(start):
-        yield Leased(cursor.key()[len(start) :].decode(), *_read(cursor.value()))
+        yield StoredLease(cursor.key()[len(start) :].decode(), *_read(cursor.value()))
         more = cursor.next()
 
 

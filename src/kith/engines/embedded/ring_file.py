@@ -36,7 +36,7 @@ import numpy as np
 
 from kith.engines.embedded.builds import BUILDS_MAX, COLUMNS, Builds
 from kith.engines.embedded.directory import Directory, cells_for
-from kith.engines.embedded.driver_errors import translated
+from kith.engines.embedded.driver_errors import translate_errors
 
 FORMAT = 5
 FILE = "rings"
@@ -53,7 +53,7 @@ _RESERVE_SLOTS = 256
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
-class Unusable(Exception):
+class UnusableRingFile(Exception):
     """A file cannot be used as it is; the message says why."""
 
 
@@ -90,7 +90,7 @@ class RingFile:
     """An open file as arrays, one element (or row) per slot. A reader may write only `reads`."""
 
     def __init__(self, path: Path, *, writable: bool = False) -> None:
-        """Map a file. Unusable if it is of another boot, damaged or cut short; FileNotFoundError if there is none."""
+        """Map a file. UnusableRingFile if it is of another boot, damaged or short; FileNotFoundError if missing."""
         self._descriptor = os.open(path, os.O_RDWR)
         weakref.finalize(self, os.close, self._descriptor)
         self.slots = slots = _checked_slots(self._descriptor)
@@ -114,7 +114,7 @@ class RingFile:
         self.changing = self._words[_CHANGING : _CHANGING + 1]
         self._reserved: set[int] = set()
         if not self.live:
-            raise Unusable("another was to take its place")
+            raise UnusableRingFile("another was to take its place")
 
     @property
     def live(self) -> bool:
@@ -178,21 +178,21 @@ def _retire(path: Path) -> None:
 def _checked_slots(descriptor: int) -> int:
     head = os.pread(descriptor, _HEADER.size + _CHECKSUM.size, 0)
     if len(head) < _HEADER.size + _CHECKSUM.size:
-        raise Unusable("its header is cut short")
+        raise UnusableRingFile("its header is cut short")
     fixed = head[: _HEADER.size]
     magic, version, width, slots, boot = _HEADER.unpack(fixed)
     if magic != _MAGIC or _CHECKSUM.unpack(head[_HEADER.size :])[0] != zlib.crc32(fixed):
-        raise Unusable("its header is damaged")
+        raise UnusableRingFile("its header is damaged")
     if (version, width) != (FORMAT, WIDTH):
-        raise Unusable("it has another format")
+        raise UnusableRingFile("it has another format")
     if boot.rstrip(b"\0").decode() != boot_id():
-        raise Unusable("it was written before the machine started")
+        raise UnusableRingFile("it was written before the machine started")
     if os.fstat(descriptor).st_size != Layout.of(slots).end:
-        raise Unusable("its length is wrong")
+        raise UnusableRingFile("its length is wrong")
     return int(slots)
 
 
 def _allocate(descriptor: int, start: int, size: int) -> None:
-    with translated("keep timelines"):
+    with translate_errors("keep timelines"):
         if hasattr(os, "posix_fallocate"):
             os.posix_fallocate(descriptor, start, size)

@@ -89,7 +89,7 @@ def insert(cursor: RunCursor, prefix: bytes, row: bytes) -> bool:
             if not _insert_sealed(cursor, prefix, key, cursor.value(), row):
                 return False
             return cursor.put(tail_key, (count + 1).to_bytes(_LENGTH, "big") + rows)
-    changed = _with(rows, row)
+    changed = _inserted(rows, row)
     if changed is None:
         return False
     if len(changed) > BLOCK_ROWS * ROW:
@@ -335,7 +335,7 @@ def _rows_here(cursor: RunCursor, prefix: bytes) -> bytes | None:
 
 
 def _insert_sealed(cursor: RunCursor, prefix: bytes, key: bytes, block: bytes, row: bytes) -> bool:
-    changed = _with(block, row)
+    changed = _inserted(block, row)
     if changed is None:
         return False
     if len(changed) > BLOCK_ROWS * ROW:
@@ -345,7 +345,7 @@ def _insert_sealed(cursor: RunCursor, prefix: bytes, key: bytes, block: bytes, r
     return cursor.put(key, changed)
 
 
-def _with(block: bytes, row: bytes) -> bytes | None:
+def _inserted(block: bytes, row: bytes) -> bytes | None:
     """`block` with `row` inserted in order; None if the row is there already."""
     if row > block[-ROW:]:
         return block + row

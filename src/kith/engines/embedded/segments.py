@@ -25,20 +25,20 @@ from kith.core.clock import wall_ms
 from kith.core.errors import Conflict, StoreMismatch
 from kith.engines.embedded import event_log, event_rows, redo
 from kith.engines.embedded.changes import expired_claims
-from kith.engines.embedded.driver_errors import translated
+from kith.engines.embedded.driver_errors import translate_errors
 from kith.engines.embedded.environment import LOG_WHOLE_AFTER, Environment, put_note
 from kith.engines.embedded.event_log import LogWriter
 from kith.engines.embedded.history import HISTORY
 from kith.engines.embedded.retention import Retention
-from kith.engines.embedded.sorted_changes import do_all
+from kith.engines.embedded.sorted_changes import apply_events
 
 _MAGIC, _DIGEST_BYTES, _VERSION = b"kith-log", 32, 1
 _BODY_AT = len(_MAGIC) + _DIGEST_BYTES
-_JOURNALED_MAX = 5_000
+_JOURNALED_EVENTS_MAX = 5_000
 """A commit of more events than this has no journal entry; the whole store is synced instead, as in a long rebuild."""
 _CLOCKS_APART_MS = 3_600_000
 """A standby forgets a claim this long (ms) after it expired, since its clock may be ahead of the primary's."""
-_IDENTITY = ("secret/", "server-key/", LOG_WHOLE_AFTER, HISTORY)
+_IDENTITY_NOTES = ("secret/", "server-key/", LOG_WHOLE_AFTER, HISTORY)
 """Key prefixes of the notes that make a store's identity. The log does not hold these notes."""
 
 
@@ -59,13 +59,13 @@ class Segment(msgspec.Struct, frozen=True):
 
 def last_event(store: Environment) -> int:
     """The number of the newest event of a log; 0 if there is none."""
-    with translated("read", store.folder), store.lmdb.begin() as txn:
+    with translate_errors("read", store.folder), store.lmdb.begin() as txn:
         return event_log.bounds(txn, store.log)[1]
 
 
 def event_at(store: Environment, number: int) -> bytes:
     """An event with the time at which it was logged, as stored; empty if the log does not have it."""
-    with translated("read", store.folder), store.lmdb.begin() as txn:
+    with translate_errors("read", store.folder), store.lmdb.begin() as txn:
         for event in event_log.read_logged(txn, store.log, number - 1, 1):
             if event.sequence == number:
                 return event.logged_ms + event.change
@@ -78,16 +78,16 @@ def latest_ms(store: Environment, until: int) -> int:
     That is the time of the last event, unless a clock was set back. Takes 1 us an event.
     """
     latest = bytes(8)
-    with translated("read", store.folder), store.lmdb.begin() as txn:
+    with translate_errors("read", store.folder), store.lmdb.begin() as txn:
         first, _ = event_log.bounds(txn, store.log)
         for event in event_log.read_logged(txn, store.log, first - 1, max(0, until + 1 - first)):
             latest = max(latest, event.logged_ms)
     return event_rows.logged_ms(latest)
 
 
-def take(source: Environment, after: int, bytes_max: int) -> Segment:
+def next_segment(source: Environment, after: int, bytes_max: int) -> Segment:
     """The segment that follows event `after`, with about `bytes_max` of rows. Conflict if the log lacks some of it."""
-    with translated("read", source.folder), source.lmdb.begin() as txn:
+    with translate_errors("read", source.folder), source.lmdb.begin() as txn:
         first, last = event_log.bounds(txn, source.log)
         rows = list(event_log.read_rows(txn, source.log, max(after, first), bytes_max))
     graphs, notes = identity(source)  # read after the rows, so that it has every graph that they name
@@ -102,9 +102,9 @@ def take(source: Environment, after: int, bytes_max: int) -> Segment:
 
 
 def identity(store: Environment) -> tuple[dict[str, int], dict[str, bytes]]:
-    """The identity of a store: its graphs, and the notes of `_IDENTITY`."""
+    """The identity of a store: its graphs, and the notes of `_IDENTITY_NOTES`."""
     graphs = store.graph_numbers()
-    return graphs, {prefix + rest: note for prefix in _IDENTITY for rest, note in store.notes(prefix).items()}
+    return graphs, {prefix + rest: note for prefix in _IDENTITY_NOTES for rest, note in store.notes(prefix).items()}
 
 
 def numbered(segment: Segment) -> Iterator[tuple[int, bytes]]:
@@ -124,7 +124,7 @@ def newest(segment: Segment) -> tuple[int, bytes]:
     return first + len(found) - 1, found[-1]
 
 
-def do(
+def replay(
     target: Environment,
     segment: Segment,
     until: int | None = None,
@@ -143,7 +143,7 @@ def do(
         raise Conflict(f"events {at + 1} to {segment.after} are missing before this part of the log; do those first")
     _check_history(target, segment, at)
     _take_identity(target, segment)
-    with translated("rebuild", target.folder), target.commit() as write:
+    with translate_errors("rebuild", target.folder), target.commit() as write:
         writer, done = LogWriter(write.txn, target.log), list[bytes]()
         at = writer.last
         for first, row in segment.rows:
@@ -151,10 +151,10 @@ def do(
             wanted = len(events) if until is None else min(len(events), until + 1 - first)
             new = events[max(0, at + 1 - first) : max(0, wanted)]
             done += new
-            if new and (wanted < len(events) or not writer.take_over(first, row)):
+            if new and (wanted < len(events) or not writer.append_row(first, row)):
                 for event in new:
                     writer.append_logged(event)
-        do_all(write.txn, list(map(event_rows.change_of, done)), target.rows, target.graph_db)
+        apply_events(write.txn, list(map(event_rows.change_of, done)), target.rows, target.graph_db)
         writer.flush()
         at, write.count = writer.last, len(done)
         for key, note in beside.items():
@@ -162,7 +162,7 @@ def do(
         over = _expired(write.txn, target, len(done)) if retention is not None else []
         for row in over:
             write.txn.delete(row, db=target.records)
-        if len(done) <= _JOURNALED_MAX:
+        if len(done) <= _JOURNALED_EVENTS_MAX:
             changes = [redo.shipped(event) for event in done]
             changes += [redo.row("meta", key.encode(), note) for key, note in beside.items()]
             changes += [redo.row("objects", row, None) for row in over]
@@ -171,7 +171,7 @@ def do(
             retention.forget(write.txn, at, wall_ms(), writer.closed)
     if at >= segment.end:  # before that, the store lacks events that tokens of this history may stand for
         _put_notes(target, segment, HISTORY)
-        target.positions.go_on(target.history())
+        target.positions.use_history(target.history())
     return at
 
 
@@ -209,7 +209,7 @@ def _check_history(target: Environment, segment: Segment, at: int) -> None:
             break
         logged = event_rows.unpacked(row)
         shared = min(at, first + len(logged) - 1)
-        with translated("read", target.folder), target.lmdb.begin() as txn:
+        with translate_errors("read", target.folder), target.lmdb.begin() as txn:
             (own,) = event_log.read_logged(txn, target.log, shared - 1, 1)
         if own.sequence != shared or own.logged_ms + own.change != logged[shared - first]:
             raise Conflict(_other_events(target))
@@ -224,7 +224,7 @@ def _take_identity(target: Environment, segment: Segment) -> None:
     names = sorted(segment.graphs, key=segment.graphs.__getitem__)
     if target.graph_numbers() != segment.graphs and target.declare(names) != segment.graphs:
         raise Conflict(f"{target.folder} has other graphs than the store of that log; use a new folder")
-    for prefix in _IDENTITY:
+    for prefix in _IDENTITY_NOTES:
         if prefix != HISTORY:
             _put_notes(target, segment, prefix)
 

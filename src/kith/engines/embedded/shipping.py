@@ -10,8 +10,8 @@ from collections.abc import AsyncGenerator
 import msgspec
 
 from kith.core.errors import Conflict, Overloaded, TokenTooOld
-from kith.engines.embedded import places, segments, store_role
-from kith.engines.embedded.confirmations import Confirmed
+from kith.engines.embedded import group_checkpoints, segments, store_role
+from kith.engines.embedded.confirmations import ConfirmedEvent
 from kith.engines.embedded.environment import Environment
 from kith.engines.embedded.store_copy import copy_of
 from kith.standby.source import Epoch
@@ -32,7 +32,7 @@ class Shipping:
 
     def __init__(self, environment: Environment) -> None:
         self._environment = environment
-        self._confirmed = Confirmed(environment.folder, environment.history().name)
+        self._confirmed = ConfirmedEvent(environment.folder, environment.history().name)
         self._waiting, self._copying = 0, False
         self._rang = asyncio.Event()
         self._listening: asyncio.Task[None] | None = None
@@ -66,8 +66,8 @@ class Shipping:
             if not await self._has_more(after, wait_s):
                 return None
         try:
-            group_notes = places.places(self._environment) if with_places else {}
-            segment = segments.take(self._environment, after, SEGMENT_BYTES)
+            group_notes = group_checkpoints.group_notes(self._environment) if with_places else {}
+            segment = segments.next_segment(self._environment, after, SEGMENT_BYTES)
             return segments.pack(msgspec.structs.replace(segment, notes=segment.notes | group_notes))
         except Conflict as error:
             raise TokenTooOld(error.message) from None

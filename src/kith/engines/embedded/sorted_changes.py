@@ -1,4 +1,4 @@
-"""Replays many events of a log with the same result as `changes.do`, several times faster: new edges in key order.
+"""Replays many events of a log with the same result as `changes.apply`, several times faster: new edges in key order.
 
 Each page is then written once, in order, by a few calls of LMDB. Everything else is done one by one: edges that existed
 before, change twice or expire, and lists that get entries older than their newest one. The blocks of a list may be cut
@@ -37,7 +37,7 @@ _HEADS = np.dtype(
 """The head of an event, as `changes` packs it."""
 
 
-def do_all(txn: lmdb.Transaction[bytes], events: Sequence[bytes], rows: Databases, graph: GraphDatabase) -> None:
+def apply_events(txn: lmdb.Transaction[bytes], events: Sequence[bytes], rows: Databases, graph: GraphDatabase) -> None:
     """Apply these events, packed by `changes`. They follow the events that were applied before.
 
     Errors: StoreMismatch if the store has an edge that the log says is new.
@@ -49,13 +49,13 @@ def do_all(txn: lmdb.Transaction[bytes], events: Sequence[bytes], rows: Database
             edges.setdefault(event[0], []).append(event)
             continue
         if state == EDGE_FORGOTTEN:  # earlier events of the graph must be applied first
-            _do_edges(txn, edges.pop(event[0], []), rows, graph)
-        changes.do(txn, event, rows, graph)
+            _apply_edges(txn, edges.pop(event[0], []), rows, graph)
+        changes.apply(txn, event, rows, graph)
     for of_graph in edges.values():
-        _do_edges(txn, of_graph, rows, graph)
+        _apply_edges(txn, of_graph, rows, graph)
 
 
-def _do_edges(txn: lmdb.Transaction[bytes], events: Sequence[bytes], rows: Databases, graph: GraphDatabase) -> None:
+def _apply_edges(txn: lmdb.Transaction[bytes], events: Sequence[bytes], rows: Databases, graph: GraphDatabase) -> None:
     """Apply events about edges of one graph."""
     singly: Sequence[bytes] = events
     if len(events) > FEW:
@@ -71,7 +71,7 @@ def _do_edges(txn: lmdb.Transaction[bytes], events: Sequence[bytes], rows: Datab
             _add_new(txn.cursor(graph(events[0][0])), heads[order[is_new]], checked=False)
         singly = [events[at] for at in np.sort(order[~is_new]).tolist()]
     for event in singly:
-        changes.do(txn, event, rows, graph)
+        changes.apply(txn, event, rows, graph)
 
 
 def add_new(cursor: runs.RunCursor, events: Sequence[bytes]) -> None:

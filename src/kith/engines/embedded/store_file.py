@@ -82,10 +82,10 @@ class OpenedFiles:
     def check(self) -> None:
         """StoreUnavailable if a file was deleted or replaced."""
         if lost := self.lost():
-            raise StoreUnavailable(lost_says(lost))
+            raise StoreUnavailable(lost_message(lost))
 
 
-def lost_says(file: str) -> str:
+def lost_message(file: str) -> str:
     """The error text for a deleted or replaced file: what is wrong, and what to do."""
     return (  # clients read this, so it names no path of this machine
         f"{Path(file).name} of the data folder was deleted or replaced while this server has it open; "

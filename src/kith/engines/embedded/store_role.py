@@ -1,9 +1,9 @@
 """The role of a store: whether it takes writes. A primary does. A standby does not, nor does a store that another
 machine replaced as the primary (fenced), nor one that was moved.
 
-    note closed      why the store takes no writes (see `closed`); absent where it takes them
+    note closed      why the store takes no writes (see `closed_note`); absent where it takes them
     note promoting   the name of the history that a promotion will begin, so that an interrupted promotion resumes
-    note tell        MessagePack of a ToTell: the old primary, which must still be told that it was replaced
+    note tell        MessagePack of a SuccessorNotice: the old primary, which must still be told that it was replaced
     note rival       the address of another machine that was promoted in place of the same old primary: two primaries
 
 A store's epoch is its history (see `history`); a promotion begins a new one. Each commit reads `closed` in its own
@@ -20,23 +20,23 @@ import msgspec
 
 from kith.core.errors import Conflict
 from kith.engines.embedded import event_log, redo
-from kith.engines.embedded.closed import CLOSED, Closed
-from kith.engines.embedded.driver_errors import translated
+from kith.engines.embedded.closed_note import CLOSED_KEY, ClosedNote
+from kith.engines.embedded.driver_errors import translate_errors
 from kith.engines.embedded.environment import Environment, put_note
 from kith.engines.embedded.history import HISTORY, History, Restore
 from kith.standby.source import Epoch
 
-_PROMOTING, _TELL, _RIVAL = "promoting", "tell", "rival"
+_PROMOTING, _NOTICE, _RIVAL = "promoting", "tell", "rival"
 
 
-class ToTell(NamedTuple):
+class SuccessorNotice(NamedTuple):
     """The addresses of the old primary, and of the machine that was promoted in its place."""
 
     old: str
     new: str
 
 
-class Promoted(NamedTuple):
+class PromotionResult(NamedTuple):
     """The result of a promotion. `shared`: the last event of the old primary that this store has; `epoch`: the name of
     the new history.
     """
@@ -45,23 +45,23 @@ class Promoted(NamedTuple):
     epoch: int
 
 
-def why_closed(store: Environment) -> Closed | None:
+def read_closed_note(store: Environment) -> ClosedNote | None:
     """Why a store takes no writes; None if it takes them."""
-    raw = store.get_note(CLOSED)
-    return None if raw is None else msgspec.msgpack.decode(raw, type=Closed)
+    raw = store.get_note(CLOSED_KEY)
+    return None if raw is None else msgspec.msgpack.decode(raw, type=ClosedNote)
 
 
 def has_moved(store: Environment) -> bool:
     """Whether a store takes no writes because it is being moved, or was moved. Conflict if there is another reason."""
-    why = why_closed(store)
+    why = read_closed_note(store)
     if why is not None and why.why != "moved":
         raise Conflict(f"{store.folder} takes no writes itself ({why.refusal().message}); move the store that does")
     return why is not None
 
 
-def close_to_writes(store: Environment, why: Closed | None) -> None:
+def close_to_writes(store: Environment, why: ClosedNote | None) -> None:
     """Close a store to writes, or (None) open it to writes again. Durable, because other machines rely on it."""
-    store.put_note(CLOSED, None if why is None else msgspec.msgpack.encode(why))
+    store.put_note(CLOSED_KEY, None if why is None else msgspec.msgpack.encode(why))
     store.sync()  # with relaxed durability, a power cut could undo the note
 
 
@@ -79,7 +79,7 @@ def fence(store: Environment, newer: Epoch, primary: str) -> int:
     store's, or if a primary of another epoch has fenced it already. If this store and `primary` were both promoted in
     place of the same old primary, `primary` is noted as a rival.
     """
-    why, names = why_closed(store), _names(newer)
+    why, names = read_closed_note(store), _names(newer)
     follows = why is not None and (why.why, why.primary) == ("standby", primary)
     if not is_newer(newer, epoch_of(store)) and not follows:
         if why is None and is_forked(newer, epoch_of(store)):
@@ -90,8 +90,8 @@ def fence(store: Environment, newer: Epoch, primary: str) -> int:
             f"{why.primary} was made the primary already; start this machine as its standby", **_primary_of(why)
         )
     if why is None:
-        close_to_writes(store, Closed("fenced", primary, names[-1]))
-    with translated("read", store.folder), store.lmdb.begin() as txn:
+        close_to_writes(store, ClosedNote("fenced", primary, names[-1]))
+    with translate_errors("read", store.folder), store.lmdb.begin() as txn:
         return event_log.bounds(txn, store.log)[1]
 
 
@@ -117,7 +117,7 @@ def begin_promotion(store: Environment) -> Epoch:
 
     Returns the epoch that it will have. Conflict if the store is no standby.
     """
-    why = why_closed(store)
+    why = read_closed_note(store)
     if why is None:
         raise Conflict(f"{store.folder} is no standby: it takes writes already")
     if why.why == "fenced":
@@ -134,40 +134,40 @@ def drop_promotion(store: Environment) -> None:
     store.put_note(_PROMOTING, None)
 
 
-def promote(store: Environment, tell: ToTell | None) -> Promoted:
+def promote(store: Environment, tell: SuccessorNotice | None) -> PromotionResult:
     """Finish a promotion that was begun: make this standby the primary, in one commit.
 
     `tell`: the old primary that must be told later; None if it knows already. Conflict if no promotion was begun.
     """
-    raw, why = store.get_note(_PROMOTING), why_closed(store)
+    raw, why = store.get_note(_PROMOTING), read_closed_note(store)
     if raw is None or why is None:
         raise Conflict(f"{store.folder} is not being promoted")
-    with translated("promote", store.folder), store.commit() as write:
+    with translate_errors("promote", store.folder), store.commit() as write:
         _, last = event_log.bounds(write.txn, store.log)
         history = History((*store.history().restores, Restore(int(raw), last)))
         notes = {
             HISTORY: history.packed(),
-            CLOSED: None,
+            CLOSED_KEY: None,
             _PROMOTING: None,
-            _TELL: None if tell is None else msgspec.msgpack.encode(tell),
+            _NOTICE: None if tell is None else msgspec.msgpack.encode(tell),
             _RIVAL: None,
         }
         for key, note in notes.items():
             put_note(write.txn, store.notes_db, key, note)
         write.changes = redo.encode(0, [redo.row("meta", key.encode(), note) for key, note in notes.items()])
-    store.positions.go_on(history)
-    return Promoted(last, int(raw))
+    store.positions.use_history(history)
+    return PromotionResult(last, int(raw))
 
 
-def to_tell(store: Environment) -> ToTell | None:
+def pending_notice(store: Environment) -> SuccessorNotice | None:
     """The old primary that must still be told of its successor; None if there is none."""
-    raw = store.get_note(_TELL)
-    return None if raw is None else msgspec.msgpack.decode(raw, type=ToTell)
+    raw = store.get_note(_NOTICE)
+    return None if raw is None else msgspec.msgpack.decode(raw, type=SuccessorNotice)
 
 
-def note_told(store: Environment) -> None:
+def clear_notice(store: Environment) -> None:
     """Note that the old primary was told."""
-    store.put_note(_TELL, None)
+    store.put_note(_NOTICE, None)
 
 
 def rival(store: Environment) -> str:
@@ -181,7 +181,7 @@ def note_rival(store: Environment, url: str) -> None:
     store.put_note(_RIVAL, url.encode() or None)
 
 
-def rival_says(url: str) -> str:
+def rival_message(url: str) -> str:
     """The message to the operator about a rival."""
     return (
         f"{url} was made the primary, too, and each takes writes that the other never gets: choose one of both, stop "
@@ -190,7 +190,7 @@ def rival_says(url: str) -> str:
     )
 
 
-def stand_alone(folder: Path) -> None:
+def detach_copy(folder: Path) -> None:
     """Make a copy of a store independent: it takes writes, has no rival, and notifies no old primary.
 
     No process may use the folder.
@@ -199,12 +199,12 @@ def stand_alone(folder: Path) -> None:
         is_closed = store.is_closed()
     with (
         Environment(folder, create=False, follows=is_closed) as store,
-        translated("make a store of its own", folder),
+        translate_errors("make a store of its own", folder),
         store.commit() as write,
     ):
-        for key in (CLOSED, _PROMOTING, _TELL, _RIVAL):
+        for key in (CLOSED_KEY, _PROMOTING, _NOTICE, _RIVAL):
             put_note(write.txn, store.notes_db, key, None)
 
 
-def _primary_of(why: Closed) -> dict[str, str]:
+def _primary_of(why: ClosedNote) -> dict[str, str]:
     return {"primary": why.primary}

@@ -8,9 +8,9 @@ from typing import TypeAlias
 import lmdb
 
 from kith.engines.embedded import runs
-from kith.engines.embedded.batch import Transaction
 from kith.engines.embedded.environment import Txn
 from kith.engines.embedded.keys import pair_key, read_edge, read_mark, read_prefix
+from kith.engines.embedded.transaction import Transaction
 from kith.graph.edge import Direction
 from kith.graph.shapes import Listing
 
@@ -44,7 +44,7 @@ def unlist_strays(batch: Transaction, graph: int, entries: Sequence[Stray]) -> N
     """Delete strays from their lists, unless they have come to belong to an edge since."""
     for prefix, row in entries:
         if _is_stray(batch.txn, batch.environment.graph_db(graph), read_prefix(graph, prefix), row):
-            batch.undescribed()
+            batch.skip_journal()
             runs.remove(batch.cursor(graph), prefix, row)
 
 

@@ -3,7 +3,7 @@
     database suggestions    row      key  0 | user u64                    row  expires at ms u64 | data
                             its end  key  1 | expires at ms u64 | user u64   row  empty
 
-Each new row deletes up to _FORGOTTEN_A_ROW expired ones. So the table holds little more than the valid rows, and needs
+Each new row deletes up to _DELETED_PER_ROW expired ones. So the table holds little more than the valid rows, and needs
 no job to clean it.
 """
 
@@ -15,17 +15,17 @@ from functools import partial
 
 import lmdb
 
-from kith.engines.embedded.batch import Transaction
 from kith.engines.embedded.commits import CommitQueue
 from kith.engines.embedded.driver_errors import translate
 from kith.engines.embedded.environment import Environment
+from kith.engines.embedded.transaction import Transaction
 from kith.suggestions.store import RankingRow
 
 _KEY = struct.Struct(">BQ")
 _UNTIL = struct.Struct(">Q")
 _END_KEY = struct.Struct(">BQQ")
 _ROW, _END = 0, 1
-_FORGOTTEN_A_ROW = 2
+_DELETED_PER_ROW = 2
 
 
 class EmbeddedSuggestions:
@@ -55,7 +55,7 @@ def _put(batch: Transaction, rows: Sequence[RankingRow], now_ms: int) -> None:
             batch.put("suggestions", _END_KEY.pack(_END, before_ms, user), None)
         batch.put("suggestions", key, _UNTIL.pack(until_ms) + data)
         batch.put("suggestions", _END_KEY.pack(_END, until_ms, user), b"")
-        for _ in range(_FORGOTTEN_A_ROW):
+        for _ in range(_DELETED_PER_ROW):
             _forget_one(batch, cursor, now_ms)
 
 

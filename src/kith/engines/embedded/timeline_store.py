@@ -30,14 +30,14 @@ from numpy.typing import NDArray
 from kith.core.clock import wall_ms
 from kith.core.errors import StoreFull, StoreMismatch
 from kith.engines.embedded import read_habits, ring_file
-from kith.engines.embedded.driver_errors import translated
-from kith.engines.embedded.ring_file import LINE, WIDTH, RingFile, Unusable
+from kith.engines.embedded.driver_errors import translate_errors
+from kith.engines.embedded.ring_file import LINE, WIDTH, RingFile, UnusableRingFile
 from kith.engines.embedded.ring_writers import Writers
 from kith.graph.shapes import Ids
 from kith.home.timelines import TIMELINE_IDS_MAX, Habits, Timeline
 
 SLOTS_DEFAULT = 100_000
-KEPT_MAX = 4_000
+CACHED_TIMELINES_MAX = 4_000
 """Decoded timelines that a reading process caches, at most; 4 KB each."""
 _PAGE = 1_000
 _CHUNK = 1 << 15  # users per scatter: their slots stay in the processor's cache
@@ -51,7 +51,7 @@ def slots_of(folder: Path) -> int | None:
     """How many users the timelines of a folder have room for; None if there is no usable file."""
     try:
         return RingFile(folder / ring_file.FILE).slots
-    except (OSError, Unusable):
+    except (OSError, UnusableRingFile):
         return None
 
 
@@ -60,10 +60,12 @@ class RingReader:
 
     immediate = True
 
-    def __init__(self, folder: Path, *, now_ms: Callable[[], int] = wall_ms, kept_max: int = KEPT_MAX) -> None:
-        self._path, self._now_ms, self._kept_max = folder / ring_file.FILE, now_ms, kept_max
+    def __init__(
+        self, folder: Path, *, now_ms: Callable[[], int] = wall_ms, cache_max: int = CACHED_TIMELINES_MAX
+    ) -> None:
+        self._path, self._now_ms, self._cache_max = folder / ring_file.FILE, now_ms, cache_max
         self._file: RingFile | None = None
-        self._kept: dict[int, tuple[tuple[int, ...], Timeline]] = {}  # by user: the state of the slot, the timeline
+        self._cache: dict[int, tuple[tuple[int, ...], Timeline]] = {}  # by user: the state of the slot, the timeline
 
     async def read(self, user: int, *, by_user: bool = False) -> Timeline | None:
         file = self._current()
@@ -75,15 +77,15 @@ class RingReader:
                 return None
             version = int(file.versions[slot])
             if not version & 1 and file.owners[slot] == ~user:
-                timeline = self._as_read(file, user, slot, version)
+                timeline = self._read_slot(file, user, slot, version)
                 if timeline is not None:
                     if by_user:
-                        file.reads[slot] = read_habits.faded(int(file.reads[slot]), self._now_ms(), 1)
+                        file.reads[slot] = read_habits.add_reads(int(file.reads[slot]), self._now_ms(), 1)
                     return timeline
             os.sched_yield()  # let the writer finish
         return None
 
-    def _as_read(self, file: RingFile, user: int, slot: int, version: int) -> Timeline | None:
+    def _read_slot(self, file: RingFile, user: int, slot: int, version: int) -> Timeline | None:
         """The timeline in a slot; None if a writer changed the slot meanwhile.
 
         If nothing was pushed since the last read, this is the same object as then.
@@ -93,7 +95,7 @@ class RingReader:
             int(file.heads[slot]),
             int(file.floors[slot]),
         )  # in this order
-        state, kept = (slot, version, head, floor, withheld_rate_min), self._kept.get(user)
+        state, kept = (slot, version, head, floor, withheld_rate_min), self._cache.get(user)
         if kept is not None and kept[0] == state:
             return kept[1]
         tail = file.tails[slot * LINE : (slot + 1) * LINE].copy()
@@ -110,9 +112,9 @@ class RingReader:
             np.concatenate((tail[:begun][::-1], _newest_first(ring, oldest, whole))), floor, withheld_rate_min
         )
         if later == head:
-            if len(self._kept) >= self._kept_max:
-                self._kept.clear()
-            self._kept[user] = (slot, version, head, stored, withheld_rate_min), timeline
+            if len(self._cache) >= self._cache_max:
+                self._cache.clear()
+            self._cache[user] = (slot, version, head, stored, withheld_rate_min), timeline
         return timeline
 
     async def count(self) -> int:
@@ -132,14 +134,14 @@ class RingReader:
 
     def close(self) -> None:
         self._file = None
-        self._kept.clear()
+        self._cache.clear()
 
     def _current(self) -> RingFile | None:
         if self._file is None or not self._file.live:
-            self._kept.clear()
+            self._cache.clear()
             try:
                 self._file = RingFile(self._path)
-            except (OSError, Unusable):  # no file, no permission to read it, or too many open files in this process
+            except (OSError, UnusableRingFile):  # no file, no permission, or too many open files
                 self._file = None
         return self._file
 
@@ -153,12 +155,12 @@ class RingTimelines(RingReader):
         StoreMismatch if another process writes them with other `slots`; StoreFull if the disk has no room for the file.
         """
         super().__init__(folder, now_ms=now_ms)
-        with translated(f"open {folder}"):
+        with translate_errors(f"open {folder}"):
             folder.mkdir(parents=True, exist_ok=True)
             self._writers = Writers(folder)
             try:
                 with self._writers.entering() as alone:
-                    self._rings = self._file = _opened(self._path, slots) if alone else _joined(self._path, slots)
+                    self._rings = self._file = _open_file(self._path, slots) if alone else _join_file(self._path, slots)
             except BaseException:
                 self._writers.close()
                 raise
@@ -232,7 +234,7 @@ class RingTimelines(RingReader):
             rings.floors[slot] = max(0, ids[room - 1] - 1) if len(ids) >= room else 0
             rings.heads[slot] = len(kept)
             rings.reads[slot] = (
-                read_habits.faded(int(rings.reads[slot]), now, 0) if known else read_habits.first_read(now)
+                read_habits.add_reads(int(rings.reads[slot]), now, 0) if known else read_habits.first_read(now)
             )
             rings.lacks[slot] = build.withheld_rate_min
             rings.versions[slot] += 1
@@ -319,29 +321,29 @@ def _flush(rings: RingFile, slots: Ids, numbers: Ids) -> None:
         rows[lines] = rings.tails.reshape(-1, LINE).take(slots, axis=0)
 
 
-def _joined(path: Path, slots: int) -> RingFile:
+def _join_file(path: Path, slots: int) -> RingFile:
     """The file of the folder, which other processes are writing."""
     try:
         rings = RingFile(path, writable=True)
-    except (FileNotFoundError, Unusable) as error:
+    except (FileNotFoundError, UnusableRingFile) as error:
         raise StoreMismatch(f"another process writes {path.parent}, but not this file: {error}") from error
     if rings.slots != slots:
         raise StoreMismatch(f"another process writes {path.parent} with {rings.slots} slots; {slots} are asked for")
     return rings
 
 
-def _opened(path: Path, slots: int) -> RingFile:
+def _open_file(path: Path, slots: int) -> RingFile:
     """The file of the folder, repaired after a killed writer. If it cannot be used, an empty one in its place."""
     try:
         rings = RingFile(path, writable=True)
         if not ring_file.boot_id():
-            raise Unusable("this machine does not say when it started")
+            raise UnusableRingFile("this machine does not say when it started")
         if rings.slots != slots:
-            raise Unusable(f"it has {rings.slots} slots, and {slots} are asked for")
+            raise UnusableRingFile(f"it has {rings.slots} slots, and {slots} are asked for")
         _recover(rings)
     except FileNotFoundError:
         pass
-    except Unusable as error:
+    except UnusableRingFile as error:
         _log.warning("timelines are dropped, and rebuilt from outboxes as users return", reason=str(error))
     else:
         return rings
@@ -355,7 +357,7 @@ def _recover(rings: RingFile) -> None:
     _empty(rings, np.flatnonzero(rings.versions & 1))
     owners = rings.owners[rings.owners != 0]
     if (owners > 0).any() or len(np.unique(owners)) < len(owners) or (rings.heads < 0).any():
-        raise Unusable("its slots contradict each other")
+        raise UnusableRingFile("its slots contradict each other")
     _rebuild_directory(rings)
     rings.changing[0] = 0
 

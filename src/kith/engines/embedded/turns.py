@@ -33,7 +33,7 @@ class Turns:
         self._descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
 
     @contextlib.contextmanager
-    def taken(self) -> Iterator[None]:
+    def take(self) -> Iterator[None]:
         """Wait for a turn, and hold it while the context is open. A thread that holds it must not wait for it again."""
         with self._lock:
             lock(self._descriptor, 1, _NEXT)

@@ -4,10 +4,10 @@ Topics; each name is preceded by the cluster's prefix and a dash:
 
     writes    commands, one partition per owner (see `commands`)
     events    events and answers, in the same partitions (see `commits`)
-    groups    one partition: checkpoints and workers of groups, leases, what is forgotten (see `book`)
+    groups    one partition: checkpoints and workers of groups, leases, what is forgotten (see `registry`)
 
 No topic has transactions, and none is compacted. So the offsets of a partition have no gaps, and the offset of the next
-record is known before it is appended. `commits` and `book` rely on that.
+record is known before it is appended. `commits` and `registry` rely on that.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ RECORD_BYTES_MAX = 8 << 20
 """The size of the largest record."""
 PART_ROWS_MAX, PART_BYTES_MAX = 20_000, RECORD_BYTES_MAX // 2
 """Rows, and approximate bytes, of one record; more are split over several records."""
-ANSWERED_S = 5.0
+ANSWER_TIMEOUT_S = 5.0
 """How long Kafka may take to answer before it counts as unavailable."""
 
 
@@ -42,7 +42,7 @@ Handle = Callable[[int, Sequence[BrokerRecord]], Awaitable[None]]
 """A callback for records of a partition, in order. The next records are read once it returns."""
 
 
-class Following(Protocol):
+class TopicFollower(Protocol):
     """A task that reads partitions of a topic as they grow."""
 
     def follow(self, offsets: Mapping[int, int]) -> None:
@@ -87,7 +87,7 @@ class Broker(Protocol):
         """Delete the records with offsets below `before`."""
         ...
 
-    def following(self, topic: Topic, handle: Handle) -> Following:
+    def follower(self, topic: Topic, handle: Handle) -> TopicFollower:
         """A task that follows partitions of a topic, at first none. It resumes by itself after errors."""
         ...
 

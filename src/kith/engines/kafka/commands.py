@@ -15,18 +15,18 @@ import struct
 from collections.abc import Sequence
 
 from kith.core.errors import BadRequest, NotConfirmed
-from kith.engines.kafka.broker import ANSWERED_S, Broker
-from kith.engines.kafka.commits import ToldRecord
+from kith.engines.kafka.broker import ANSWER_TIMEOUT_S, Broker
+from kith.engines.kafka.commits import EventRecord
 from kith.engines.kafka.positions import Positions
-from kith.engines.kafka.recent import Recent
-from kith.log.commands import Reply, Waiting
+from kith.engines.kafka.recent_events import RecentEvents
+from kith.log.commands import PendingCommands, Reply
 
 COMMAND_BYTES_MAX = 1 << 20
 WAITING_MAX = 10_000
 """Calls that wait for outcomes at once; further calls wait before they append anything."""
-GATHERED_S, GATHERED_MIN = 0.005, 8
+GATHER_WINDOW_S, GATHER_WAITING_MIN = 0.005, 8
 """How long a command waits for others of its partition, so that they are appended, read and decided together. It does
-not wait if fewer than GATHERED_MIN commands of this process wait for answers."""
+not wait if fewer than GATHER_WAITING_MIN commands of this process wait for answers."""
 NAME_BYTES = 8
 _head = struct.Struct(f">{NAME_BYTES}sQ")
 
@@ -38,10 +38,12 @@ def unpacked(value: bytes) -> tuple[bytes, int, bytes]:
 
 
 class KafkaCommands:
-    """See `log.commands.Commands`. `answered_s`: how long to wait for an outcome."""
+    """See `log.commands.Commands`. `answer_timeout_s`: how long to wait for an outcome."""
 
-    def __init__(self, broker: Broker, recent: Recent, positions: Positions, answered_s: float = ANSWERED_S) -> None:
-        self._broker, self._recent, self._positions, self._answered_s = broker, recent, positions, answered_s
+    def __init__(
+        self, broker: Broker, recent: RecentEvents, positions: Positions, answer_timeout_s: float = ANSWER_TIMEOUT_S
+    ) -> None:
+        self._broker, self._recent, self._positions, self._answered_s = broker, recent, positions, answer_timeout_s
         self.partitions = broker.partitions
         self._name = secrets.token_bytes(NAME_BYTES)
         self._numbers = itertools.count()
@@ -49,7 +51,7 @@ class KafkaCommands:
         self._room = asyncio.Semaphore(WAITING_MAX)
         self._gathered: dict[int, list[tuple[int, bytes]]] = {}  # by partition, what is appended next
         self._appending: dict[int, asyncio.Task[None]] = {}
-        recent.hear(self._hear)
+        recent.on_commit(self._handle_answers)
 
     async def ask(self, partition: int, data: bytes) -> Reply:
         (reply,) = await self.ask_many([(partition, data)])
@@ -81,9 +83,9 @@ class KafkaCommands:
                 self._waiting.pop(number, None)
 
     async def _append(self, records: Sequence[tuple[int, bytes]]) -> None:
-        """Append commands; if many wait for answers, batched with those that come within GATHERED_S."""
+        """Append commands; if many wait for answers, batched with those that come within GATHER_WINDOW_S."""
         partitions = {partition for partition, _ in records}
-        if len(self._waiting) - len(records) < GATHERED_MIN or len(partitions) > 1:
+        if len(self._waiting) - len(records) < GATHER_WAITING_MIN or len(partitions) > 1:
             await self._broker.append_many("writes", records)
             return
         (partition,) = partitions
@@ -95,11 +97,11 @@ class KafkaCommands:
 
     async def _append_gathered(self, partition: int) -> None:
         """Append a partition's batch. The moments are the same for all partitions, so an owner gets them together."""
-        await asyncio.sleep(GATHERED_S - asyncio.get_running_loop().time() % GATHERED_S)
+        await asyncio.sleep(GATHER_WINDOW_S - asyncio.get_running_loop().time() % GATHER_WINDOW_S)
         del self._appending[partition]
         await self._broker.append_many("writes", self._gathered.pop(partition))
 
-    async def waiting(self) -> Waiting:
+    async def waiting(self) -> PendingCommands:
         """The commands of all processes that no owner has done yet."""
         await self._recent.open()
         kept_from, ends = await self._broker.starts("writes"), await self._broker.ends("writes")
@@ -107,9 +109,9 @@ class KafkaCommands:
         late = [(at, start) for at, (start, end) in enumerate(zip(starts, ends, strict=True)) if start < end]
         first = [await self._broker.fetch("writes", at, start, start + 1) for at, start in late]
         oldest_ms = min((record.at_ms for records in first for record in records), default=None)
-        return Waiting(sum(ends[at] - start for at, start in late), oldest_ms)
+        return PendingCommands(sum(ends[at] - start for at, start in late), oldest_ms)
 
-    def _hear(self, partition: int, commit: ToldRecord) -> None:
+    def _handle_answers(self, partition: int, commit: EventRecord) -> None:
         for number, outcome, upto in commit.answered(self._name):
             answer = self._waiting.get(number)
             if answer is not None and not answer.done():

@@ -71,13 +71,13 @@ class Commit(msgspec.Struct, frozen=True, array_like=True, tag="commit"):
     answers: list[tuple[bytes, msgspec.Raw]]
 
 
-class Announced(msgspec.Struct, frozen=True, array_like=True, tag="announced"):
+class Announcement(msgspec.Struct, frozen=True, array_like=True, tag="announced"):
     """One event that is no edge."""
 
     row: LoggedRow
 
 
-_kinds: msgspec.msgpack.Decoder[Take | Commit | Announced] = msgspec.msgpack.Decoder(Take | Commit | Announced)
+_kinds: msgspec.msgpack.Decoder[Take | Commit | Announcement] = msgspec.msgpack.Decoder(Take | Commit | Announcement)
 _answers = msgspec.msgpack.Decoder(list[CommandAnswer]).decode
 _rows = msgspec.msgpack.Decoder(list[LoggedRow]).decode
 pack = msgspec.msgpack.encode
@@ -97,7 +97,7 @@ def row_of(event: Event) -> LoggedRow:
     )
 
 
-def _kind(value: bytes) -> Take | Commit | Announced | None:
+def _kind(value: bytes) -> Take | Commit | Announcement | None:
     """Decode a record; None if its kind is unknown."""
     try:
         return _kinds.decode(value)
@@ -105,7 +105,7 @@ def _kind(value: bytes) -> Take | Commit | Announced | None:
         return None
 
 
-class ToldRecord(NamedTuple):
+class EventRecord(NamedTuple):
     """A valid record of events: its offset, the number of events before it (`first`) and in it (`length`)."""
 
     offset: int
@@ -121,7 +121,7 @@ class ToldRecord(NamedTuple):
         """The approximate size of its events in bytes."""
         return 64 + (memoryview(self.rows).nbytes if isinstance(self.rows, msgspec.Raw) else 64)
 
-    def alone(self) -> ToldRecord:
+    def without_answers(self) -> EventRecord:
         """A copy without answers, which does not keep the original record's whole buffer in memory."""
         return self._replace(rows=self.rows.copy() if isinstance(self.rows, msgspec.Raw) else self.rows, answers=())
 
@@ -160,13 +160,15 @@ class PartitionState(NamedTuple):
     events: int
 
 
-def tells(record: BrokerRecord, count: int) -> ToldRecord | None:
+def read_event_record(record: BrokerRecord, count: int) -> EventRecord | None:
     """Read a record as events, perhaps none; None for a void or other record. `count`: the events before it."""
     kind = _kind(record.value)
-    if isinstance(kind, Announced):
-        return ToldRecord(record.offset, record.at_ms, count, 1, kind.row)
+    if isinstance(kind, Announcement):
+        return EventRecord(record.offset, record.at_ms, count, 1, kind.row)
     if isinstance(kind, Commit) and kind.expects == record.offset:
-        return ToldRecord(record.offset, record.at_ms, kind.first, kind.count, kind.rows, kind.answers, kind.next_write)
+        return EventRecord(
+            record.offset, record.at_ms, kind.first, kind.count, kind.rows, kind.answers, kind.next_write
+        )
     return None
 
 
@@ -180,7 +182,7 @@ async def state_before(broker: Broker, partition: int, start: Place, end: int) -
             kind = _kind(record.value)
             if isinstance(kind, Commit) and kind.expects == record.offset:
                 next_write, count = kind.next_write, kind.first + kind.count
-            elif isinstance(kind, Announced):
+            elif isinstance(kind, Announcement):
                 count += 1
         if next_write is not None:
             return PartitionState(next_write, count)
@@ -232,5 +234,5 @@ class PartitionEnd:
             kind = _kind(record.value)
             if kind is None or isinstance(kind, Take):
                 raise Fenced(f"another process owns partition {self._partition} now")
-            count += isinstance(kind, Announced)
+            count += isinstance(kind, Announcement)
         self.end = Place(count, offset + 1)

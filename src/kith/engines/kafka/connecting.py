@@ -18,8 +18,8 @@ from confluent_kafka import OFFSET_INVALID, Consumer, KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, OffsetSpec, ResourceType
 
 from kith.core.errors import BadRequest, Overloaded, StoreMismatch, StoreUnavailable
-from kith.engines.kafka.broker import ANSWERED_S, RECORD_BYTES_MAX, BrokerRecord, Handle, Topic
-from kith.engines.kafka.following import KafkaFollowing, records_of
+from kith.engines.kafka.broker import ANSWER_TIMEOUT_S, RECORD_BYTES_MAX, BrokerRecord, Handle, Topic
+from kith.engines.kafka.topic_follower import KafkaTopicFollower, records_of
 
 PARTITIONS = 16
 _POLL_S = 0.1
@@ -43,23 +43,23 @@ _TRANSIENT = {
     KafkaError.FENCED_LEADER_EPOCH,
     KafkaError._TRANSPORT,
 }
-_BOOK_REST_S = 0.05
+_REGISTRY_REST_S = 0.05
 _FETCH_RECORDS_MAX = 10_000
 """Records that one fetch returns at most."""
 
 
 @contextlib.asynccontextmanager
-async def translated(doing: str, within_s: float = ANSWERED_S) -> AsyncIterator[None]:
+async def translate_errors(doing: str, within_s: float = ANSWER_TIMEOUT_S) -> AsyncIterator[None]:
     """Turn errors of the driver, and a missing answer after `within_s`, into StoreUnavailable."""
     try:
         async with asyncio.timeout(within_s):
             yield
     except (KafkaException, TimeoutError) as error:
-        message = f"Kafka could not {doing} ({_said(error)}); try again"
+        message = f"Kafka could not {doing} ({_error_text(error)}); try again"
         raise StoreUnavailable(message, for_clients="the log does not answer; try again") from error
 
 
-def _said(error: Exception) -> str:
+def _error_text(error: Exception) -> str:
     return "no answer in time" if isinstance(error, TimeoutError) else error.args[0].str()
 
 
@@ -77,16 +77,16 @@ class Kafka:
     ) -> None:
         """`servers`: HOST:PORT,HOST:PORT. Missing topics are created, on `copies` brokers; with 3, two of them must
         confirm each append. The number of `partitions` can never change. `rest_s`: for the topic `events`, see
-        `KafkaFollowing`.
+        `KafkaTopicFollower`.
         """
         if not all(part.strip().rpartition(":")[2].isdecimal() for part in servers.split(",")):
             raise BadRequest(f"{servers!r} names no server of Kafka; write HOST:PORT,HOST:PORT")
         self.partitions, self._prefix, self._copies = partitions, prefix, copies
-        self._rests: Mapping[Topic, float] = {"events": rest_s, "groups": _BOOK_REST_S}
+        self._rests: Mapping[Topic, float] = {"events": rest_s, "groups": _REGISTRY_REST_S}
         self._where: dict[str, Any] = {
             "bootstrap.servers": servers,
             "socket.nagle.disable": True,
-            "socket.timeout.ms": int(ANSWERED_S * 1000),  # so that a paused broker is given up for the next leader
+            "socket.timeout.ms": int(ANSWER_TIMEOUT_S * 1000),  # leaves a paused broker for the next leader
             "topic.metadata.refresh.interval.ms": 5_000,
             "reconnect.backoff.ms": 20,
             "reconnect.backoff.max.ms": 500,
@@ -97,11 +97,11 @@ class Kafka:
         self._producer: _Producer | None = None
         self._ending: set[asyncio.Task[None]] = set()  # closing producers that failed for good
         self._connecting, self._asked = asyncio.Lock(), asyncio.Lock()
-        self._followings: list[KafkaFollowing] = []
+        self._followers: list[KafkaTopicFollower] = []
 
     async def close(self) -> None:
         """End all connections."""
-        await asyncio.gather(*(following.close() for following in self._followings))
+        await asyncio.gather(*(following.close() for following in self._followers))
         if self._producer is not None:
             await self._producer.close()
         await asyncio.gather(*self._ending)
@@ -131,10 +131,10 @@ class Kafka:
         }
         needed = {topic: common | of_topic for topic, of_topic in _NEEDED.items()}
         topics = [
-            NewTopic(self.named(topic), self.width(topic), self._copies, config=needed[topic] | _INITIAL[topic])
+            NewTopic(self.topic_name(topic), self.width(topic), self._copies, config=needed[topic] | _INITIAL[topic])
             for topic in needed
         ]
-        async with translated(f"make its topics at {self._where['bootstrap.servers']}", _CREATE_TIMEOUT_S):
+        async with translate_errors(f"make its topics at {self._where['bootstrap.servers']}", _CREATE_TIMEOUT_S):
             for made in admin.create_topics(topics, operation_timeout=10).values():
                 try:
                     await asyncio.wrap_future(made)
@@ -145,7 +145,7 @@ class Kafka:
                 width = await asyncio.to_thread(self._reported_width, admin, topic)
                 if width != self.width(topic):
                     raise StoreMismatch(
-                        f"the topic {self.named(topic)} has {width} partitions where {self.width(topic)} are set; "
+                        f"the topic {self.topic_name(topic)} has {width} partitions where {self.width(topic)} are set; "
                         "their number is for good"
                     )
                 self._check_settings(topic, settings, await self._settings(admin, topic))
@@ -163,17 +163,17 @@ class Kafka:
         if wrong:
             is_, must_be = ([f"{name}={settings[name]}" for name in wrong] for settings in (found, wrong))
             raise StoreMismatch(
-                f"the topic {self.named(topic)} has {', '.join(is_)}, and would refuse or lose records; set it: "
+                f"the topic {self.topic_name(topic)} has {', '.join(is_)}, and would refuse or lose records; set it: "
                 f"kafka-configs.sh --bootstrap-server {self._where['bootstrap.servers']} --alter --entity-type topics "
-                f"--entity-name {self.named(topic)} --add-config {','.join(must_be)}"
+                f"--entity-name {self.topic_name(topic)} --add-config {','.join(must_be)}"
             )
 
     async def _settings(self, admin: AdminClient, topic: Topic) -> dict[str, str]:
         """The effective settings of a topic: its own, and those of the brokers."""
-        asked = ConfigResource(ResourceType.TOPIC, self.named(topic))
+        asked = ConfigResource(ResourceType.TOPIC, self.topic_name(topic))
         while True:
             try:
-                (reported,) = admin.describe_configs([asked], request_timeout=ANSWERED_S).values()
+                (reported,) = admin.describe_configs([asked], request_timeout=ANSWER_TIMEOUT_S).values()
                 return {name: entry.value for name, entry in (await asyncio.wrap_future(reported)).items()}
             except KafkaException as error:  # the queried broker may not know the topic yet
                 if not _is_transient(error):
@@ -184,7 +184,9 @@ class Kafka:
         """The partitions of a topic, once the queried broker knows it; 0 after _CREATE_TIMEOUT_S. Runs in a thread."""
         until_s = time.monotonic() + _CREATE_TIMEOUT_S
         while time.monotonic() < until_s:
-            reported = admin.list_topics(self.named(topic), timeout=ANSWERED_S).topics[self.named(topic)]
+            reported = admin.list_topics(self.topic_name(topic), timeout=ANSWER_TIMEOUT_S).topics[
+                self.topic_name(topic)
+            ]
             if not reported.error and reported.partitions:
                 return len(reported.partitions)
             time.sleep(_POLL_S)
@@ -194,7 +196,7 @@ class Kafka:
         """How many partitions a topic must have."""
         return 1 if topic == "groups" else self.partitions
 
-    def named(self, topic: Topic) -> str:
+    def topic_name(self, topic: Topic) -> str:
         """The name that a topic has on the servers."""
         return f"{self._prefix}-{topic}"
 
@@ -230,11 +232,11 @@ class Kafka:
             self._producer = None
         if self._producer is None:
             self._producer = _Producer(self._where)
-        async with translated("append"):
+        async with translate_errors("append"):
             sent: list[asyncio.Future[int]] = []
             for partition, value in records:
                 try:
-                    sent.append(self._producer.append(self.named(topic), partition, value))
+                    sent.append(self._producer.append(self.topic_name(topic), partition, value))
                 except BufferError as error:
                     if not sent:
                         raise Overloaded("too much waits for Kafka; try again later") from error
@@ -250,10 +252,10 @@ class Kafka:
 
     async def _offsets(self, topic: Topic, which: OffsetSpec) -> list[int]:
         admin = await self._connected()
-        parts = [TopicPartition(self.named(topic), at) for at in range(self.width(topic))]
-        async with translated("tell its offsets"):
+        parts = [TopicPartition(self.topic_name(topic), at) for at in range(self.width(topic))]
+        async with translate_errors("tell its offsets"):
             while True:
-                reported = admin.list_offsets(dict.fromkeys(parts, which), request_timeout=ANSWERED_S)
+                reported = admin.list_offsets(dict.fromkeys(parts, which), request_timeout=ANSWER_TIMEOUT_S)
                 found = await asyncio.gather(*map(asyncio.wrap_future, reported.values()), return_exceptions=True)
                 if not (failed := [result for result in found if isinstance(result, BaseException)]):
                     offsets = dict(zip(reported, found, strict=True))
@@ -265,8 +267,8 @@ class Kafka:
     async def fetch(self, topic: Topic, partition: int, first: int, end: int) -> list[BrokerRecord]:
         if first >= end or first >= (await self.ends(topic))[partition]:
             return []
-        async with translated("be read"), self._asked:
-            part = TopicPartition(self.named(topic), partition, first)
+        async with translate_errors("be read"), self._asked:
+            part = TopicPartition(self.topic_name(topic), partition, first)
             fetching = asyncio.create_task(
                 asyncio.to_thread(_fetched, self._asking, part, min(end - first, _FETCH_RECORDS_MAX))
             )
@@ -281,13 +283,13 @@ class Kafka:
 
     async def forget(self, topic: Topic, partition: int, before: int) -> None:
         admin = await self._connected()
-        async with translated("delete records"):
-            part = TopicPartition(self.named(topic), partition, before)
+        async with translate_errors("delete records"):
+            part = TopicPartition(self.topic_name(topic), partition, before)
             await asyncio.wrap_future(admin.delete_records([part])[part])
 
-    def following(self, topic: Topic, handle: Handle) -> KafkaFollowing:
-        following = KafkaFollowing(self.consumer, self.named(topic), handle, self._rests.get(topic, 0.0))
-        self._followings.append(following)
+    def follower(self, topic: Topic, handle: Handle) -> KafkaTopicFollower:
+        following = KafkaTopicFollower(self.consumer, self.topic_name(topic), handle, self._rests.get(topic, 0.0))
+        self._followers.append(following)
         return following
 
 
@@ -310,8 +312,8 @@ class _Producer:
                 "linger.ms": 0,
                 "max.in.flight": 2,  # with the default, 5, its thread checks 150 times a follow whether it may send
                 "message.max.bytes": RECORD_BYTES_MAX,
-                "message.timeout.ms": int(2 * ANSWERED_S * 1000),
-                "request.timeout.ms": int(ANSWERED_S * 500),
+                "message.timeout.ms": int(2 * ANSWER_TIMEOUT_S * 1000),
+                "request.timeout.ms": int(ANSWER_TIMEOUT_S * 500),
                 "retry.backoff.ms": 20,
             }
         )
@@ -357,7 +359,7 @@ class _Producer:
 
     async def close(self) -> None:
         """Append the records that wait, and end the thread."""
-        await asyncio.to_thread(self._producer.flush, ANSWERED_S)
+        await asyncio.to_thread(self._producer.flush, ANSWER_TIMEOUT_S)
         self._closing = True
         await asyncio.to_thread(self._thread.join)
 
@@ -366,7 +368,7 @@ def _fetched(consumer: Consumer, part: TopicPartition, count: int) -> list[Broke
     """Up to `count` + 1 records from an offset on, where there is at least one. Empty if none comes in time."""
     consumer.assign([part])
     try:
-        messages = consumer.consume(1, ANSWERED_S)
+        messages = consumer.consume(1, ANSWER_TIMEOUT_S)
         return records_of([*messages, *consumer.consume(count, 0)])
     finally:
         consumer.unassign()

@@ -1,4 +1,4 @@
-"""A worker's share of a group. The book stores its partitions, checkpoints and failures."""
+"""A worker's share of a group. The registry stores its partitions, checkpoints and failures."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from kith.core.events import NOWHERE, LogPosition
-from kith.engines.kafka.book import OpenBook
-from kith.engines.kafka.book_state import Book, Group, Join, Leave, Save
 from kith.engines.kafka.positions import Place
-from kith.engines.kafka.recent import Recent
+from kith.engines.kafka.recent_events import RecentEvents
+from kith.engines.kafka.registry import RegistryReplica
+from kith.engines.kafka.registry_state import Group, GroupRegistry, Join, Leave, Save
 from kith.log.store import Batch, Failure, Fenced
 
 _NONE = Group()
@@ -19,7 +19,7 @@ _NONE = Group()
 class EventReads(Protocol):
     """The reads of the log that a subscription needs."""
 
-    async def read_of(self, after: dict[int, Place], limit: int) -> Batch:
+    async def read_partitions(self, after: dict[int, Place], limit: int) -> Batch:
         """Up to `limit` events after these places, of their partitions only."""
         ...
 
@@ -27,8 +27,10 @@ class EventReads(Protocol):
 class KafkaSubscription:
     """See `log.store.Subscription`."""
 
-    def __init__(self, log: EventReads, book: OpenBook, recent: Recent, group: str, partitions: int) -> None:
-        self._log, self._book, self._recent = log, book, recent
+    def __init__(
+        self, log: EventReads, registry: RegistryReplica, recent: RecentEvents, group: str, partitions: int
+    ) -> None:
+        self._log, self._registry, self._recent = log, registry, recent
         self._group, self._partitions, self._name = group, partitions, secrets.token_hex(8)
         self._since: dict[int, int] = {}  # partition read here -> the offset at which this worker got it
         self._at: dict[int, Place] = {}  # partition read here -> the place up to which it was read
@@ -36,14 +38,16 @@ class KafkaSubscription:
 
     async def join(self) -> None:
         """Join the group, and so get a share of its partitions."""
-        await self._book.write(Join(self._group, self._name, self._book.instance, self._partitions, gentle=False))
-        self._book.beat()
+        await self._registry.write(
+            Join(self._group, self._name, self._registry.instance, self._partitions, gentle=False)
+        )
+        self._registry.beat()
 
     async def read(self, limit: int) -> Batch:
-        group = self._book.now.groups.get(self._group, _NONE)
+        group = self._registry.now.groups.get(self._group, _NONE)
         if self._name not in group.members:  # this process was expelled as silent, and others took over
             await self.join()
-            group = self._book.now.groups[self._group]
+            group = self._registry.now.groups[self._group]
         since, lost, saved = group.of(self._name), False, group.saved or {}
         self._at = {at: place for at, place in self._at.items() if self._since.get(at) == since.get(at)}
         for at in since.keys() - self._at.keys():
@@ -52,31 +56,31 @@ class KafkaSubscription:
         self._since = since
         if not since:
             return Batch((), NOWHERE)
-        batch = await self._log.read_of(self._at, 0 if lost else limit)
-        self._at = self._book.positions.places(batch.next) or {}
+        batch = await self._log.read_partitions(self._at, 0 if lost else limit)
+        self._at = self._registry.positions.places(batch.next) or {}
         return batch._replace(lost=lost or batch.lost)
 
     async def failures(self) -> Sequence[Failure]:
-        book = await self._book.sync()
-        self._listed = book.groups.get(self._group, _NONE).of(self._name)
-        return failures_of(book, self._group, self._listed)
+        registry = await self._registry.sync()
+        self._listed = registry.groups.get(self._group, _NONE).of(self._name)
+        return failures_of(registry, self._group, self._listed)
 
     async def save(self, at: LogPosition | None, failures: Mapping[LogPosition, Failure | None]) -> None:
-        positions = self._book.positions
+        positions = self._registry.positions
         places = None if at is None else positions.places(at)
         kept = [(positions.partition(position), position, failure) for position, failure in failures.items()]
         since = {at: self._since.get(at, self._listed.get(at, -1)) for at, _, _ in kept}
         since |= {at: self._since.get(at, -1) for at in places or ()}
         save = Save(self._group, self._name, since, places, kept)
-        if (at is not None and not places) or not await self._book.save(save):
+        if (at is not None and not places) or not await self._registry.save(save):
             self._at, self._since = {}, {}
             raise Fenced(f"another worker of {self._group} has partitions that were read here")
 
     async def close(self) -> None:
-        await self._book.write(Leave(self._group, self._name))
+        await self._registry.write(Leave(self._group, self._name))
 
 
-def failures_of(book: Book, group: str, partitions: Mapping[int, int] | None = None) -> list[Failure]:
+def failures_of(registry: GroupRegistry, group: str, partitions: Mapping[int, int] | None = None) -> list[Failure]:
     """The failures of a group; only those of `partitions`, if given."""
-    kept = book.groups.get(group, _NONE).failures
+    kept = registry.groups.get(group, _NONE).failures
     return [failure for at, failure in kept.values() if partitions is None or at in partitions]

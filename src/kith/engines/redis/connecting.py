@@ -9,7 +9,7 @@ from redis.asyncio.cluster import ClusterNode, RedisCluster
 from kith.core.errors import BadRequest
 from kith.engines.redis.links import Links
 
-ANSWERED_S = 2.0
+ANSWER_TIMEOUT_S = 2.0
 """How long a node may take to answer before it counts as down."""
 _PORT = 6379
 
@@ -19,7 +19,7 @@ class LinkedCluster(RedisCluster):
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
-        self.links = Links(ANSWERED_S)
+        self.links = Links(ANSWER_TIMEOUT_S)
 
     async def aclose(self) -> None:
         self.links.close()
@@ -34,8 +34,8 @@ def connect(nodes: str, password: str = "") -> LinkedCluster:
     return LinkedCluster(
         startup_nodes=[_node(named) for named in nodes.split(",")],
         password=password or None,
-        socket_timeout=ANSWERED_S,
-        socket_connect_timeout=ANSWERED_S,
+        socket_timeout=ANSWER_TIMEOUT_S,
+        socket_connect_timeout=ANSWER_TIMEOUT_S,
     )
 
 

@@ -16,12 +16,12 @@ from redis._parsers.base import BaseParser
 from redis.asyncio.cluster import ClusterNode
 
 RedisCommand: TypeAlias = tuple[Any, ...]
-_REST_S = 1.0
+_REOPEN_AFTER_S = 1.0
 """How long a node whose link failed is left to the cluster's client, which finds out if another node has its keys."""
-_CHECKS, _NOT_YET = 2, object()
+_CHECKS, _INCOMPLETE = 2, object()
 
 
-class Asked(Protocol):
+class PendingCommand(Protocol):
     """A command that waits for its answer. Exactly one of the two methods is called, once."""
 
     def answered(self, answer: Any) -> None:
@@ -34,15 +34,15 @@ class Asked(Protocol):
 
 
 class Links:
-    """One link per node. `answered_s`: a node that is silent for this long counts as down. For one event loop."""
+    """One link per node. `answer_timeout_s`: a node that is silent for this long counts as down. For one event loop."""
 
-    def __init__(self, answered_s: float) -> None:
-        self._answered_s = answered_s
+    def __init__(self, answer_timeout_s: float) -> None:
+        self._answered_s = answer_timeout_s
         self._links: dict[str, _Link] = {}
         self._not_before_s: dict[str, float] = {}
         self._opening: dict[str, asyncio.Task[None]] = {}
 
-    def send(self, node: ClusterNode, commands: Sequence[tuple[RedisCommand, Asked]]) -> bool:
+    def send(self, node: ClusterNode, commands: Sequence[tuple[RedisCommand, PendingCommand]]) -> bool:
         """Send commands to a node. Returns False, with nothing sent, if there is no link to it now; one is opened."""
         link = self._links.get(node.name)
         if link is None:
@@ -52,7 +52,7 @@ class Links:
         return True
 
     def _open(self, node: ClusterNode) -> None:
-        """Connect to a node, unless that is in progress or failed less than _REST_S ago."""
+        """Connect to a node, unless that is in progress or failed less than _REOPEN_AFTER_S ago."""
         loop, name = asyncio.get_running_loop(), node.name
         if name not in self._opening and loop.time() >= self._not_before_s.get(name, 0.0):
             self._opening[name] = task = loop.create_task(self._connect(node))
@@ -76,7 +76,7 @@ class Links:
 
     def _lost(self, name: str) -> None:
         self._links.pop(name, None)
-        self._not_before_s[name] = asyncio.get_running_loop().time() + _REST_S
+        self._not_before_s[name] = asyncio.get_running_loop().time() + _REOPEN_AFTER_S
 
     def close(self) -> None:
         """Close all links. Commands without an answer fail."""
@@ -89,10 +89,10 @@ class Links:
 class _Link(asyncio.Protocol):
     """One connection. Answers come in the order of commands."""
 
-    def __init__(self, answered_s: float, lost: Callable[[], None]) -> None:
-        self._check_s, self._lost = answered_s / _CHECKS, lost
-        self._reader = hiredis.Reader(replyError=BaseParser.parse_error, notEnoughData=_NOT_YET)
-        self._waiting: deque[Asked] = deque()
+    def __init__(self, answer_timeout_s: float, lost: Callable[[], None]) -> None:
+        self._check_s, self._lost = answer_timeout_s / _CHECKS, lost
+        self._reader = hiredis.Reader(replyError=BaseParser.parse_error, notEnoughData=_INCOMPLETE)
+        self._waiting: deque[PendingCommand] = deque()
         self._transport: asyncio.Transport | None = None
         self._check: asyncio.TimerHandle | None = None
         self._idle = 0  # checks since the last answer
@@ -101,7 +101,7 @@ class _Link(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
 
-    def send(self, commands: Sequence[tuple[RedisCommand, Asked]]) -> None:
+    def send(self, commands: Sequence[tuple[RedisCommand, PendingCommand]]) -> None:
         assert self._transport is not None  # noqa: S101 - it is used once it is connected
         self._transport.write(b"".join([hiredis.pack_command(command) for command, _ in commands]))
         self._waiting.extend([asked for _, asked in commands])
@@ -124,7 +124,7 @@ class _Link(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         self._idle = 0
         self._reader.feed(data)
-        while (answer := self._reader.gets()) is not _NOT_YET:
+        while (answer := self._reader.gets()) is not _INCOMPLETE:
             self._waiting.popleft().answered(answer)
 
     async def log_in(self, password: str) -> None:
@@ -151,7 +151,7 @@ class _Link(asyncio.Protocol):
 
 
 class _Waiter:
-    """An `Asked` that completes a future."""
+    """A `PendingCommand` that completes a future."""
 
     def __init__(self, answer: asyncio.Future[Any]) -> None:
         self._answer = answer

@@ -23,11 +23,11 @@ from kith.core.errors import Unavailable
 from kith.engines.redis.connecting import LinkedCluster
 from kith.engines.redis.script import Script, ask_all
 
-PATIENCE_S = 1.0
+COUNT_TIMEOUT_S = 1.0
 """How long a count is waited for."""
-PAUSE_S = 1.0
+RETRY_AFTER_S = 1.0
 """How long Redis is not queried after it failed to answer; meanwhile all requests are admitted."""
-LOOKED_MAX = 20_000
+EXAMINED_MAX = 20_000
 """Counts of a kind that `fullest` examines."""
 _SCAN_COUNT = 1_000
 _COUNTS = struct.Struct(f"<dd{PARTS + 1}I")
@@ -37,7 +37,7 @@ _log = structlog.get_logger("kith.redis")
 class RedisQuotas:
     """See `access.sliding_window.QuotaStore`.
 
-    `clock_s`: a monotonic clock; `wall_s`: the machine's clock. `patience_s`: how long a count is waited for.
+    `clock_s`: a monotonic clock; `wall_s`: the machine's clock. `count_timeout_s`: how long a count is waited for.
     """
 
     immediate = False
@@ -49,11 +49,11 @@ class RedisQuotas:
         prefix: str = "kith",
         clock_s: Callable[[], float] = time.monotonic,
         wall_s: Callable[[], float] = time.time,
-        patience_s: float = PATIENCE_S,
+        count_timeout_s: float = COUNT_TIMEOUT_S,
     ) -> None:
         self._cluster = cluster
         self._script, self._prefix, self._clock_s = Script(cluster, "quotas.lua"), prefix, clock_s
-        self._wall_s, self._paused_until_s, self._patience_s = wall_s, clock_s(), patience_s
+        self._wall_s, self._paused_until_s, self._count_timeout_s = wall_s, clock_s(), count_timeout_s
 
     async def take(self, kind: int, user: int, quota_: Quota, now_s: float) -> Taken:
         counted = await self._do(kind, user, "take", quota_.limit, quota_.window_s, repr(now_s), self._wall_s())
@@ -66,12 +66,12 @@ class RedisQuotas:
         await self._do(kind, user, "give_back", part)
 
     async def fullest(self, kind: int, quota: Quota, used_min: int, now_s: float, limit: int) -> list[Used]:
-        """See `QuotaStore`. Examines LOOKED_MAX arbitrary users; empty if Redis does not answer."""
+        """See `QuotaStore`. Examines EXAMINED_MAX arbitrary users; empty if Redis does not answer."""
         keys, found = set[bytes](), list[Used]()
         try:
             async for key in self._cluster.scan_iter(match=f"{self._prefix}:quota:{kind}:*", count=_SCAN_COUNT):
                 keys.add(key)
-                if len(keys) >= LOOKED_MAX:
+                if len(keys) >= EXAMINED_MAX:
                     break
             named = sorted(keys)
             values = await ask_all(self._cluster, [("GET", key) for key in named])
@@ -86,15 +86,15 @@ class RedisQuotas:
         return sorted((row for row in found if row.used >= used_min), key=lambda row: (-row.used, row.user))[:limit]
 
     async def _do(self, kind: int, user: int, *arguments: int | float | str) -> tuple[int, bytes] | None:
-        """The answer of the script; None if Redis does not answer, or failed less than PAUSE_S ago."""
+        """The answer of the script; None if Redis does not answer, or failed less than RETRY_AFTER_S ago."""
         if self._clock_s() < self._paused_until_s:
             return None
         try:
-            async with asyncio.timeout(self._patience_s):
+            async with asyncio.timeout(self._count_timeout_s):
                 answer: tuple[int, bytes] = await self._script.run(f"{self._prefix}:quota:{kind}:{user}", *arguments)
                 return answer
         except (Unavailable, TimeoutError) as error:
-            self._paused_until_s = self._clock_s() + PAUSE_S
-            reason = str(error) or f"Redis does not answer within {self._patience_s:g} s"
+            self._paused_until_s = self._clock_s() + RETRY_AFTER_S
+            reason = str(error) or f"Redis does not answer within {self._count_timeout_s:g} s"
             _log.warning("requests are not counted; all are let in", error=reason)
             return None

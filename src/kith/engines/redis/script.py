@@ -58,7 +58,7 @@ class Script:
         self._text = resources.files(__package__).joinpath(file).read_text()
         self._sha = hashlib.sha1(self._text.encode(), usedforsecurity=False).hexdigest()
         self._asked: list[_Call] = []
-        self._handed_over: list[_Call] = []
+        self._for_client: list[_Call] = []
         self._answering: set[asyncio.Task[None]] = set()
 
     async def run(self, key: RedisKey, *arguments: Any) -> Any:
@@ -99,12 +99,12 @@ class Script:
 
     def hand_to_client(self, call: _Call) -> None:
         """Have the cluster's client make the call; it finds the node that can answer."""
-        if not self._handed_over:
+        if not self._for_client:
             asyncio.get_running_loop().call_soon(self._ask_client)
-        self._handed_over.append(call)
+        self._for_client.append(call)
 
     def _ask_client(self) -> None:
-        left, self._handed_over = self._handed_over, []
+        left, self._for_client = self._for_client, []
         answering = asyncio.get_running_loop().create_task(self._answer(left))
         self._answering.add(answering)
         answering.add_done_callback(self._answering.discard)
@@ -147,7 +147,7 @@ class _Caller:
     def take(self, at: int, answer: Any) -> None:
         """Take the answer to the call at index `at`; an error of the server fails the caller."""
         if isinstance(answer, Exception):
-            self.fail(_ours(answer))
+            self.fail(_kith_error(answer))
             return
         self.found[at] = answer
         self.missing -= 1
@@ -160,7 +160,7 @@ class _Caller:
 
 
 class _Call:
-    """One call of a caller; implements `links.Asked`."""
+    """One call of a caller; implements `links.PendingCommand`."""
 
     __slots__ = ("_script", "at", "caller", "of")
 
@@ -184,7 +184,7 @@ async def ask(cluster: RedisCluster, *command: Any, **options: Any) -> Any:
     try:
         return await cluster.execute_command(*command, **options)
     except _CLIENT_ERRORS as error:
-        raise _ours(error) from error
+        raise _kith_error(error) from error
 
 
 async def send(cluster: RedisCluster, commands: Iterable[Sequence[Any]]) -> list[Any]:
@@ -195,7 +195,7 @@ async def send(cluster: RedisCluster, commands: Iterable[Sequence[Any]]) -> list
     try:
         return await pipeline.execute(raise_on_error=False)
     except _CLIENT_ERRORS as error:
-        raise _ours(error) from error
+        raise _kith_error(error) from error
 
 
 async def ask_all(cluster: RedisCluster, commands: Iterable[Sequence[Any]]) -> list[Any]:
@@ -203,11 +203,11 @@ async def ask_all(cluster: RedisCluster, commands: Iterable[Sequence[Any]]) -> l
     answers = await send(cluster, commands)
     for answer in answers:
         if isinstance(answer, Exception):
-            raise _ours(answer) from answer
+            raise _kith_error(answer) from answer
     return answers
 
 
-def _ours(error: BaseException) -> Exception:
+def _kith_error(error: BaseException) -> Exception:
     if isinstance(error, OutOfMemoryError):
         return StoreFull("a Redis node has no memory left; raise its maxmemory, or lower `timelines_max`")
     message = f"Redis Cluster does not answer ({type(error).__name__}: {error}); it is tried again"

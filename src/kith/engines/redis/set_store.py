@@ -44,7 +44,7 @@ class RedisSets:
             for (key, ids), lease in zip(asked, leases, strict=True)
         ]
         answers = await self._script.run_all(calls)
-        return [_looked(answer, lease) for answer, lease in zip(answers, leases, strict=True)]
+        return [_read_look(answer, lease) for answer, lease in zip(answers, leases, strict=True)]
 
     async def fill(
         self, generation: bytes, key: SetKey, lease: bytes, ids: Collection[int] | None, ttl_ms: int
@@ -92,7 +92,7 @@ def _read_progress(value: bytes | None) -> SetsProgress | None:
     return SetsProgress(value[:_GENERATION_BYTES], LogPosition(value[_GENERATION_BYTES:]))
 
 
-def _looked(answer: tuple[bytes, int | bytes], lease: bytes) -> Looked:
+def _read_look(answer: tuple[bytes, int | bytes], lease: bytes) -> Looked:
     kind, value = answer
     if kind == b"S":
         assert isinstance(value, bytes)  # noqa: S101 - what the script answers

@@ -116,10 +116,10 @@ class RedisTimelines:
         return sum(await self._do((bucket, ("drop", members)) for bucket, members in self._shares(users)))
 
     async def clear(self) -> None:
-        await self._page_on("clear")
+        await self._run_all_pages("clear")
 
     async def evict(self, before_ms: int) -> int:
-        return await self._page_on("evict", before_ms)
+        return await self._run_all_pages("evict", before_ms)
 
     # --- buckets ---------------------------------------------------------------------------------------
 
@@ -138,7 +138,7 @@ class RedisTimelines:
         """The answers of the script to these calls of buckets, sent at once."""
         return await self._script.run_all((self._key(bucket), arguments) for bucket, arguments in calls)
 
-    async def _page_on(self, operation: str, *arguments: Any) -> int:
+    async def _run_all_pages(self, operation: str, *arguments: Any) -> int:
         """Repeat a paged operation until every bucket is done; returns how many timelines it removed."""
         total, buckets = 0, [*range(self._buckets.count)]
         while buckets:

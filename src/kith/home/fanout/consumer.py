@@ -18,9 +18,9 @@ import numpy as np
 
 from kith.core.clock import wall_ms
 from kith.core.errors import StoreFull
-from kith.core.events import BULK_LOADED, NORMAL, TIMELINE_WANTED, Event
+from kith.core.events import BULK_LOADED, NORMAL, TIMELINE_REQUESTED, Event
+from kith.core.gathering import gather
 from kith.core.ids import NodeId
-from kith.core.together import together
 from kith.graph.edge import State
 from kith.graph.graphs import AUTHORED, FOLLOWS, Graphs
 from kith.graph.shapes import Chunk, Ids
@@ -75,7 +75,7 @@ class Fanout:
           homes.
         - A post restored with its author's account drops the timelines of the author and of all current followers. A
           later follow drops its own follower's timeline.
-        - A reader's request (TIMELINE_WANTED) builds their timeline if they have none or it needs a rebuild.
+        - A reader's request (TIMELINE_REQUESTED) builds their timeline if they have none or it needs a rebuild.
         - A bulk load drops all timelines.
         """
         withheld: dict[int, int] = {}
@@ -83,8 +83,8 @@ class Fanout:
         outdated: set[int] = set()  # dropped in one call, unless a timeline is built in between
         for event in events:
             if event.state == BULK_LOADED:
-                await self.lost()
-            elif event.state == TIMELINE_WANTED:
+                await self.rebuild()
+            elif event.state == TIMELINE_REQUESTED:
                 await self._drop(outdated)
                 await self._build_if_needed(NodeId(event.source))
             elif event.graph == self._follows and NORMAL in (event.before, event.state):
@@ -116,7 +116,7 @@ class Fanout:
             self._checkpoint_s = started
         reading = self._sources.followers_chunk(delivery.author, delivery.after, self._chunk_size)
         try:
-            chunk, ours = await together(self._state.immediate, reading, self._deliveries.hold())
+            chunk, ours = await gather(self._state.immediate, reading, self._deliveries.hold())
             if not ours:
                 return self._deliveries.has_more
             advanced = await self._push_chunk(delivery, chunk, started)
@@ -137,9 +137,9 @@ class Fanout:
         """Drop the timelines if they belong to another store, since nobody knows which posts they lack."""
         if await self._timelines.name() != (await self._state.snapshot()).name:
             await self._timelines.rename()
-            await self.lost()
+            await self.rebuild()
 
-    async def lost(self) -> None:
+    async def rebuild(self) -> None:
         """Drop every timeline, since each may lack posts, and all deliveries."""
         await self._timelines.clear()
         await self._state.reset(await self._timelines.name())

@@ -16,10 +16,10 @@ from collections.abc import Callable
 
 import msgspec
 
-from kith.core.together import together
+from kith.core.gathering import gather
 from kith.home.fanout.state import Delivery, FanoutState
 from kith.leases.background import POLL_S
-from kith.leases.holding import Held, Leases
+from kith.leases.holding import HeldLease, Leases
 
 DELIVERIES_MAX = 1_000
 """Unfinished deliveries of a worker. Before another begins, one must end."""
@@ -50,7 +50,7 @@ class Deliveries:
         self._state, self._leases, self._now_s = state, leases, now_s
         self._known: list[Delivery] = []
         self._reload_due_s = -1.0
-        self._held: Held | None = None  # the lease of the first
+        self._held: HeldLease | None = None  # the lease of the first
         self._holding = contextlib.AsyncExitStack()
 
     @property
@@ -103,7 +103,7 @@ class Deliveries:
 
     async def end(self) -> None:
         """End the first delivery, and release its lease."""
-        await together(self._state.immediate, self._state.end_delivery(self._known[0].post), self._release())
+        await gather(self._state.immediate, self._state.end_delivery(self._known[0].post), self._release())
         del self._known[0]
 
     async def drop(self) -> None:

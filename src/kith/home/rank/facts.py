@@ -21,9 +21,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kith.core.errors import Unavailable
+from kith.core.gathering import gather
 from kith.core.ids import ID_MAX
 from kith.core.labels import LIMIT
-from kith.core.together import together
 from kith.graph.edge import Direction
 from kith.graph.graph import Graph
 from kith.graph.graphs import COMMENTS, LIKES, SAVES, SHARES
@@ -203,7 +203,7 @@ class PostFacts:
         posts = [_post_of(record) for record in found]
         rows["author"][changed] = [0 if post is None else post.author for post in posts]
         authors = list(set(rows["author"][versions > 0].tolist()))
-        prints, engagement, nodes = await together(
+        prints, engagement, nodes = await gather(
             self._immediate, self._prints(posts), self._engagement(ids), self._store.nodes(authors)
         )
         if found:

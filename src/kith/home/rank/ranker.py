@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from kith.core.gathering import gather
 from kith.core.ids import NodeId
 from kith.core.paging import Mark, Window
-from kith.core.together import together
 from kith.graph.edge import Direction, State
 from kith.graph.graph import Graph
 from kith.graph.graphs import FEWER, VIEWS
@@ -93,7 +93,7 @@ class Ranker:
             own, affinities = await self.own(reader), await self._affinity.load(reader)
             seen = await self._store.ids(views, newest=SEEN_MAX) if own.state.lengths[0] else _NOTHING
         else:
-            (own, seen), affinities = await together(False, self._read_all(reader), self._affinity.load(reader))
+            (own, seen), affinities = await gather(False, self._read_all(reader), self._affinity.load(reader))
         return ReaderFacts(reader, own, seen, affinities)
 
     async def _read_all(self, reader: NodeId) -> tuple[OwnLists, Ids]:

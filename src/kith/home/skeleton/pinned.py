@@ -25,9 +25,9 @@ from kith.boards.board import Board
 from kith.boards.boards import Boards
 from kith.boards.visibility import may_see_board
 from kith.core.clock import ms_of
+from kith.core.gathering import gather
 from kith.core.ids import EPOCH_MS, TIME_SHIFT, NodeId, made_at_ms
 from kith.core.paging import Mark, Page, Window
-from kith.core.together import together
 from kith.graph.edge import Direction, State
 from kith.graph.graphs import MUTES, PINS
 from kith.graph.questions import Answers, Questions
@@ -142,12 +142,12 @@ class PinnedPosts:
         """Search the boards that the reader may follow, and cache them."""
         questions, now, told, lists = Questions(), self.now_ms(), self._board_changes.now, self._lists_of(reader)
         counts, explicit = questions.counts(lists), questions.page(lists[1], Window(BOARDS_MAX))
-        answers, follows = await together(
+        answers, follows = await gather(
             self._immediate, self._store.answer(questions), self._store.ids(lists[0], FOLLOWEES_SEARCHED_MAX)
         )
         await refreshed
         ids = [mark.id for mark in answers.pages[explicit].items]
-        boards, others = await together(
+        boards, others = await gather(
             self._immediate, self._settling.read(ids), self._of_owners(follows.tolist(), BOARDS_MAX - len(ids))
         )
         owners = {board.id: board.owner for board in boards if board is not None} | others
@@ -196,10 +196,10 @@ class PinnedPosts:
             return _NO_HOME_PINS, (await self._store.answer(questions)).counts == kept.lengths
         removed = {} if until is None else self._ask_removed(questions, ids, until)
         pages_of = self._ask_newest(questions, reader, kept.owners)
-        boards, answers = await together(self._immediate, self._settling.read(ids), self._store.answer(questions))
+        boards, answers = await gather(self._immediate, self._settling.read(ids), self._store.answer(questions))
         pages = pages_of(answers, boards)
         removed_pages = {board: answers.pages[at] for board, at in removed.items() if board in pages}
-        earlier, removed_since = await together(
+        earlier, removed_since = await gather(
             self._immediate, self._newest_before(until, pages), self._removed_since(until, removed_pages)
         )
         pinned = _dates(mark for page in (*pages.values(), *earlier) for mark in page.items)

@@ -18,10 +18,10 @@ from typing import NamedTuple
 import numpy as np
 
 from kith.core.errors import StoreUnavailable, Unavailable
-from kith.core.events import TIMELINE_WANTED, Event, LogPosition
+from kith.core.events import TIMELINE_REQUESTED, Event, LogPosition
+from kith.core.gathering import gather
 from kith.core.ids import ID_MAX, NodeId, made_at_ms
 from kith.core.paging import Mark
-from kith.core.together import together
 from kith.graph.graph import Graph
 from kith.graph.graphs import AUTHORED
 from kith.graph.shapes import Ids
@@ -209,7 +209,7 @@ class Skeletons:
             self._requested.pop(reader, None)  # so a timeline dropped later is requested at once
             return await self._merged(found, reader, after, want, degraded)
         wish, merged = self._request_timeline(reader, degraded), self._merged(found, reader, after, want, degraded)
-        _, skeleton = await together(self._immediate, wish, merged)
+        _, skeleton = await gather(self._immediate, wish, merged)
         return skeleton
 
     async def _timeline_of(
@@ -223,7 +223,7 @@ class Skeletons:
         if not fanout.keeps(reader):
             return None
         self._refresh_in_background()
-        unhandled, timeline, own = await together(
+        unhandled, timeline, own = await gather(
             self._immediate,
             self._unhandled_by(fanout, degraded),
             self._read_timeline(reader, fanout, degraded),
@@ -254,7 +254,7 @@ class Skeletons:
         """The reader's timeline, if these are the timelines that fan-out writes for this store."""
         try:
             for _ in range(2):
-                timeline, name = await together(
+                timeline, name = await gather(
                     self._immediate, self._timelines.read(reader, by_user=True), self._timelines.name()
                 )
                 if fanout.name in (None, name):
@@ -339,7 +339,7 @@ class Skeletons:
             self._requested.clear()
         self._requested[reader] = now
         try:
-            await self.log.announce(Event(0, None, TIMELINE_WANTED, int(reader), 0, 0, self._clock.next()))
+            await self.log.announce(Event(0, None, TIMELINE_REQUESTED, int(reader), 0, 0, self._clock.next()))
         except Unavailable:  # such as a full disk; reads continue
             degraded.failed("timelines")
 

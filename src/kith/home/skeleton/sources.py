@@ -18,7 +18,7 @@ from kith.graph.graph import Graph
 from kith.graph.graphs import AUTHORED, FOLLOWS
 from kith.graph.questions import Questions
 from kith.graph.shapes import Chunk, Ids, Listing
-from kith.graph.walk import whole_list
+from kith.graph.walk import read_whole_list
 
 _FIRST = 4
 """Posts read from each outbox in the first round."""
@@ -39,7 +39,7 @@ class Sources:
 
     async def authors(self, user: NodeId) -> Ids:
         """The accounts that the user follows, and the user."""
-        followed = await whole_list(self._store, Listing(self._follows, user, Direction.OUT))
+        followed = await read_whole_list(self._store, Listing(self._follows, user, Direction.OUT))
         return np.append(followed, np.int64(user))
 
     async def outboxes(self, authors: Iterable[int], limit: int, after: Mark | None = None) -> list[Mark]:
@@ -105,7 +105,7 @@ class Sources:
 
     async def followers(self, author: int) -> Ids:
         """All followers of the author."""
-        return await whole_list(self._store, Listing(self._follows, author, Direction.IN))
+        return await read_whole_list(self._store, Listing(self._follows, author, Direction.IN))
 
     async def followers_chunk(self, author: int, after: bytes | None, limit: int) -> Chunk:
         """A chunk of the author's followers, see `EdgeStore.chunk`."""

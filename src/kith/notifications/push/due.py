@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from kith.core.gathering import gather
 from kith.core.ids import NodeId, made_at_ms
-from kith.core.together import together
 from kith.graph.edge import State
 from kith.graph.graph import Graph
 from kith.graph.questions import Questions
@@ -59,10 +59,10 @@ class Dues:
             return []
         users = list({one.user for one in asked})
         immediate = self._graph.store.immediate
-        preferences, marks = await together(
+        preferences, marks = await gather(
             immediate,
-            together(immediate, *(self._preferences.of(NodeId(user)) for user in users)),
-            together(immediate, *(self._marks.of(NodeId(user)) for user in users)),
+            gather(immediate, *(self._preferences.of(NodeId(user)) for user in users)),
+            gather(immediate, *(self._marks.of(NodeId(user)) for user in users)),
         )
         wanted = dict(zip(users, zip(preferences, marks, strict=True), strict=True))
         ringing = [one for one in asked if _rings(one, *wanted[one.user], now_ms)]
@@ -76,7 +76,7 @@ class Dues:
         asked = self._rules.ask_each(questions, [(NodeId(one.user), one.notice) for one in told], content)
         nodes = questions.nodes([one.user for one in told])
         people = list({id_ for one in told for id_ in (one.notice.actor, one.notice.recipient)})
-        answers, profiles = await together(
+        answers, profiles = await gather(
             self._graph.store.immediate,
             self._graph.store.answer(questions),
             self._records.get_many(RecordKind.USER, people),

@@ -137,7 +137,7 @@ class Push:
         self._look_due_ms = now_ms if more else now_ms + LOOK_MS
         return more
 
-    async def lost(self) -> None:
+    async def rebuild(self) -> None:
         """Do nothing: notices whose events the log forgot do not ring; they are in the inboxes."""
 
     async def _followers(self, changed: Sequence[Event]) -> list[Told]:

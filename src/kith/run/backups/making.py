@@ -101,7 +101,7 @@ class BackUp:
         StoreMoved, where another machine has taken over this store; StoreMismatch, where a bulk load or a rebuild is
         unfinished; StoreFull, StoreUnavailable.
         """
-        closed = store_role.why_closed(self._store)
+        closed = store_role.read_closed_note(self._store)
         if closed is not None and closed.why != "standby":
             raise closed.refusal()
         refuse_unfinished(self._store)
@@ -204,7 +204,7 @@ class BackUp:
 
     def _segment_after(self, after: int) -> segments.Segment:
         try:
-            return segments.take(self._store, after, BYTES_A_SEGMENT)
+            return segments.next_segment(self._store, after, BYTES_A_SEGMENT)
         except Conflict as gone:
             raise Conflict(_gap_message(after)) from gone
 

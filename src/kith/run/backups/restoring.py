@@ -147,7 +147,7 @@ def _apply_increment(archive: Archive, store: Environment, part: Part, goal: Goa
             continue  # the copy of the store has these events already
         until = _until(segment, goal)
         try:
-            at = segments.do(store, segment, until)
+            at = segments.replay(store, segment, until)
         except Conflict as error:
             raise StoreMismatch(f"{archive.where}/{name} does not follow the part before it") from error
         if until is not None and until <= at:
@@ -221,7 +221,7 @@ def _new_store(settings: Settings) -> Iterator[Path]:
 def _opened(folder: Path, where: str) -> Iterator[Environment]:
     """Open a copied store, perhaps a standby's, as a primary. Errors name the archive `where`, not the folder."""
     try:
-        store_role.stand_alone(folder)
+        store_role.detach_copy(folder)
         with Environment(folder, create=False) as store:
             yield store
     except StoreMismatch as error:

@@ -151,7 +151,7 @@ def _log_made(made: Made) -> None:
 
 async def once(maker: BackUp, store: Environment, *, whole: bool) -> Made:
     """Make one backup now. Errors: Conflict while another process makes one."""
-    async with _leases(store) as leases, leases.alone(NAME):
+    async with _leases(store) as leases, leases.hold_or_conflict(NAME):
         return await asyncio.to_thread(maker.make, whole=whole)
 
 

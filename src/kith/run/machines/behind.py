@@ -14,7 +14,7 @@ import struct
 import time
 from pathlib import Path
 
-from kith.engines.embedded.driver_errors import translated
+from kith.engines.embedded.driver_errors import translate_errors
 
 _FILE = "standby.level"
 _HEAD = struct.Struct("<QH")
@@ -27,7 +27,7 @@ class Level:
     def __init__(self, folder: Path, *, begin: bool = False) -> None:
         descriptor = os.open(folder / _FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
-            with translated(f"write {_FILE}", folder):
+            with translate_errors(f"write {_FILE}", folder):
                 os.posix_fallocate(descriptor, 0, _BYTES)  # else writing to the map on a full disk kills us
             self._map = mmap.mmap(descriptor, _BYTES)
         finally:

@@ -16,7 +16,7 @@ import structlog
 from kith.core.errors import Conflict, KithError, Unauthorized, Unavailable
 from kith.engines.embedded import store_role
 from kith.engines.embedded.environment import Environment
-from kith.engines.embedded.store_role import ToTell
+from kith.engines.embedded.store_role import SuccessorNotice
 from kith.leases.holding import Leases
 from kith.run.machines import peers
 
@@ -34,7 +34,7 @@ async def keep_telling(store: Environment, leases: Leases, peer_urls: Sequence[s
     looked_s = -_RIVAL_SEARCH_S
     while True:
         looks = time.monotonic() - looked_s >= _RIVAL_SEARCH_S and bool(peer_urls or store_role.rival(store))
-        if looks or store_role.to_tell(store) is not None:
+        if looks or store_role.pending_notice(store) is not None:
             try:
                 async with leases.hold("tell-the-old-primary") as held:
                     if held is not None:
@@ -54,30 +54,30 @@ def _turn(store: Environment, peer_urls: Sequence[str] | None) -> None:
 
 def _notify_old_primary(store: Environment) -> None:
     """Try once to notify the old primary, where that is pending."""
-    to_tell = store_role.to_tell(store)
-    if to_tell is None:
+    pending_notice = store_role.pending_notice(store)
+    if pending_notice is None:
         return
     try:
-        last = _fence(store, to_tell.old, to_tell)
+        last = _fence(store, pending_notice.old, pending_notice)
     except Unavailable:
         return
     except (Conflict, Unauthorized) as error:  # it is another store, or was fenced by another machine
         rival = error.details.get("primary", "")
-        if rival and not _notify_rival(store, rival, to_tell):
+        if rival and not _notify_rival(store, rival, pending_notice):
             return
         _log.error("the old primary refuses to be fenced", error=error.message)
     else:
         _log.info("the old primary takes no more writes", last=last)
-    store_role.note_told(store)
+    store_role.clear_notice(store)
 
 
-def _notify_rival(store: Environment, url: str, to_tell: ToTell) -> bool:
+def _notify_rival(store: Environment, url: str, pending_notice: SuccessorNotice) -> bool:
     """Note a rival, and notify it of this machine; whether it answered."""
     if url != store_role.rival(store):
         store_role.note_rival(store, url)
-        _log.error("two machines are the primary", what=store_role.rival_says(url))
+        _log.error("two machines are the primary", what=store_role.rival_message(url))
     try:
-        _fence(store, url, to_tell)
+        _fence(store, url, pending_notice)
     except Unavailable:
         return False
     except KithError:  # it refuses to be fenced, but has noted this machine as its rival
@@ -85,8 +85,8 @@ def _notify_rival(store: Environment, url: str, to_tell: ToTell) -> bool:
     return True
 
 
-def _fence(store: Environment, url: str, to_tell: ToTell) -> int:
+def _fence(store: Environment, url: str, pending_notice: SuccessorNotice) -> int:
     from kith.run.machines.primary import Primary, machine_key_of  # noqa: PLC0415 - a client of HTTP, which few processes need
 
     with Primary(url, machine_key_of(store), answered_s=_TIMEOUT_S) as other:
-        return other.fence(store_role.epoch_of(store), to_tell.new)
+        return other.fence(store_role.epoch_of(store), pending_notice.new)

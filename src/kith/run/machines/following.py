@@ -16,7 +16,7 @@ from pathlib import Path
 import structlog
 
 from kith.core.errors import Conflict, KithError, TokenTooOld
-from kith.engines.embedded import places, segments, store_role
+from kith.engines.embedded import group_checkpoints, segments, store_role
 from kith.engines.embedded.bells import Bells
 from kith.engines.embedded.changes import changed_record
 from kith.engines.embedded.environment import Environment
@@ -79,8 +79,10 @@ class StandbyFollower:
         level = segments.newest(segment)[0] >= segment.end
         beside: dict[str, bytes | None] = {}
         if level and with_places:  # all that the primary's consumers wrote is here then
-            beside = places.changed(self._store, segment.notes, but=(fanout.NAME,))  # its timelines are not replicated
-        self._has = segments.do(self._store, segment, retention=self._retention, beside=beside)
+            beside = group_checkpoints.changed_notes(
+                self._store, segment.notes, but=(fanout.NAME,)
+            )  # its timelines are not replicated
+        self._has = segments.replay(self._store, segment, retention=self._retention, beside=beside)
         if level and with_places:
             self._placed_s = asked_s
         if self._has > after:
@@ -129,7 +131,7 @@ def follow(settings: Settings, key: str) -> int:
     folder, bytes_max = Path(settings.data), settings.store_bytes_max
     # opened with full durability, whatever the settings say: what the standby confirms to the primary must last
     with Environment(folder, bytes_max=bytes_max, create=False, follows=True) as store:
-        why = store_role.why_closed(store)
+        why = store_role.read_closed_note(store)
         if why is None:
             return PROMOTED
         with Primary(why.primary, key, name=name_of(store.folder)) as primary, Primary(why.primary, key) as beside:

@@ -13,7 +13,7 @@ from kith.core.errors import KithError
 from kith.engines.embedded import segments, store_role
 from kith.engines.embedded.shipping import Shipping
 from kith.http.exchange import Serve
-from kith.log.keeping import Keeping
+from kith.log.lease_holder import LogLeaseHolder
 from kith.log.store import LEASES_MAX
 from kith.run.config import Settings
 from kith.run.machines.behind import Level
@@ -26,8 +26,8 @@ class Machine:
 
     def __init__(self, folder: Folder, source: Source, level: Level) -> None:
         self._environment, self._log, self.source, self._level = folder.environment, folder.log, source, level
-        self._closed_at_start = store_role.why_closed(folder.environment)
-        self._standbys: dict[str, Keeping] = {}
+        self._closed_at_start = store_role.read_closed_note(folder.environment)
+        self._standbys: dict[str, LogLeaseHolder] = {}
         self._renewing = set[asyncio.Task[None]]()
 
     @property
@@ -45,11 +45,11 @@ class Machine:
             return
         if standby not in self._standbys and len(self._standbys) >= LEASES_MAX:
             del self._standbys[next(iter(self._standbys))]
-        keeping = self._standbys.setdefault(standby, Keeping(self._log, f"standby/{standby}", wall_ms))
+        log_lease = self._standbys.setdefault(standby, LogLeaseHolder(self._log, f"standby/{standby}", wall_ms))
         last = segments.last_event(self._environment) if after is None else after
         at = self._environment.positions.of(max(0, last - 1))  # a segment includes the event before it
-        if keeping.is_due(at):
-            task = asyncio.create_task(keeping.keep(at), name="kith-standby-lease")
+        if log_lease.is_due(at):
+            task = asyncio.create_task(log_lease.keep(at), name="kith-standby-lease")
             self._renewing.add(task)
             task.add_done_callback(self._renewing.discard)
 
@@ -64,16 +64,16 @@ class Machine:
 
     def says(self) -> dict[str, str]:
         """What probes report: of a standby, its primary, lag and problem; of a primary, its rival."""
-        why, rival = store_role.why_closed(self._environment), store_role.rival(self._environment)
+        why, rival = store_role.read_closed_note(self._environment), store_role.rival(self._environment)
         if why is None or why.why != "standby":
-            return {"rival": store_role.rival_says(rival)} if rival else {}
+            return {"rival": store_role.rival_message(rival)} if rival else {}
         behind, problem = self._level.behind_ms(), self._level.problem()
         said = "not level with it since the start" if behind is None else f"{behind} ms behind"
         return {"standby": f"standby of {why.primary}, {said}" + (f"; {problem}" if problem else "")}
 
     def problem(self) -> str:
         """Why this process is not ready because its machine's role changed; empty if it is ready."""
-        why = store_role.why_closed(self._environment)
+        why = store_role.read_closed_note(self._environment)
         if self._closed_at_start is not None and why is None:
             return "this was made the primary; its processes are replaced"
         if why is None or why.why == "standby":

@@ -55,7 +55,7 @@ def look_for_rival(environment: Environment, urls: Sequence[str]) -> None:
         if is_rival:
             if url != noted:
                 store_role.note_rival(environment, url)
-                _log.error("two machines are the primary", what=store_role.rival_says(url))
+                _log.error("two machines are the primary", what=store_role.rival_message(url))
             return
     if noted:
         store_role.note_rival(environment, "")

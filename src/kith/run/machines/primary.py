@@ -19,10 +19,10 @@ from kith.api.operations import BASE
 from kith.api.resources.files import FILES_PATH
 from kith.api.resources.standby import FencedAt, Fencing
 from kith.core.errors import BadRequest, Conflict, KithError, StoreMismatch, TokenTooOld, Unauthorized, Unavailable
-from kith.core.trust import trusted
-from kith.engines.embedded.driver_errors import translated
+from kith.core.trust import tls_verify
+from kith.engines.embedded.driver_errors import translate_errors
 from kith.engines.embedded.environment import Environment
-from kith.engines.embedded.history import FIRST
+from kith.engines.embedded.history import ORIGINAL
 from kith.engines.embedded.shipping import SNAPSHOT_END
 from kith.engines.embedded.store_file import sync_folder
 from kith.run.opening.keys import machine_key
@@ -51,7 +51,7 @@ class Primary:
         headers = {b"authorization": f"Bearer {key}".encode()}  # bytes, because httpx refuses text that is not ASCII
         try:
             self._http = httpx.Client(
-                base_url=self.url, headers=headers, timeout=timeout, trust_env=False, verify=trusted(url)
+                base_url=self.url, headers=headers, timeout=timeout, trust_env=False, verify=tls_verify(url)
             )
             self._http.base_url.host.encode("idna")  # as name lookup does; refuse invalid names now
         except (httpx.InvalidURL, UnicodeError):
@@ -64,7 +64,7 @@ class Primary:
         self._http.close()
 
     def log(
-        self, after: int, has: int | None, wait_ms: int, *, with_places: bool = False, history: int = FIRST
+        self, after: int, has: int | None, wait_ms: int, *, with_places: bool = False, history: int = ORIGINAL
     ) -> bytes | None:
         """The events after `after`; None if none came in time. See `standby.source.Source.log`."""
         asked = {"after": after, "wait_ms": wait_ms, "places": int(with_places)}
@@ -86,7 +86,7 @@ class Primary:
     def snapshot(self, file: Path) -> None:
         """Download its store into a file, whole and durable. After an error no such file exists."""
         part = file.with_name(f"{file.name}.part")
-        with translated(f"write {file}", file.parent), part.open("wb") as written:
+        with translate_errors(f"write {file}", file.parent), part.open("wb") as written:
             self._stream(f"{BASE}/standby/snapshot", written, ending=_ENDING_BYTES, params=self._named)
             written.flush()
             os.fsync(written.fileno())
@@ -96,7 +96,7 @@ class Primary:
         """Download a media file into its folder, durable; False where the primary no longer has it."""
         file = folder / key
         part = file.with_name(f"{file.name}#0")  # the media folder's name for an unfinished file
-        with translated(f"write {file}", folder):
+        with translate_errors(f"write {file}", folder):
             for made in (folder, file.parent):  # not the data folder, which may have been moved away
                 made.mkdir(exist_ok=True)
             with part.open("wb") as written:
@@ -172,7 +172,7 @@ def name_of(folder: Path) -> str:
     with contextlib.suppress(FileNotFoundError):
         if re.fullmatch("[0-9a-f]{16}", found := file.read_text(errors="replace")):
             return found
-    with translated(f"write {file}", folder):
+    with translate_errors(f"write {file}", folder):
         file.write_text(secrets.token_hex(8))
     return file.read_text()
 

@@ -21,13 +21,13 @@ import structlog
 
 from kith.core.errors import BadRequest, Conflict, KithError, StoreMismatch, TokenTooOld, Unauthorized, Unavailable
 from kith.engines.embedded import fanout_state, store_role
-from kith.engines.embedded.closed import Closed
+from kith.engines.embedded.closed_note import ClosedNote
 from kith.engines.embedded.environment import Environment
-from kith.engines.embedded.folder_locks import alone, said, saying
+from kith.engines.embedded.folder_locks import alone, publish_text, said
 from kith.engines.embedded.journal import JOURNAL_FILE
-from kith.engines.embedded.retention import LEASE
+from kith.engines.embedded.retention import LEASE_PREFIX
 from kith.engines.embedded.store_file import RESTORING, STORE_FILE, sync_folder
-from kith.engines.embedded.store_role import ToTell
+from kith.engines.embedded.store_role import SuccessorNotice
 from kith.graph.graphs import BUILT_IN
 from kith.home.fanout import consumer as fanout
 from kith.run.config import Settings
@@ -67,7 +67,7 @@ def _key_of(folder: Path) -> str:
 def _resumed(settings: Settings, url: str) -> bool:
     """Resume a folder that has a store, if the primary's log reaches back to it; False where it needs a snapshot."""
     with Environment(Path(settings.data), bytes_max=settings.store_bytes_max, create=False) as store:
-        why = store_role.why_closed(store) or _replaced_by(store, url)
+        why = store_role.read_closed_note(store) or _replaced_by(store, url)
         key = machine_key_of(store)
     with (
         Environment(Path(settings.data), bytes_max=settings.store_bytes_max, create=False, follows=True) as store,
@@ -84,13 +84,13 @@ def _resumed(settings: Settings, url: str) -> bool:
             if why.why == "fenced":
                 raise
             _log.warning("the primary does not answer; what is here is served", error=error.message)
-        if why != Closed("standby", url):
+        if why != ClosedNote("standby", url):
             store_role.drop_promotion(store)  # one that was started against an earlier primary
-            store_role.close_to_writes(store, Closed("standby", url))
+            store_role.close_to_writes(store, ClosedNote("standby", url))
     return True
 
 
-def _replaced_by(store: Environment, url: str) -> Closed:
+def _replaced_by(store: Environment, url: str) -> ClosedNote:
     """Fence a store that still takes writes, if the machine at `url` was promoted in its place without notifying it.
 
     Returns why the store is closed. Errors: Conflict where that machine was not promoted in its place; Unavailable
@@ -103,7 +103,7 @@ def _replaced_by(store: Environment, url: str) -> Closed:
         raise
     except KithError as error:
         said = error.message
-    why = store_role.why_closed(store)
+    why = store_role.read_closed_note(store)
     if why is None:
         raise Conflict(
             f"{store.folder} holds a store that takes writes, and is no standby: {said}; to give it up move it away, "
@@ -123,10 +123,10 @@ def _install(settings: Settings, url: str, key: str) -> None:
     with Environment(made, bytes_max=settings.store_bytes_max, create=False) as store:
         store.put_note(fanout_state.NAME_NOTE, b"0")  # timelines in this folder belong to another state
         store.put_note(f"group/{fanout.NAME}", None)  # so homes are read from outboxes until fan-out restarts
-        for lease in store.notes(LEASE):
-            store.put_note(LEASE + lease, None)  # the leases' holders follow the primary
+        for lease in store.notes(LEASE_PREFIX):
+            store.put_note(LEASE_PREFIX + lease, None)  # the leases' holders follow the primary
         store.put_note(MEDIA_MISSING, b"1")
-        store_role.close_to_writes(store, Closed("standby", url))
+        store_role.close_to_writes(store, ClosedNote("standby", url))
         store.sync()  # the store file moves without its journal
     (made / STORE_FILE).replace(folder / STORE_FILE)
     (folder / JOURNAL_FILE).unlink(missing_ok=True)  # the journal of the previous store
@@ -147,7 +147,7 @@ def _check(settings: Settings) -> None:
 
 def served(settings: Settings) -> AbstractContextManager[None]:
     """Note in the data folder, while the context is open, the address at which its standby is served."""
-    return saying(Path(settings.data) / _URL_FILE, address(settings.host, settings.port))
+    return publish_text(Path(settings.data) / _URL_FILE, address(settings.host, settings.port))
 
 
 def address(host: str, port: int) -> str:
@@ -194,7 +194,7 @@ def promote(settings: Settings, url: str = "", *, force: bool = False) -> Promot
     the same primary.
     """
     with Environment(Path(settings.data), bytes_max=settings.store_bytes_max, create=False) as store:
-        why = store_role.why_closed(store)
+        why = store_role.read_closed_note(store)
         if why is None:
             if store_role.rival(store):  # the operator chose this machine; a rival that still serves is noted again
                 store_role.note_rival(store, "")
@@ -223,7 +223,7 @@ def promote(settings: Settings, url: str = "", *, force: bool = False) -> Promot
         except (Unavailable, StoreMismatch) as error:
             silent = error.message
         missing = store.get_note(MEDIA_MISSING) is not None
-        done = store_role.promote(store, ToTell(why.primary, url) if silent else None)
+        done = store_role.promote(store, SuccessorNotice(why.primary, url) if silent else None)
         return Promotion(why.primary, "silent" if silent else "fenced", silent, done.shared, missing)
 
 

@@ -10,7 +10,7 @@ from kith.core.clock import wall_ms
 from kith.core.events import NOWHERE
 from kith.engines.embedded import store_role
 from kith.engines.embedded.environment import Environment
-from kith.log.commands import Waiting
+from kith.log.commands import PendingCommands
 from kith.log.runner import lag_of
 from kith.log.store import Backlog, LogStore, Progress
 from kith.run.backups.schedule import read_status
@@ -94,7 +94,7 @@ def _of_standby(environment: Environment) -> dict[str, float]:
     return {} if behind_ms is None else {"standby_behind_seconds": behind_ms / 1000}
 
 
-def _of_commands(waiting: Waiting) -> dict[str, float]:
+def _of_commands(waiting: PendingCommands) -> dict[str, float]:
     """Number of writes that wait to be decided, and the age of the oldest."""
     lag = lag_of(Backlog(NOWHERE, waiting.commands, waiting.oldest_ms, False), wall_ms())
     return {f"{APPLY}_lag_events": lag.events, f"{APPLY}_lag_oldest_seconds": lag.oldest_s}

@@ -17,10 +17,10 @@ from kith.core.clock import wall_ms
 from kith.core.errors import Conflict
 from kith.core.events import NOWHERE, LogPosition
 from kith.engines.embedded import store_role
-from kith.engines.embedded.closed import Closed
+from kith.engines.embedded.closed_note import ClosedNote
 from kith.engines.embedded.environment import Environment
 from kith.graph.audit import Audit, audit
-from kith.leases.numbers import any_held, let_rest
+from kith.leases.node_numbers import any_held, start_cooldown
 from kith.moving.comparing import Compared, RowKind, compare, differing, kinds
 from kith.moving.copying import TABLES, Copying
 from kith.moving.replaying import BulkLoaded
@@ -202,7 +202,9 @@ class _Forth(Mover):
             if not (await self.one.edges.degrees(number, None, 1)).nodes:
                 continue  # no edges; in Cassandra, a scan of one graph reads the rows of all graphs
             listed = partial(self.tell, f"edges of {name} audited")
-            moved.audits.append(await audit(self._sides.cluster.store, name, number, looks_s=(0,), progress=listed))
+            moved.audits.append(
+                await audit(self._sides.cluster.store, name, number, recheck_delays_s=(0,), progress=listed)
+            )
 
     async def switch(self) -> float:
         """Switch; returns the seconds during which neither side took writes."""
@@ -211,10 +213,10 @@ class _Forth(Mover):
             await self._wait_for_consumers()
         noted.stage = "switching"
         self.note()
-        await let_rest(self._sides.cluster.leases, NUMBERS_RESTING)
+        await start_cooldown(self._sides.cluster.leases, NUMBERS_RESTING)
         began_s = time.monotonic()
         if not store_role.has_moved(self._store):
-            store_role.close_to_writes(self._store, Closed("moved", noted.to))
+            store_role.close_to_writes(self._store, ClosedNote("moved", noted.to))
         await self.follow()
         await self._declare()
         await self._check_changing()

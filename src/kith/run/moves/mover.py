@@ -15,7 +15,7 @@ from kith.core.clock import wall_ms
 from kith.core.errors import StoreMoved, Unavailable
 from kith.core.events import NOWHERE, LogPosition
 from kith.core.stopping import stop
-from kith.log.keeping import Keeping
+from kith.log.lease_holder import LogLeaseHolder
 from kith.moving.copying import Copying
 from kith.moving.replaying import LogReplay
 from kith.moving.writing import StoreSide, Writing
@@ -54,7 +54,7 @@ class Mover:
         self.source, self.one, self.other = source, one, other
         self.folder, self.noted, self.tell = folder, noted, tell
         self.writing = Writing(one, other, wall_ms)
-        self._keeping = Keeping(source.log, LEASE, wall_ms)
+        self._log_lease = LogLeaseHolder(source.log, LEASE, wall_ms)
         self.followed = 0
 
     def note(self) -> None:
@@ -63,11 +63,11 @@ class Mover:
 
     async def keep_log(self) -> None:
         """Renew the lease of the source's log, from the current position."""
-        await self._keeping.keep(LogPosition(self.noted.at))
+        await self._log_lease.keep(LogPosition(self.noted.at))
 
     async def let_log_go(self) -> None:
         """Release the lease of the source's log."""
-        await self._keeping.release()
+        await self._log_lease.release()
 
     async def follow(self) -> None:
         """Apply all events that the source's log holds by now. Errors: those of `LogReplay.step`."""

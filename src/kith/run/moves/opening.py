@@ -57,7 +57,7 @@ async def alone(folder: Path) -> AsyncIterator[MoveProgress | None]:
     Errors: Conflict where another process moves it; StoreMismatch where there is no such folder.
     """
     with contextlib.closing(_leases(folder)) as leases:
-        async with Leases(leases).alone("move"):
+        async with Leases(leases).hold_or_conflict("move"):
             yield progress.read(folder)
 
 

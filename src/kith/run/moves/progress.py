@@ -13,7 +13,7 @@ from typing import Literal
 import msgspec
 
 from kith.core.events import NOWHERE, LogPosition
-from kith.engines.embedded.driver_errors import translated
+from kith.engines.embedded.driver_errors import translate_errors
 from kith.engines.embedded.store_file import sync_folder
 from kith.moving.copying import TABLES
 
@@ -70,7 +70,7 @@ def read(folder: Path) -> MoveProgress | None:
 def write(folder: Path, progress: MoveProgress | None) -> None:
     """Store the progress durably, or (None) delete it."""
     file = folder / FILE
-    with translated("note how far the move is", folder):
+    with translate_errors("note how far the move is", folder):
         if progress is None:
             file.unlink(missing_ok=True)
             return

@@ -23,7 +23,7 @@ from kith.engines.cassandra.closed_store import CassandraClosing
 from kith.engines.cassandra.commands import Owners
 from kith.engines.cassandra.connecting import Session, connect
 from kith.engines.cassandra.contents import CassandraContents
-from kith.engines.cassandra.dividing import Divider
+from kith.engines.cassandra.divider import Divider
 from kith.engines.cassandra.edge_store import CassandraEdges
 from kith.engines.cassandra.metadata import Metadata
 from kith.engines.cassandra.owner import CassandraOwner
@@ -40,7 +40,7 @@ from kith.engines.cassandra.small_stores import (
     CassandraSuggestions,
 )
 from kith.engines.kafka.connecting import Kafka
-from kith.engines.kafka.opening import KafkaEngine
+from kith.engines.kafka.engine import KafkaEngine
 from kith.engines.kafka.retention import PartitionBounds
 from kith.engines.redis import connecting as redis
 from kith.engines.redis.activity_store import RedisActivity
@@ -249,11 +249,11 @@ def _deciding(engines: _Engines, user_ends: UserEnds) -> Deciding:
 
     @contextlib.asynccontextmanager
     async def own() -> AsyncIterator[Callable[[], bool]]:
-        owning = await engines.kafka.owning(owner)
+        runner = await engines.kafka.start_owner(owner)
         try:
-            yield lambda: owning.is_ready
+            yield lambda: runner.is_ready
         finally:
-            await owning.close()
+            await runner.close()
 
     waiting = engines.kafka.commands.waiting
     divide_long = Divider(engines.rows, engines.owners).divide_long

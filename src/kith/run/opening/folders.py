@@ -58,7 +58,7 @@ def refuse_unfinished(environment: Environment) -> None:
 
 def refuse_closed(environment: Environment) -> None:
     """Raise StoreMismatch if this folder is a standby's, was moved, or another machine was promoted in its place."""
-    why = store_role.why_closed(environment)
+    why = store_role.read_closed_note(environment)
     if why is not None and why.why == "standby":
         raise StoreMismatch(
             f"{environment.folder} is a standby of {why.primary}: go on with `kith standby --of {why.primary}`, or "

@@ -13,7 +13,7 @@ import os
 from collections.abc import Awaitable, Callable, Sequence
 from itertools import islice
 
-from kith.engines.embedded.driver_errors import translated
+from kith.engines.embedded.driver_errors import translate_errors
 from kith.engines.embedded.environment import Environment
 from kith.engines.embedded.record_store import every_record
 from kith.engines.embedded.store_file import sync_folder
@@ -50,7 +50,7 @@ def note_filled(environment: Environment) -> None:
     """Note that these inboxes belong to the store's current history."""
     folder, name = environment.folder / FOLDER, str(environment.history().name)
     file = folder / FILLED
-    with translated("say that inboxes are filled", folder):
+    with translate_errors("say that inboxes are filled", folder):
         folder.mkdir(mode=0o700, exist_ok=True)
         part = file.with_suffix(".part")
         with part.open("w") as written:

@@ -12,7 +12,7 @@ from kith.core.clock import HybridClock
 from kith.core.errors import NotConfirmed
 from kith.engines.embedded.activity_store import EmbeddedActivity
 from kith.engines.embedded.commits import CommitObserver, CommitQueue
-from kith.engines.embedded.committer import AskedJobs, Committer, commit_all
+from kith.engines.embedded.committer import Committer, ReceivedJobs, run_committer
 from kith.engines.embedded.confirmations import Confirmations
 from kith.engines.embedded.contents import EmbeddedContents
 from kith.engines.embedded.credential_store import EmbeddedCredentials
@@ -83,11 +83,11 @@ async def open_stores(
             metrics.close()
 
 
-def commit_for(settings: Settings, process: str, asked: AskedJobs) -> None:
+def commit_for(settings: Settings, process: str, asked: ReceivedJobs) -> None:
     """Commit what another process asks for, until that process ends. `process`: its kind."""
     with _environment(settings, create=False, follows=False) as environment:
         commits = _queue(settings, environment, process, asked, partial(os._exit, os.EX_IOERR), source=asked)
-        commit_all(commits, asked)
+        run_committer(commits, asked)
 
 
 def _queue(
@@ -98,18 +98,18 @@ def _queue(
     on_fatal: Callable[[], None],
     *,
     committer: Committer | None = None,
-    source: AskedJobs | None = None,
+    source: ReceivedJobs | None = None,
 ) -> CommitQueue:
     return CommitQueue(
         environment,
         writes_max=settings.commit_writes_max,
         wait_ms=settings.commit_wait_ms,
         queue_max=settings.commit_queue_max,
-        keep=keep(settings),
+        log_bounds=keep(settings),
         observer=observer,
         on_fatal=on_fatal,
         confirmations=_confirmations(settings, environment, process),
-        after_pause=partial(peers.ask, settings, environment),
+        on_pause=partial(peers.ask, settings, environment),
         committer=committer,
         source=source,
     )

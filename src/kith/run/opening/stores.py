@@ -20,7 +20,7 @@ from kith.graph.graph import Graph
 from kith.graph.store import EdgeStore
 from kith.home.fanout.state import FanoutState
 from kith.leases.holding import Leases
-from kith.log.commands import Waiting
+from kith.log.commands import PendingCommands
 from kith.log.runner import Lag
 from kith.log.store import LogStore
 from kith.moving.contents import Contents
@@ -66,7 +66,7 @@ class Deciding(NamedTuple):
     """
 
     own: Callable[[], AbstractAsyncContextManager[Callable[[], bool]]]
-    waiting: Callable[[], Coroutine[Any, Any, Waiting]]
+    waiting: Callable[[], Coroutine[Any, Any, PendingCommands]]
     end_expired: Callable[[], Coroutine[Any, Any, int]]
     divide_long: Callable[[], Coroutine[Any, Any, int]]
     closing: Closing

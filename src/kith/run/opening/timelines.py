@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 
 from kith.core.clock import wall_ms
 from kith.core.errors import BadRequest
-from kith.engines.embedded.timeline_store import KEPT_MAX, RingReader, RingTimelines, slots_of
+from kith.engines.embedded.timeline_store import CACHED_TIMELINES_MAX, RingReader, RingTimelines, slots_of
 from kith.home.timelines import TimelineReader, TimelineStore
 from kith.run.config import Settings
 from kith.run.opening.folders import timelines_folder
@@ -45,7 +45,9 @@ async def open_reader(settings: Settings) -> AsyncIterator[TimelineReader]:
         async with _in_redis(settings) as timelines:
             yield timelines
     else:
-        rings = RingReader(timelines_folder(settings), kept_max=max(1, int(KEPT_MAX * settings.read_share)))
+        rings = RingReader(
+            timelines_folder(settings), cache_max=max(1, int(CACHED_TIMELINES_MAX * settings.read_share))
+        )
         try:
             yield rings
         finally:

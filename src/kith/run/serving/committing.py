@@ -6,7 +6,7 @@ import signal
 import socket
 
 from kith.engines.embedded import committer
-from kith.engines.embedded.committer import AskedJobs, Committer
+from kith.engines.embedded.committer import Committer, ReceivedJobs
 from kith.run import logs
 from kith.run.config import Settings
 from kith.run.opening import one_machine
@@ -16,7 +16,7 @@ from kith.run.serving import processes
 def start(settings: Settings, listening: socket.socket) -> Committer:
     """Fork the committer. Call it before this process has a thread or opens its store."""
 
-    def commit(asked: AskedJobs) -> None:
+    def commit(asked: ReceivedJobs) -> None:
         listening.close()
         for number in (signal.SIGTERM, signal.SIGINT):  # it ends when its API process does
             signal.signal(number, signal.SIG_IGN)

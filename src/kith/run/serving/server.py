@@ -13,7 +13,7 @@ from kith.api import errors
 from kith.core.errors import StoreUnavailable
 from kith.core.stopping import stop
 from kith.engines.embedded.committer import Committer
-from kith.engines.embedded.store_file import STORE_FILE, lost_says
+from kith.engines.embedded.store_file import STORE_FILE, lost_message
 from kith.http.listener import Listener
 from kith.run import api, logs
 from kith.run.config import Settings
@@ -30,7 +30,7 @@ def run(settings: Settings, listening: socket.socket) -> None:
     processes.name_process("api")
     store = Path(settings.data) / STORE_FILE
     if settings.engine != "cluster" and not store.exists():  # deleted since: the supervisor had made it
-        raise StoreUnavailable(lost_says(str(store)))
+        raise StoreUnavailable(lost_message(str(store)))
     committer = None if settings.engine == "cluster" else committing.start(settings, listening)
     uvloop.run(_serve(settings, listening, committer))
 

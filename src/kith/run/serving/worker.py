@@ -104,7 +104,7 @@ async def _every(
             check_clock()  # tasks judge age by this machine's clock
             async with leases.hold(f"task/{task.name}") as held:
                 if held is not None:
-                    await held.while_ours(do())
+                    await held.run_while_held(do())
         except Unavailable as error:
             _log.warning("a task is postponed", what=task.name, error=error.message)
         except Exception:

@@ -14,12 +14,12 @@ from kith.core.errors import KithError
 from kith.core.events import NOWHERE, LogPosition
 from kith.log.store import LogStore
 
-FACTS_RELOAD_MS = 60_000
+LEASE_RENEWAL_MS = 60_000
 """How often a lease is renewed and moved to its holder's position, in ms."""
 _log = structlog.get_logger("kith.log")
 
 
-class Keeping:
+class LogLeaseHolder:
     """One lease, held by this process."""
 
     def __init__(self, log: LogStore, name: str, now_ms: Callable[[], int]) -> None:
@@ -27,13 +27,13 @@ class Keeping:
         self._due_ms, self._lost = 0, NOWHERE
 
     async def keep(self, at: LogPosition) -> None:
-        """Keep the events after `at`. Does nothing if the lease was renewed within FACTS_RELOAD_MS.
+        """Keep the events after `at`. Does nothing if the lease was renewed within LEASE_RENEWAL_MS.
 
         `at`: a position from which the holder could resume if it were killed now. NOWHERE: there is none yet.
         """
         if not self.is_due(at):
             return
-        self._due_ms, self._lost = self._now_ms() + FACTS_RELOAD_MS, NOWHERE
+        self._due_ms, self._lost = self._now_ms() + LEASE_RENEWAL_MS, NOWHERE
         try:
             kept = await self._log.lease(self._name, at)
         except KithError as error:
@@ -45,7 +45,7 @@ class Keeping:
 
     def is_due(self, at: LogPosition) -> bool:
         """Whether `keep` would renew the lease."""
-        is_fresh = 0 < self._due_ms - self._now_ms() <= FACTS_RELOAD_MS and self._lost in (NOWHERE, at)
+        is_fresh = 0 < self._due_ms - self._now_ms() <= LEASE_RENEWAL_MS and self._lost in (NOWHERE, at)
         return at != NOWHERE and not is_fresh
 
     async def release(self) -> None:

@@ -1,8 +1,8 @@
 """Runs an `Owner` (see `log.commands`) over the partitions that this process owns.
 
-The owning processes are a group of the book with gentle handover: the old owner finishes its batch, then releases the
-partition. Each partition has a task, which takes the waiting commands, has the owner decide them, and commits the
-results (see `commits`).
+The processes that run owners are a group of the registry with gentle handover: the old owner finishes its batch, then
+releases the partition. Each partition has a task, which takes the waiting commands, has the owner decide them, and
+commits the results (see `commits`).
 
 If the store is unavailable, the task takes the partition again after growing pauses. If that lasts for CUT_OFF_S and
 there are other processes, this process leaves its partitions to them for a while: it may be the only one cut off.
@@ -21,14 +21,14 @@ import structlog
 from kith.core.backoff import pause_ms
 from kith.core.clock import wall_ms
 from kith.core.errors import KithError, StoreUnavailable
-from kith.engines.kafka.book import OpenBook
-from kith.engines.kafka.book_state import Group, Join, Leave, Release
 from kith.engines.kafka.broker import Broker, BrokerRecord, fetch_all, in_parts
 from kith.engines.kafka.commands import unpacked
 from kith.engines.kafka.commits import CommandAnswer, LoggedRow, PartitionEnd, row_of
-from kith.engines.kafka.retention import KEEP, PartitionBounds, PartitionRetention
+from kith.engines.kafka.registry import RegistryReplica
+from kith.engines.kafka.registry_state import Group, Join, Leave, Release
+from kith.engines.kafka.retention import DEFAULT_BOUNDS, PartitionBounds, PartitionRetention
 from kith.engines.kafka.rounds import BatchRounds
-from kith.log.commands import Command, Decided, Owner
+from kith.log.commands import Command, DecidedCommand, Owner
 from kith.log.store import Fenced
 
 GROUP = "owners of writes"
@@ -48,31 +48,31 @@ _log = structlog.get_logger("kith.log")
 T = TypeVar("T")
 
 
-class Owning:
+class OwnerRunner:
     """Owns partitions while it runs. `keep`: how many events the log keeps."""
 
     def __init__(
         self,
         broker: Broker,
-        book: OpenBook,
+        registry: RegistryReplica,
         owner: Owner,
-        keep: PartitionBounds = KEEP,
+        keep: PartitionBounds = DEFAULT_BOUNDS,
         now_ms: Callable[[], int] = wall_ms,
     ) -> None:
-        self.broker, self.book, self.owner, self.keep, self.now_ms = broker, book, owner, keep, now_ms
+        self.broker, self.registry, self.owner, self.keep, self.now_ms = broker, registry, owner, keep, now_ms
         self._name = secrets.token_hex(8)
         self._stopping = asyncio.Event()
         self._running: asyncio.Task[None] | None = None
         self._tasks: dict[int, _Partition] = {}
         self._backs_off_until_s, self._back_off_s = 0.0, _BACK_OFF_S
         self.rounds = BatchRounds()
-        self._following = broker.following("writes", self._handle)
+        self._follower = broker.follower("writes", self._handle)
 
     async def start(self) -> None:
         """Join the group of owners. Partitions are then taken in the background."""
-        await self.book.open()
-        await self.book.write(self._join())
-        self.book.beat()
+        await self.registry.open()
+        await self.registry.write(self._join())
+        self.registry.beat()
         self._running = asyncio.create_task(self._run())
 
     async def close(self) -> None:
@@ -80,7 +80,7 @@ class Owning:
         self._stopping.set()
         if self._running is not None:
             await self._running
-        await self._following.close()
+        await self._follower.close()
 
     @property
     def partitions(self) -> list[int]:
@@ -90,18 +90,18 @@ class Owning:
     @property
     def is_ready(self) -> bool:
         """Whether this process is in the group, and decides the commands of exactly the partitions meant for it."""
-        group = self.book.now.groups.get(GROUP, Group())
+        group = self.registry.now.groups.get(GROUP, Group())
         if self._name not in group.members or self._stopping.is_set():
             return False
         return self.partitions == sorted(at for at, name in group.divided().items() if name == self._name)
 
     def _join(self) -> Join:
-        return Join(GROUP, self._name, self.book.instance, self.broker.partitions, gentle=True)
+        return Join(GROUP, self._name, self.registry.instance, self.broker.partitions, gentle=True)
 
     async def _run(self) -> None:
         while not self._stopping.is_set():
             try:
-                await self._take_and_leave()
+                await self._rebalance()
                 await self._rest()
             except KithError as error:
                 _log.warning("waiting for Kafka", error=error.message)
@@ -111,26 +111,26 @@ class Owning:
                 await asyncio.sleep(_RETRY_MS / 1000)
         await asyncio.gather(*(part.close() for part in self._tasks.values()))
         with contextlib.suppress(KithError):  # if Kafka is away, others expel this process later
-            await self.book.write(Leave(GROUP, self._name))
+            await self.registry.write(Leave(GROUP, self._name))
 
     async def _rest(self) -> None:
-        """Wait until the book has changed, _POLL_S have passed, or this must stop."""
-        waits = [asyncio.create_task(self.book.changed(_POLL_S)), asyncio.create_task(self._stopping.wait())]
+        """Wait until the registry has changed, _POLL_S have passed, or this must stop."""
+        waits = [asyncio.create_task(self.registry.changed(_POLL_S)), asyncio.create_task(self._stopping.wait())]
         await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
         for wait in waits:
             wait.cancel()
 
-    async def _take_and_leave(self) -> None:
+    async def _rebalance(self) -> None:
         """Run a task for each partition of ours, and release those that are meant for others."""
-        group, now_s = self.book.now.groups.get(GROUP, Group()), asyncio.get_running_loop().time()
+        group, now_s = self.registry.now.groups.get(GROUP, Group()), asyncio.get_running_loop().time()
         if len(group.members) > 1 and self._is_cut_off(now_s):
-            await self._leave_for_a_while(now_s)
+            await self._back_off(now_s)
             return
         if self._name not in group.members:  # expelled as silent, or left because it was cut off
             if now_s < self._backs_off_until_s and group.members:
                 return
-            await self.book.write(self._join())
-            group = self.book.now.groups[GROUP]
+            await self.registry.write(self._join())
+            group = self.registry.now.groups[GROUP]
         ours, to_be = group.of(self._name), group.divided()
         for at in list(self._tasks):
             if self._tasks[at].since != ours.get(at) or to_be[at] != self._name or self._tasks[at].is_over:
@@ -142,19 +142,19 @@ class Owning:
             if to_be[at] == self._name:
                 self._tasks[at] = _Partition(self, at, since)
             else:  # the next round retries if this append fails
-                await self.book.write(Release(GROUP, self._name, at))
+                await self.registry.write(Release(GROUP, self._name, at))
 
     def _is_cut_off(self, now_s: float) -> bool:
         """Whether a partition's store has been unreachable for CUT_OFF_S, so another process may do better."""
         since = [part.away_since_s for part in self._tasks.values() if part.away_since_s is not None]
         return bool(since) and now_s - min(since) >= CUT_OFF_S
 
-    async def _leave_for_a_while(self, now_s: float) -> None:
+    async def _back_off(self, now_s: float) -> None:
         """Leave the group, and so all partitions, to other processes for a while."""
         _log.warning("the store is away; others decide the writes of this process", for_s=self._back_off_s)
         await asyncio.gather(*(part.close() for part in self._tasks.values()))
         self._tasks.clear()
-        await self.book.write(Leave(GROUP, self._name))
+        await self.registry.write(Leave(GROUP, self._name))
         self._backs_off_until_s = now_s + self._back_off_s
         self._back_off_s = min(_BACK_OFF_S_MAX, 2 * self._back_off_s)
 
@@ -166,13 +166,11 @@ class Owning:
 
     def is_ours(self, partition: int, since: int) -> bool:
         """Whether this process still owns a partition that it got at offset `since`."""
-        return self.book.now.groups.get(GROUP, Group()).of(self._name).get(partition) == since
+        return self.registry.now.groups.get(GROUP, Group()).of(self._name).get(partition) == since
 
     def follow(self) -> None:
         """Follow the commands of partitions that are ready and not full."""
-        self._following.follow(
-            {at: part.next for at, part in self._tasks.items() if part.is_ready and not part.is_full}
-        )
+        self._follower.follow({at: part.next for at, part in self._tasks.items() if part.is_ready and not part.is_full})
 
     async def _handle(self, partition: int, records: Sequence[BrokerRecord]) -> None:
         part = self._tasks.get(partition)
@@ -183,10 +181,10 @@ class Owning:
 class _Partition:
     """The task of one partition."""
 
-    def __init__(self, owning: Owning, partition: int, since: int) -> None:
-        self._owning, self._partition, self.since = owning, partition, since
-        self._broker, self._owner = owning.broker, owning.owner
-        self._retention = PartitionRetention(owning.broker, owning.book, partition, owning.keep, owning.now_ms)
+    def __init__(self, runner: OwnerRunner, partition: int, since: int) -> None:
+        self._runner, self._partition, self.since = runner, partition, since
+        self._broker, self._owner = runner.broker, runner.owner
+        self._retention = PartitionRetention(runner.broker, runner.registry, partition, runner.keep, runner.now_ms)
         self._waiting: list[BrokerRecord] = []
         self._waiting_bytes = 0
         self._arrived, self._stopping = asyncio.Event(), asyncio.Event()
@@ -203,14 +201,14 @@ class _Partition:
     def put(self, records: Sequence[BrokerRecord]) -> None:
         """Queue commands to be decided."""
         if self.is_ready:
-            self._warn_of_gone(self.next, records[0].offset)
+            self._log_deleted_commands(self.next, records[0].offset)
             self._waiting += records
             self._waiting_bytes += sum(len(record.value) for record in records)
             self.next = records[-1].offset + 1
             self._arrived.set()
             if len(self._waiting) > WAITING_MAX or self._waiting_bytes > WAITING_BYTES_MAX:
                 self.is_full = True
-                self._owning.follow()
+                self._runner.follow()
 
     async def close(self) -> None:
         """Finish the batch in progress, and decide no more."""
@@ -235,7 +233,7 @@ class _Partition:
             finally:
                 self.is_ready = self.is_full = False
                 self._waiting, self._waiting_bytes = [], 0
-                self._owning.follow()
+                self._runner.follow()
             tries += 1
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(pause_ms(tries, _RETRY_MS, _RETRY_MS_MAX) / 1000):
@@ -243,24 +241,24 @@ class _Partition:
 
     async def _take(self) -> PartitionEnd:
         """Fence former owners, and finish a batch that they left undone."""
-        at, book = self._partition, await self._owning.book.sync()
-        if not self._owning.is_ours(at, self.since):
+        at, registry = self._partition, await self._runner.registry.sync()
+        if not self._runner.is_ours(at, self.since):
             raise Fenced(f"partition {at} is another process's now")
         end = PartitionEnd(self._broker, at)
-        await end.take(book.start(at))
+        await end.take(registry.start(at))
         again = await self._call_owner(self._owner.take(at, end.next_write))
         kept_from = (await self._broker.starts("writes"))[at]
         if again:
             first, upto = max(end.next_write, kept_from), again[-1].offset + 1
             await self._commit(end, again, await fetch_all(self._broker, "writes", at, first, upto))
         if end.next_write < kept_from:
-            self._warn_of_gone(end.next_write, kept_from)
+            self._log_deleted_commands(end.next_write, kept_from)
             await end.commit(kept_from, [], {})
         self.next, self.is_ready = end.next_write, True
-        self._owning.follow()
+        self._runner.follow()
         return end
 
-    def _warn_of_gone(self, first: int, upto: int) -> None:
+    def _log_deleted_commands(self, first: int, upto: int) -> None:
         """Log that Kafka deleted commands before an owner decided them. Their callers got NotConfirmed."""
         if first < upto:
             _log.error(
@@ -277,11 +275,11 @@ class _Partition:
             await self._arrived.wait()
             if self._stopping.is_set():
                 return
-        async with self._owning.rounds.turn():
+        async with self._runner.rounds.turn():
             batch = self._next_batch()
             if self.is_full and len(self._waiting) < BATCH_MAX and self._waiting_bytes < BATCH_BYTES_MAX:
                 self.is_full = False
-                self._owning.follow()
+                self._runner.follow()
             commands = [Command(record.offset, record.at_ms, unpacked(record.value)[2]) for record in batch]
             await self._commit(end, await self._call_owner(self._owner.decide(self._partition, commands)), batch)
 
@@ -306,10 +304,12 @@ class _Partition:
             self.away_since_s = self.away_since_s or asyncio.get_running_loop().time()
             raise
         self.away_since_s = None
-        self._owning.reached_store()
+        self._runner.reached_store()
         return answer
 
-    async def _commit(self, end: PartitionEnd, decided: Sequence[Decided], records: Sequence[BrokerRecord]) -> None:
+    async def _commit(
+        self, end: PartitionEnd, decided: Sequence[DecidedCommand], records: Sequence[BrokerRecord]
+    ) -> None:
         """Commit the events of decided commands, their answers, and the offset after them; then forget old events."""
         asked = {record.offset: unpacked(record.value)[:2] for record in records}
         for part in in_parts(decided, _size_of) if decided else ():
@@ -327,6 +327,6 @@ class _Partition:
             _log.warning("old events are kept longer", partition=self._partition, error=error.message)
 
 
-def _size_of(decided: Decided) -> tuple[int, int]:
+def _size_of(decided: DecidedCommand) -> tuple[int, int]:
     """The rows and approximate bytes that a decided command takes in a commit."""
     return len(decided.events), len(decided.outcome) + sum(_EVENT_BYTES + len(event.data) for event in decided.events)

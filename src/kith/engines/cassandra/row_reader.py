@@ -62,7 +62,7 @@ class RowReader:
             self._reading.add(reading)
             reading.add_done_callback(self._reading.discard)
 
-    async def _read(self, wanted: _Wanted, asked: Mapping[Key, Sequence[tuple[_Waiter, int]]]) -> None:
+    async def _read(self, wanted: _RowQuery, asked: Mapping[Key, Sequence[tuple[_Waiter, int]]]) -> None:
         try:
             rows = await self._session.rows(*wanted.statement())
         except Exception as error:
@@ -101,7 +101,7 @@ class _Waiter:
             self.answer.set_exception(error)
 
 
-class _Wanted(NamedTuple):
+class _RowQuery(NamedTuple):
     """What one statement reads: the rows `orders` from each partition that ends in one of `lasts`."""
 
     table: Table
@@ -117,7 +117,7 @@ class _Wanted(NamedTuple):
         return (select, *self.place, *lasts, *(value for order in orders for value in order))
 
 
-def _statements(keys: Iterable[Key]) -> Iterator[_Wanted]:
+def _statements(keys: Iterable[Key]) -> Iterator[_RowQuery]:
     """Group keys into few statements."""
     wanted: dict[tuple[str, Values], dict[Any, list[Key]]] = defaultdict(lambda: defaultdict(list))
     for key in keys:
@@ -126,13 +126,13 @@ def _statements(keys: Iterable[Key]) -> Iterator[_Wanted]:
     for (name, place), by_last in wanted.items():
         table = TABLES_BY_NAME[name]
         for lasts, orders, keys_of_statement in _together(by_last, len(table.place)):
-            yield _Wanted(table, place, lasts, orders, keys_of_statement)
+            yield _RowQuery(table, place, lasts, orders, keys_of_statement)
 
 
-_Some = tuple[list[Any], list[Values], list[Key]]
+_QueryRows = tuple[list[Any], list[Values], list[Key]]
 
 
-def _together(by_last: dict[Any, list[Key]], chooses: int) -> Iterator[_Some]:
+def _together(by_last: dict[Any, list[Key]], chooses: int) -> Iterator[_QueryRows]:
     """Group partitions for one statement each: the same rows are wanted of all, or the product stays small.
 
     `by_last`: the wanted keys by the last column of their partition key. `chooses`: the columns of the partition key.

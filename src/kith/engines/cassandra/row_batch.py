@@ -17,15 +17,15 @@ from kith.core.ids import NodeId
 from kith.core.paging import Mark
 from kith.engines.cassandra.partitions import Partitions
 from kith.engines.cassandra.parts import ListParts, parts_row, parts_values, read_parts
-from kith.engines.cassandra.reading import Key, Values
 from kith.engines.cassandra.recount import Recount
+from kith.engines.cassandra.row_reader import Key, Values
 from kith.engines.cassandra.rows import RowChange, cell_row, listed
 from kith.graph.edge import Direction, Edge, State, as_of
 from kith.graph.graphs import UserEnds
 from kith.graph.shapes import EdgeKey, Listing, Node
 
 PART_MAX = 100_000
-"""About how many entries a part of a list may have before the part is divided. See `dividing`."""
+"""About how many entries a part of a list may have before the part is divided. See `divider`."""
 _EXPIRY = struct.Struct(">Q")
 
 

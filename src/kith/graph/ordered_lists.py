@@ -1,9 +1,9 @@
 """Long lists in the order of their ids, a window of WINDOW_IDS ids at a time.
 
 Stores keep lists by position. So the first request for a part by id reads the whole list once, in bounded calls, and
-caches the next WINDOW_IDS ids in order. Requests within WINDOW_KEPT_MS use this window. Edges added meanwhile are read
-from the newest end of the list; removed ones are detected by their rows. Only an edge that returns at an older position
-(restored or imported, by more than LATE_MS) may be missing, for at most WINDOW_KEPT_MS.
+caches the next WINDOW_IDS ids in order. Requests within WINDOW_CACHED_MS use this window. Edges added meanwhile are
+read from the newest end of the list; removed ones are detected by their rows. Only an edge that returns at an older
+position (restored or imported, by more than LATE_WRITE_MS) may be missing, for at most WINDOW_CACHED_MS.
 
 Limit: WINDOWS_MAX windows, 512 KB each. One list is read at a time.
 """
@@ -20,16 +20,16 @@ import numpy as np
 from kith.core.paging import Mark, Page, Window
 from kith.graph.shapes import Ids, Listing
 from kith.graph.store import Edges
-from kith.graph.walk import BELOW_ALL, READ_MAX
+from kith.graph.walk import LIST_END, READ_MAX
 
 WINDOW_IDS = 65_536
 WINDOWS_MAX = 32
-WINDOW_KEPT_MS = 2_000
+WINDOW_CACHED_MS = 2_000
 ADDED_MAX = 10_000
 """A window is reloaded once more edges than this were added to its list."""
-LATE_MS, LATE_MAX = 2_000, 500
-"""A slow commit may add an edge up to LATE_MS below the newest position. Its place is searched among the LATE_MAX
-newest entries.
+LATE_WRITE_MS, LATE_WRITES_MAX = 2_000, 500
+"""A slow commit may add an edge up to LATE_WRITE_MS below the newest position. Its place is searched among the
+LATE_WRITES_MAX newest entries.
 """
 
 
@@ -40,7 +40,7 @@ class OrderedIds(NamedTuple):
     reached: int | None
 
 
-class _Kept(NamedTuple):
+class _CachedWindow(NamedTuple):
     """The next ids of a list beyond `start` (None: from the first), in order. `is_last`: there are no more."""
 
     start: int | None
@@ -59,7 +59,7 @@ class OrderedLists:
 
     def __init__(self, store: Edges, now_ms: Callable[[], int] = _monotonic_ms) -> None:
         self._store, self._now_ms = store, now_ms
-        self._kept: dict[tuple[Listing, bool], _Kept] = {}
+        self._windows: dict[tuple[Listing, bool], _CachedWindow] = {}
         self._reading = asyncio.Lock()
 
     async def part(self, listing: Listing, beyond: int | None, limit: int, *, down: bool) -> OrderedIds:
@@ -69,34 +69,34 @@ class OrderedLists:
         kept = await self._window(listing, beyond, down)
         since = await self._added_since(listing, kept)
         if since.more_before:  # a window that is read now includes all additions so far
-            if self._kept.get((listing, down)) is kept:
-                del self._kept[listing, down]
+            if self._windows.get((listing, down)) is kept:
+                del self._windows[listing, down]
             kept = await self._window(listing, beyond, down)
             since = await self._added_since(listing, kept)
         ids = after(kept.ids, beyond, down)
         reached = None if kept.is_last else int(kept.ids[-1])
         if len(ids) > limit:
             ids, reached = ids[:limit], int(ids[limit - 1])
-        added = after(ordered(np.array([mark.id for mark in since.items], np.int64), down), beyond, down)
-        ids = ordered(np.concatenate([ids, as_far_as(added, reached, down)]), down)
+        added = after(sorted_ids(np.array([mark.id for mark in since.items], np.int64), down), beyond, down)
+        ids = sorted_ids(np.concatenate([ids, up_to(added, reached, down)]), down)
         return OrderedIds(ids[await self._store.contains(listing, ids)], reached)
 
-    async def _window(self, listing: Listing, beyond: int | None, down: bool) -> _Kept:
+    async def _window(self, listing: Listing, beyond: int | None, down: bool) -> _CachedWindow:
         """A window that starts at or before `beyond`, and has ids beyond it if the list has."""
         key = (listing, down)
         async with self._reading:
-            kept = self._kept.get(key)
-            if kept is None or self._now_ms() - kept.read_ms >= WINDOW_KEPT_MS or not _covers(kept, beyond, down):
-                self._kept.pop(key, None)
-                while len(self._kept) >= WINDOWS_MAX:
-                    del self._kept[next(iter(self._kept))]
-                kept = self._kept[key] = await self._read(listing, beyond, down)
+            kept = self._windows.get(key)
+            if kept is None or self._now_ms() - kept.read_ms >= WINDOW_CACHED_MS or not _covers(kept, beyond, down):
+                self._windows.pop(key, None)
+                while len(self._windows) >= WINDOWS_MAX:
+                    del self._windows[next(iter(self._windows))]
+                kept = self._windows[key] = await self._read(listing, beyond, down)
             return kept
 
-    async def _read(self, listing: Listing, beyond: int | None, down: bool) -> _Kept:
+    async def _read(self, listing: Listing, beyond: int | None, down: bool) -> _CachedWindow:
         """Read a whole list, and keep the next WINDOW_IDS ids."""
         read_ms = self._now_ms()
-        recent = _below_recent((await self._store.page(listing, Window(LATE_MAX))).items)
+        recent = _below_recent((await self._store.page(listing, Window(LATE_WRITES_MAX))).items)
         best, waiting, count, dropped = np.empty(0, np.int64), list[Ids](), 0, False
         place: bytes | None = None
         while True:
@@ -108,14 +108,14 @@ class OrderedLists:
             waiting.append(ids)
             count += len(ids)
             if place is None or count > WINDOW_IDS:
-                best = ordered(np.concatenate([best, *waiting]), down)
+                best = sorted_ids(np.concatenate([best, *waiting]), down)
                 dropped = dropped or len(best) > WINDOW_IDS
                 best, waiting, count = best[:WINDOW_IDS], [], 0
             if place is None:
-                return _Kept(beyond, best, not dropped, recent, read_ms)
+                return _CachedWindow(beyond, best, not dropped, recent, read_ms)
             await asyncio.sleep(0)  # let other requests run
 
-    async def _added_since(self, listing: Listing, kept: _Kept) -> Page:
+    async def _added_since(self, listing: Listing, kept: _CachedWindow) -> Page:
         """The edges added since the list was read, and recent ones before: at most ADDED_MAX."""
         return await self._store.page(listing, Window(ADDED_MAX, before=kept.recent))
 
@@ -123,12 +123,12 @@ class OrderedLists:
 def _below_recent(newest: Sequence[Mark]) -> Mark:
     """The place below which nothing is added late. `newest`: the first page of a list."""
     if not newest:
-        return BELOW_ALL
-    late = Mark(max(BELOW_ALL.position, newest[0].position - LATE_MS), BELOW_ALL.id)
-    return max(late, newest[-1]) if len(newest) == LATE_MAX else late
+        return LIST_END
+    late = Mark(max(LIST_END.position, newest[0].position - LATE_WRITE_MS), LIST_END.id)
+    return max(late, newest[-1]) if len(newest) == LATE_WRITES_MAX else late
 
 
-def ordered(ids: Ids, down: bool) -> Ids:
+def sorted_ids(ids: Ids, down: bool) -> Ids:
     """The distinct ids, greatest first if `down`, else least first."""
     return np.unique(ids)[::-1] if down else np.unique(ids)
 
@@ -138,7 +138,7 @@ def after(ids: Ids, beyond: int | None, down: bool) -> Ids:
     return ids if beyond is None else ids[_end_of(ids, beyond, down) :]
 
 
-def as_far_as(ids: Ids, reached: int | None, down: bool) -> Ids:
+def up_to(ids: Ids, reached: int | None, down: bool) -> Ids:
     """The ids, given in order, up to and including `reached`; None: all of them."""
     return ids if reached is None else ids[: _end_of(ids, reached, down)]
 
@@ -150,7 +150,7 @@ def _end_of(ids: Ids, place: int, down: bool) -> int:
     return int(np.searchsorted(ids, place, side="right"))
 
 
-def _covers(kept: _Kept, beyond: int | None, down: bool) -> bool:
+def _covers(kept: _CachedWindow, beyond: int | None, down: bool) -> bool:
     if beyond is None:
         return kept.start is None
     if kept.start is not None and (beyond > kept.start if down else beyond < kept.start):

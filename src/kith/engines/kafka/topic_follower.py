@@ -12,7 +12,7 @@ from typing import Any
 import structlog
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
-from kith.engines.kafka.broker import ANSWERED_S, BrokerRecord, Handle
+from kith.engines.kafka.broker import ANSWER_TIMEOUT_S, BrokerRecord, Handle
 
 _WAIT_S = 0.1
 """How long one wait of the thread takes at most, and so how long until it reads other partitions, or ends."""
@@ -21,8 +21,8 @@ _AT_ONCE = 2_000
 _log = structlog.get_logger("kith.log")
 
 
-class KafkaFollowing:
-    """See `broker.Following`. `consumer`: creates a consumer of the driver, which only the thread reads from.
+class KafkaTopicFollower:
+    """See `broker.TopicFollower`. `consumer`: creates a consumer of the driver, which only the thread reads from.
 
     `rest_s`: how long the thread pauses after it handed records over, so that the next ones are handled in one batch:
     waking the thread and the loop costs as much as tens of records. It does not pause while a caller waits (`awaited`).
@@ -78,7 +78,7 @@ class KafkaFollowing:
                     (consumer.incremental_assign if to_read else consumer.incremental_unassign)(parts)
                 if messages := consumer.consume(1, _WAIT_S):
                     messages += consumer.consume(_AT_ONCE, 0)
-                    asyncio.run_coroutine_threadsafe(self._give(messages), loop).result()
+                    asyncio.run_coroutine_threadsafe(self._deliver(messages), loop).result()
                     self._hurry.wait(self._rest_s)
             except RuntimeError:  # the loop has ended
                 break
@@ -86,7 +86,7 @@ class KafkaFollowing:
                 _log.exception("following a topic of Kafka failed; it continues", topic=self._name)
         consumer.close()
 
-    async def _give(self, messages: Sequence[Any]) -> None:
+    async def _deliver(self, messages: Sequence[Any]) -> None:
         by_partition: dict[int, list[BrokerRecord]] = {}
         for message in messages:
             if error := message.error():
@@ -94,7 +94,7 @@ class KafkaFollowing:
             else:
                 by_partition.setdefault(message.partition(), []).append(_record(message))
         for at, records in by_partition.items():
-            wanted = await self._wanted(at, records)
+            wanted = await self._continuing(at, records)
             while wanted:
                 try:
                     await self._handle(at, wanted)
@@ -106,13 +106,13 @@ class KafkaFollowing:
                         self._next[at] = wanted[-1].offset + 1
                     break
 
-    async def _wanted(self, partition: int, records: Sequence[BrokerRecord]) -> list[BrokerRecord]:
+    async def _continuing(self, partition: int, records: Sequence[BrokerRecord]) -> list[BrokerRecord]:
         """The records that continue at our offset, or none. Others are from before a partition was left and retaken."""
         after = [record for record in records if record.offset >= self._next.get(partition, record.offset + 1)]
         if self._consumer is not None and after and after[0].offset > self._next[partition]:
             part = TopicPartition(self._name, partition)
             with contextlib.suppress(KafkaException):
-                low, _ = await asyncio.to_thread(self._consumer.get_watermark_offsets, part, ANSWERED_S)
+                low, _ = await asyncio.to_thread(self._consumer.get_watermark_offsets, part, ANSWER_TIMEOUT_S)
                 if partition in self._next and low > self._next[partition]:
                     self._next[partition] = low  # the records in between were deleted
         if not after or after[0].offset != self._next.get(partition):

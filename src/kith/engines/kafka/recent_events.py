@@ -15,10 +15,10 @@ from contextlib import AbstractContextManager
 
 from kith.core.errors import StoreUnavailable
 from kith.core.events import Event
-from kith.engines.kafka.book import OpenBook
-from kith.engines.kafka.broker import Broker, BrokerRecord, Following
-from kith.engines.kafka.commits import ToldRecord, state_before, tells
+from kith.engines.kafka.broker import Broker, BrokerRecord, TopicFollower
+from kith.engines.kafka.commits import EventRecord, read_event_record, state_before
 from kith.engines.kafka.positions import Place, Positions
+from kith.engines.kafka.registry import RegistryReplica
 
 RECENT_BYTES = 16 << 20
 """Approximate size of the cached events, of all partitions together."""
@@ -29,7 +29,7 @@ CHUNK_RECORDS = 500
 class RecentBell:
     """See `log.store.Bell`."""
 
-    def __init__(self, recent: Recent) -> None:
+    def __init__(self, recent: RecentEvents) -> None:
         self._recent, self._rung = recent, asyncio.Event()
 
     def ring(self) -> None:
@@ -49,55 +49,55 @@ class _Part:
     def __init__(self, end: Place, next_write: int) -> None:
         self.end, self.oldest = end, end.events
         self.next_write = next_write  # the offset of the next command in `writes`
-        self.held: list[ToldRecord] = []
-        self.chunk: list[ToldRecord] = []  # the last chunk of older records
+        self.held: list[EventRecord] = []
+        self.chunk: list[EventRecord] = []  # the last chunk of older records
         self._decoded: tuple[int, list[Event]] = (-1, [])  # the record decoded last: its offset and events
 
-    def events(self, record: ToldRecord, positions: Positions, partition: int) -> list[Event]:
+    def events(self, record: EventRecord, positions: Positions, partition: int) -> list[Event]:
         """The events of a record."""
         if self._decoded[0] != record.offset:
             self._decoded = record.offset, record.events(positions, partition)
         return self._decoded[1]
 
 
-class Recent:
+class RecentEvents:
     """The events that this process can read now."""
 
-    def __init__(self, broker: Broker, book: OpenBook) -> None:
-        self._broker, self._book = broker, book
+    def __init__(self, broker: Broker, registry: RegistryReplica) -> None:
+        self._broker, self._registry = broker, registry
         self._parts: list[_Part] = []
         self._bytes = 0
-        self._following: Following | None = None
+        self._follower: TopicFollower | None = None
         self._opening = asyncio.Lock()
         self._grown = asyncio.Event()
         self._rings: set[RecentBell] = set()
-        self._hearing: list[Callable[[int, ToldRecord], None]] = []
+        self._commit_callbacks: list[Callable[[int, EventRecord], None]] = []
 
-    def hear(self, hear: Callable[[int, ToldRecord], None]) -> None:
+    def on_commit(self, callback: Callable[[int, EventRecord], None]) -> None:
         """Register a callback for commits with answers: it gets the partition and the commit, as they are read."""
-        self._hearing.append(hear)
+        self._commit_callbacks.append(callback)
 
     async def open(self) -> None:
         """Follow the log from its end on, unless that has started."""
-        if self._following is not None:
+        if self._follower is not None:
             return
         async with self._opening:
-            if self._following is not None:
+            if self._follower is not None:
                 return
-            await self._book.open()
-            book, ends = await self._book.sync(), await self._broker.ends("events")
+            await self._registry.open()
+            registry, ends = await self._registry.sync(), await self._broker.ends("events")
             parts = []
             for at, end in enumerate(ends):
-                state = await state_before(self._broker, at, book.start(at), end)
+                state = await state_before(self._broker, at, registry.start(at), end)
                 parts.append(_Part(Place(state.events, end), state.next_write))
             self._parts = parts
-            following = self._broker.following("events", self._handle)
+            following = self._broker.follower("events", self._handle)
             following.follow(dict(enumerate(ends)))
-            self._following = following
+            self._follower = following
 
     async def close(self) -> None:
-        if self._following is not None:
-            await self._following.close()
+        if self._follower is not None:
+            await self._follower.close()
 
     @property
     def ends(self) -> list[Place]:
@@ -120,8 +120,8 @@ class Recent:
             self._rings.discard(ring)
 
     def awaited(self) -> AbstractContextManager[None]:
-        """See `Following.awaited`. Effective once this is open."""
-        return contextlib.nullcontext() if self._following is None else self._following.awaited()
+        """See `TopicFollower.awaited`. Effective once this is open."""
+        return contextlib.nullcontext() if self._follower is None else self._follower.awaited()
 
     async def grown(self, within_s: float) -> None:
         """Wait until more records were read, for `within_s` at most."""
@@ -131,10 +131,10 @@ class Recent:
 
     async def read(self, partition: int, after: Place, limit: int) -> tuple[list[Event], Place]:
         """Up to `limit` events after a place that is kept, and the place after them; `end` if all were read."""
-        part, positions = self._parts[partition], self._book.positions
+        part, positions = self._parts[partition], self._registry.positions
         found: list[Event] = []
         while len(found) < limit and after.events < part.end.events:
-            for record in await self._told(partition, after):
+            for record in await self._records_after(partition, after):
                 read = max(0, after.events - record.first)
                 events = part.events(record, positions, partition)[read:][: limit - len(found)]
                 found += events
@@ -145,9 +145,9 @@ class Recent:
 
     async def next_ms(self, partition: int, after: Place) -> int:
         """When the first event after a place was logged. The place must not be the end."""
-        return (await self._told(partition, after))[0].at_ms
+        return (await self._records_after(partition, after))[0].at_ms
 
-    async def _told(self, partition: int, after: Place) -> list[ToldRecord]:
+    async def _records_after(self, partition: int, after: Place) -> list[EventRecord]:
         """Records in order; the first holds the first event after a place. The place must not be the end."""
         part = self._parts[partition]
         if after.events >= part.oldest:
@@ -159,14 +159,14 @@ class Recent:
             raise StoreUnavailable("these events were forgotten while they were read; read again")
         return behind
 
-    async def _chunk(self, partition: int, after: Place) -> list[ToldRecord]:
+    async def _chunk(self, partition: int, after: Place) -> list[EventRecord]:
         """Fetch records until one holds the first event after a place."""
-        found, count, first = list[ToldRecord](), after.events, after.offset
+        found, count, first = list[EventRecord](), after.events, after.offset
         while True:
             end = self._parts[partition].end.offset
             records = await self._broker.fetch("events", partition, first, min(end, first + CHUNK_RECORDS))
             for record in records:
-                if event_record := tells(record, count):
+                if event_record := read_event_record(record, count):
                     count = event_record.first + event_record.length
                     found += [event_record] if event_record.length else []
             if count > after.events or not records:
@@ -176,27 +176,27 @@ class Recent:
     async def _handle(self, partition: int, records: Sequence[BrokerRecord]) -> None:
         part, before = self._parts[partition], self._parts[partition].end.events
         for record in records:
-            event_record = tells(record, part.end.events)
+            event_record = read_event_record(record, part.end.events)
             part.end = Place(
                 event_record.first + event_record.length if event_record else part.end.events, record.offset + 1
             )
             if event_record and event_record.next_write is not None:
                 part.next_write = event_record.next_write
             if event_record and event_record.length:
-                part.held.append(event_record.alone())
+                part.held.append(event_record.without_answers())
                 self._bytes += event_record.size
             if event_record and event_record.answers:
-                for hear in self._hearing:
-                    hear(partition, event_record)
+                for callback in self._commit_callbacks:
+                    callback(partition, event_record)
         while self._bytes > RECENT_BYTES:
-            self._let_go()
+            self._evict()
         if part.end.events > before:
             for ring in self._rings:
                 ring.ring()
         self._grown.set()
         self._grown = asyncio.Event()
 
-    def _let_go(self) -> None:
+    def _evict(self) -> None:
         """Evict the older half of the partition with the most records."""
         part = max(self._parts, key=lambda part: len(part.held))
         half = part.held[: len(part.held) // 2 + 1]
@@ -205,6 +205,6 @@ class Recent:
         self._bytes -= sum(record.size for record in half)
 
 
-def _behind(records: list[ToldRecord], after: Place) -> list[ToldRecord]:
+def _behind(records: list[EventRecord], after: Place) -> list[EventRecord]:
     """The records that hold events after a place."""
     return records[bisect_right(records, after.events, key=lambda record: record.first + record.length) :]

@@ -1,4 +1,4 @@
-"""Which records the book of consumer groups accepts and which it refuses."""
+"""Which records the registry of consumer groups accepts and which it refuses."""
 
 from __future__ import annotations
 
@@ -9,49 +9,49 @@ import pytest
 
 from kith.core.clock import Hlc
 from kith.core.events import Event, LogPosition
-from kith.engines.kafka.book_state import (
-    FULL,
+from kith.engines.kafka.positions import Place, Positions
+from kith.engines.kafka.registry_state import (
+    NO_ROOM,
     Beat,
-    Book,
-    BookSnapshot,
-    BookVerdict,
     EndGroup,
     Entry,
     Expel,
     Forget,
     Free,
+    GroupRegistry,
     Join,
     Leave,
     NameLog,
+    RegistrySnapshot,
+    RegistryVerdict,
     Release,
     Save,
     TakeLease,
-    applied,
+    apply_entry,
 )
-from kith.engines.kafka.positions import Place, Positions
 from kith.log.store import LEASES_MAX, Failure
 
 GROUP = "readers"
 
 
 class Written:
-    """A book and the offset of the next record."""
+    """A registry and the offset of the next record."""
 
     def __init__(self) -> None:
-        self.book, self._offsets = Book(), itertools.count()
+        self.registry, self._offsets = GroupRegistry(), itertools.count()
         self.last = -1
 
-    def write(self, *entries: Entry) -> list[BookVerdict]:
+    def write(self, *entries: Entry) -> list[RegistryVerdict]:
         return [self._write(entry) for entry in entries]
 
-    def _write(self, entry: Entry) -> BookVerdict:
+    def _write(self, entry: Entry) -> RegistryVerdict:
         self.last = next(self._offsets)
         read = msgspec.msgpack.decode(msgspec.msgpack.encode(entry), type=Entry)
-        return applied(self.book, self.last, read)
+        return apply_entry(self.registry, self.last, read)
 
     def shares(self) -> dict[str, int]:
         """How many partitions each worker has."""
-        group = self.book.groups[GROUP]
+        group = self.registry.groups[GROUP]
         return {member: len(group.of(member)) for member in group.members}
 
 
@@ -64,7 +64,7 @@ def join(member: str, *, instance: str = "", gentle: bool = False, partitions: i
     return Join(GROUP, member, instance or f"process of {member}", partitions, gentle)
 
 
-def save(written: Written, member: str, since: dict[int, int], events: int = 1) -> BookVerdict:
+def save(written: Written, member: str, since: dict[int, int], events: int = 1) -> RegistryVerdict:
     places = {at: Place(events, 0) for at in since}
     return written.write(Save(GROUP, member, since, places, []))[0]
 
@@ -72,10 +72,10 @@ def save(written: Written, member: str, since: dict[int, int], events: int = 1) 
 def test_partitions_are_divided_into_equal_shares_with_few_moves(written: Written) -> None:
     written.write(join("a"))
     assert written.shares() == {"a": 8}
-    before = written.book.groups[GROUP].owners
+    before = written.registry.groups[GROUP].owners
     written.write(join("b"), join("c"))
     assert sorted(written.shares().values()) == [2, 3, 3]
-    now = written.book.groups[GROUP].owners
+    now = written.registry.groups[GROUP].owners
     assert sum(now[at] != before[at] for at in now) == 6
     written.write(Leave(GROUP, "b"))
     assert sorted(written.shares().values()) == [4, 4]
@@ -86,7 +86,7 @@ def test_partitions_are_divided_into_equal_shares_with_few_moves(written: Writte
 
 def test_partitions_of_a_gentle_member_stay_until_it_releases_them(written: Written) -> None:
     written.write(join("a", gentle=True), join("b", gentle=True))
-    group = written.book.groups[GROUP]
+    group = written.registry.groups[GROUP]
     assert written.shares() == {"a": 8, "b": 0}
     to_be = group.divided()
     leaving = [at for at, member in to_be.items() if member == "b"]
@@ -99,15 +99,15 @@ def test_partitions_of_a_gentle_member_stay_until_it_releases_them(written: Writ
 
 def test_a_worker_that_lost_a_partition_cannot_save_with_its_old_claim(written: Written) -> None:
     written.write(join("a"))
-    old = written.book.groups[GROUP].of("a")
+    old = written.registry.groups[GROUP].of("a")
     assert save(written, "a", old)
     written.write(join("b"))
     assert not save(written, "a", old, events=9)
     written.write(Leave(GROUP, "b"))
-    assert set(written.book.groups[GROUP].of("a")) == set(old)
+    assert set(written.registry.groups[GROUP].of("a")) == set(old)
     assert not save(written, "a", old, events=9)
-    assert save(written, "a", written.book.groups[GROUP].of("a"), events=5)
-    assert set((written.book.groups[GROUP].saved or {}).values()) == {Place(5, 0)}
+    assert save(written, "a", written.registry.groups[GROUP].of("a"), events=5)
+    assert set((written.registry.groups[GROUP].saved or {}).values()) == {Place(5, 0)}
 
 
 def test_a_process_that_sent_a_heartbeat_since_is_not_expelled(written: Written) -> None:
@@ -115,46 +115,46 @@ def test_a_process_that_sent_a_heartbeat_since_is_not_expelled(written: Written)
     seen = written.last
     written.write(join("b", instance="two"), Beat("one"))
     assert written.write(Expel("one", seen)) == [False]
-    assert written.write(Expel("one", written.book.instances["one"])) == [True]
+    assert written.write(Expel("one", written.registry.instances["one"])) == [True]
     assert written.shares() == {"b": 8}
     assert written.write(Expel("one", -1), Beat("one")) == [False, True]
-    assert "one" not in written.book.instances
+    assert "one" not in written.registry.instances
 
 
 def test_nothing_is_left_of_an_ended_group_and_its_workers_start_over(written: Written) -> None:
     saved = Save(GROUP, "", None, {0: Place(10, 5)}, [])
     written.write(saved, EndGroup(GROUP), EndGroup("nobody's"))
-    assert not written.book.groups
+    assert not written.registry.groups
     written.write(Join(GROUP, "one", "first", 1, gentle=False), saved, EndGroup(GROUP))
-    assert written.book.groups[GROUP].saved is None
+    assert written.registry.groups[GROUP].saved is None
     assert written.shares() == {"one": 1}
 
 
 def test_leases_hold_back_forgetting_and_forgotten_records_end_leases(written: Written) -> None:
     lease = TakeLease("backup", {0: Place(10, 5)}, 0, 100)
     assert written.write(lease, Forget(0, Place(50, 25), Place(0, 0), 99)) == [True, True]
-    assert written.book.forgotten == {0: Place(10, 5)}
+    assert written.registry.forgotten == {0: Place(10, 5)}
     written.write(Forget(0, Place(50, 25), Place(20, 11), 99))
-    assert written.book.forgotten == {0: Place(20, 11)}, "leases hold records back only up to a bound"
-    assert written.book.is_lost(written.book.leases["backup"], 0)
+    assert written.registry.forgotten == {0: Place(20, 11)}, "leases hold records back only up to a bound"
+    assert written.registry.is_lost(written.registry.leases["backup"], 0)
     assert written.write(lease) == [False]
-    assert not written.book.leases
+    assert not written.registry.leases
     assert written.write(TakeLease("late", {0: Place(30, 15)}, 0, 100), Free("late"), Free("late")) == [
         True,
         True,
         False,
     ]
     written.write(TakeLease("over", {0: Place(30, 15)}, 0, 100), Forget(0, Place(50, 25), Place(0, 0), 100))
-    assert written.book.forgotten == {0: Place(50, 25)}, "a lease that ended keeps nothing"
+    assert written.registry.forgotten == {0: Place(50, 25)}, "a lease that ended keeps nothing"
 
 
 def test_the_number_of_leases_is_bounded(written: Written) -> None:
     leases = [TakeLease(str(number), {}, 0, 100 + number) for number in range(LEASES_MAX)]
     assert set(written.write(*leases)) == {True}
-    assert written.write(TakeLease("more", {}, 0, 100)) == [FULL]
+    assert written.write(TakeLease("more", {}, 0, 100)) == [NO_ROOM]
     assert written.write(TakeLease("7", {}, 0, 100)) == [True]
     assert written.write(TakeLease("more", {}, 100, 200)) == [True], "expired leases make room"
-    assert len(written.book.leases) == LEASES_MAX - 1
+    assert len(written.registry.leases) == LEASES_MAX - 1
 
 
 def test_a_snapshot_holds_everything(written: Written) -> None:
@@ -169,10 +169,10 @@ def test_a_snapshot_holds_everything(written: Written) -> None:
         Forget(0, Place(5, 2), Place(0, 0), 0),
     )
     expects = written.last + 1
-    read = msgspec.msgpack.decode(msgspec.msgpack.encode(BookSnapshot(expects, written.book)), type=Entry)
-    assert isinstance(read, BookSnapshot)
-    assert read.book == written.book
-    assert read.book.name == b"name"
+    read = msgspec.msgpack.decode(msgspec.msgpack.encode(RegistrySnapshot(expects, written.registry)), type=Entry)
+    assert isinstance(read, RegistrySnapshot)
+    assert read.registry == written.registry
+    assert read.registry.name == b"name"
     assert written.write(read, read) == [True, False]
 
 

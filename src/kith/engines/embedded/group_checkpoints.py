@@ -11,35 +11,37 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 
 from kith.engines.embedded.environment import Environment
-from kith.engines.embedded.log_store import FAILURE, GROUP
+from kith.engines.embedded.log_store import FAILURE_PREFIX, GROUP_PREFIX
 
 FAILURES_MAX = 100
 """Failed events of a group that are shipped, at most."""
 
 
-def places(store: Environment) -> dict[str, bytes]:
+def group_notes(store: Environment) -> dict[str, bytes]:
     """The notes of all groups. Read these before the log: the log then has every write a group made up to its place."""
     found: dict[str, bytes] = {}
-    for group, place in store.notes(GROUP).items():
-        failed = store.notes(f"{FAILURE}{group}/", FAILURES_MAX + 1)
+    for group, place in store.notes(GROUP_PREFIX).items():
+        failed = store.notes(f"{FAILURE_PREFIX}{group}/", FAILURES_MAX + 1)
         beyond = list(failed)[FAILURES_MAX:]
-        found[GROUP + group] = str(min([int(place), *(int(sequence) - 1 for sequence in beyond)])).encode()
-        found |= {f"{FAILURE}{group}/{sequence}": row for sequence, row in failed.items() if sequence not in beyond}
+        found[GROUP_PREFIX + group] = str(min([int(place), *(int(sequence) - 1 for sequence in beyond)])).encode()
+        found |= {
+            f"{FAILURE_PREFIX}{group}/{sequence}": row for sequence, row in failed.items() if sequence not in beyond
+        }
     return found
 
 
-def changed(store: Environment, shipped: Mapping[str, bytes], but: Collection[str]) -> dict[str, bytes | None]:
+def changed_notes(store: Environment, shipped: Mapping[str, bytes], but: Collection[str]) -> dict[str, bytes | None]:
     """The notes to write, or to remove (None), so that the places of all groups except `but` are as in `shipped`.
 
     `shipped`: the places that came with a part of the log. Write them in the same commit as that part, or later.
     """
     found: dict[str, bytes | None] = {}
-    for group in {key.removeprefix(GROUP) for key in shipped if key.startswith(GROUP)}.difference(but):
-        prefix = f"{FAILURE}{group}/"
+    for group in {key.removeprefix(GROUP_PREFIX) for key in shipped if key.startswith(GROUP_PREFIX)}.difference(but):
+        prefix = f"{FAILURE_PREFIX}{group}/"
         had = {prefix + sequence: row for sequence, row in store.notes(prefix).items()}
         new = {key: row for key, row in shipped.items() if key.startswith(prefix)}
-        if (place := store.get_note(GROUP + group)) is not None:
-            had[GROUP + group] = place
-        new[GROUP + group] = shipped[GROUP + group]
+        if (place := store.get_note(GROUP_PREFIX + group)) is not None:
+            had[GROUP_PREFIX + group] = place
+        new[GROUP_PREFIX + group] = shipped[GROUP_PREFIX + group]
         found |= {key: new.get(key) for key in had.keys() | new.keys() if had.get(key) != new.get(key)}
     return found

@@ -17,7 +17,7 @@ from kith.engines.embedded.keys import list_prefix, node_key, read_node
 from kith.graph.edge import Direction, Edge, EdgeWrite, State, as_of
 from kith.graph.shapes import Node
 
-_REMOVED_A_COMMIT = 500
+_EXPIRED_PER_COMMIT = 500
 """How many expired edges a commit removes beside its own work."""
 
 
@@ -50,9 +50,9 @@ class Transaction:
         """Write a note, or remove it (None), without an event in the log."""
         self.put("meta", key.encode(), value)
 
-    def do(self, event: bytes) -> None:
+    def apply(self, event: bytes) -> None:
         """Make the change of an event (see `changes`), and log it."""
-        changes.do(self.txn, event, self.environment.rows, self.environment.graph_db)
+        changes.apply(self.txn, event, self.environment.rows, self.environment.graph_db)
         self.append(event)
 
     def write_edge(self, stored: Edge | None, edge: Edge) -> LogPosition:
@@ -62,9 +62,9 @@ class Transaction:
         self.append(changes.edge_changed(None if stored is None else stored.state, edge))
         return self.log_position()
 
-    def over(self) -> expiries.Over | None:
+    def expired_edges(self) -> expiries.ExpiredEdges | None:
         """The expired edges that are not removed yet; None if there is none."""
-        return expiries.over(self.txn, self.environment.rows, lambda: self.now_ms)
+        return expiries.expired_edges(self.txn, self.environment.rows, lambda: self.now_ms)
 
     def any_listed(self, listings: Iterable[tuple[int, int, Direction, State]]) -> bool:
         """Whether any of these lists has an entry. Expired entries count, too."""
@@ -76,8 +76,8 @@ class Transaction:
 
     def remove_expired(self) -> int:
         """Remove up to 500 expired edges. Returns how many were removed."""
-        over = self.over()
-        found = [] if over is None else over.some(_REMOVED_A_COMMIT)
+        over = self.expired_edges()
+        found = [] if over is None else over.first(_EXPIRED_PER_COMMIT)
         for graph, source, destination in found:
             stored = stored_edge(self.txn, self.environment.graph_db(graph), graph, source, destination)
             if stored is not None:
@@ -99,7 +99,7 @@ class Transaction:
         """The log position after the newest event of this transaction."""
         return self.environment.positions.of(self.log.last)
 
-    def undescribed(self) -> None:
+    def skip_journal(self) -> None:
         """Note that the job changes more than is recorded here. The commit has no journal entry then, and the whole
         store is synced instead.
         """
@@ -110,7 +110,7 @@ class Transaction:
         """How many changes are recorded."""
         return len(self._changes or ())
 
-    def described(self) -> bytes | None:
+    def journal_payload(self) -> bytes | None:
         """All changes, as the payload for `Environment.commit`; None if not all are recorded."""
         if not self._changes:
             return None if self._changes is None else b""
@@ -132,7 +132,7 @@ class Transaction:
         users = self.environment.user_ends.of(edge)
         return max((self.node(user).state for user in users), default=State.NORMAL)
 
-    def away(self, writes: Iterable[EdgeWrite]) -> dict[int, State]:
+    def inactive_users(self, writes: Iterable[EdgeWrite]) -> dict[int, State]:
         """The state of each user at an end of these edges whose state is not NORMAL. Reads nothing while no node has a
         row of its own.
         """

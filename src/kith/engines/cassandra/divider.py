@@ -17,11 +17,11 @@ from collections.abc import Sequence
 import structlog
 
 from kith.core.errors import Unavailable
-from kith.engines.cassandra.batch import PART_MAX
 from kith.engines.cassandra.commands import Owners
-from kith.engines.cassandra.connecting import ANSWERED_S
+from kith.engines.cassandra.connecting import ANSWER_TIMEOUT_S
 from kith.engines.cassandra.edge_commands import DivideList, ForgetLong, ListEdges, ListEntry, UnlistStrays
 from kith.engines.cassandra.parts import ListParts, parts_row, read_parts
+from kith.engines.cassandra.row_batch import PART_MAX
 from kith.engines.cassandra.rows import CassandraRows, listed
 from kith.graph.edge import Direction, State
 from kith.graph.shapes import EdgeKey, Listing
@@ -40,7 +40,7 @@ class Divider:
     """Divides lists. `part_max`: entries of a part; `settle_s`: how long reads in progress may still take."""
 
     def __init__(
-        self, rows: CassandraRows, owners: Owners, *, part_max: int = PART_MAX, settle_s: float = 2 * ANSWERED_S
+        self, rows: CassandraRows, owners: Owners, *, part_max: int = PART_MAX, settle_s: float = 2 * ANSWER_TIMEOUT_S
     ) -> None:
         self._rows, self._session, self._owners = rows, rows.session, owners
         self._part_max, self._settle_s = part_max, settle_s
@@ -58,7 +58,7 @@ class Divider:
                 listing = Listing(graph, node, Direction(direction), State(state))
                 try:
                     divided += await self.divide(listing, part)
-                    await self._owners.one(partition, ForgetLong(listing, part), type(None))
+                    await self._owners.ask(partition, ForgetLong(listing, part), type(None))
                 except Unavailable as error:
                     _log.warning("a list is divided later", list=listed(listing), part=part, error=error.message)
                     failed = error
@@ -92,14 +92,14 @@ class Divider:
         Returns False if the list was already divided there.
         """
         owner = self._owners.partitions.of_node(listing.node)
-        parts, _ = await self._owners.one(owner, DivideList(listing, begin), ListParts)
+        parts, _ = await self._owners.ask(owner, DivideList(listing, begin), ListParts)
         if parts.moving is None:
             return False
         begin = parts.moving  # may be elsewhere: another process's division
-        await self._owners.pass_batches()
+        await self._owners.drain_batches()
         await self._wait_for_earlier_reads()
         await self._move(listing, begin, parts.before(begin))
-        await self._owners.one(owner, DivideList(listing, begin, moved=True), ListParts)
+        await self._owners.ask(owner, DivideList(listing, begin, moved=True), ListParts)
         return True
 
     async def _place(self, listing: Listing, part: int) -> int | None:
@@ -121,9 +121,9 @@ class Divider:
         """Have owners move entries from position `begin` on out of the part `before`."""
         async for rows in self._session.pages(_FROM, *listed(listing), before, begin, size=_MOVED_AT_ONCE):
             entries = [ListEntry(listing, before, position, other) for position, other in rows]
-            await self._enter_where_they_belong(entries)
+            await self._move_entries(entries)
 
-    async def _enter_where_they_belong(self, entries: Sequence[ListEntry]) -> None:
+    async def _move_entries(self, entries: Sequence[ListEntry]) -> None:
         """Write entries in their new part, and only then delete the old ones: readers always find one of the two."""
         edges: dict[int, list[EdgeKey]] = defaultdict(list)
         strays: dict[int, list[ListEntry]] = defaultdict(list)
@@ -131,5 +131,5 @@ class Divider:
             owner = self._owners.partitions.of_node(entry.edge[1])
             edges[owner].append(entry.edge)
             strays[owner].append(entry)
-        await self._owners.many([(owner, ListEdges(chunk)) for owner, chunk in edges.items()], type(None))
-        await self._owners.many([(owner, UnlistStrays(chunk, moved=True)) for owner, chunk in strays.items()], int)
+        await self._owners.ask_many([(owner, ListEdges(chunk)) for owner, chunk in edges.items()], type(None))
+        await self._owners.ask_many([(owner, UnlistStrays(chunk, moved=True)) for owner, chunk in strays.items()], int)

@@ -1,10 +1,10 @@
-"""This process's copy of the book (see `book_state`): it follows the topic `groups`, and appends to it.
+"""This process's copy of the registry (see `registry_state`): it follows the topic `groups`, and appends to it.
 
 A process that appends a record waits until it reads that record back, and so learns whether it was granted. Every
 SNAPSHOT_RECORDS records a snapshot is appended, and the records before it are deleted.
 
-A process with workers appends a heartbeat (`Beat`) every BEAT_S. If another process sees no new one for `expelled_s` of
-its own clock, it expels the silent process's workers.
+A process with workers appends a heartbeat (`Beat`) every BEAT_S. If another process sees no new one for `expel_after_s`
+of its own clock, it expels the silent process's workers.
 
 Records of an unknown kind, from a newer Kith, are skipped. A process that skipped one writes no more snapshots, because
 they would lack what that record changed. Records that no Kith wrote are skipped too, and have no effect.
@@ -22,66 +22,74 @@ import msgspec
 import structlog
 
 from kith.core.errors import KithError, StoreUnavailable, Unavailable
-from kith.engines.kafka import book_state
-from kith.engines.kafka.book_state import (
-    Beat,
-    BookSnapshot,
-    BookVerdict,
-    Entry,
-    Expel,
-    KeptFailure,
-    NameLog,
-    Save,
-    applied,
+from kith.engines.kafka import registry_state
+from kith.engines.kafka.broker import (
+    ANSWER_TIMEOUT_S,
+    PART_BYTES_MAX,
+    Broker,
+    BrokerRecord,
+    TopicFollower,
+    fetch_all,
+    in_parts,
 )
-from kith.engines.kafka.broker import ANSWERED_S, PART_BYTES_MAX, Broker, BrokerRecord, Following, fetch_all, in_parts
 from kith.engines.kafka.commits import pack
 from kith.engines.kafka.positions import NAME_BYTES, Positions
+from kith.engines.kafka.registry_state import (
+    Beat,
+    Entry,
+    Expel,
+    NameLog,
+    PartitionFailure,
+    RegistrySnapshot,
+    RegistryVerdict,
+    Save,
+    apply_entry,
+)
 
 SNAPSHOT_RECORDS = 2_000
 """Records from one snapshot to the next."""
 BEAT_S = 2.0
 """How often a process with workers appends a heartbeat."""
-EXPELLED_S = 10.0
+EXPEL_AFTER_S = 10.0
 """A process without a new heartbeat for this long is expelled."""
 _VERDICTS_MAX = 10_000
 """Verdicts of records that are kept in memory, for the calls that appended them."""
 _FAILURE_BYTES = 256  # approximate size of a failure, without its error and the data of its event
-_entries, _anything = msgspec.msgpack.Decoder(Entry), msgspec.msgpack.Decoder()
+_entries, _decode_any = msgspec.msgpack.Decoder(Entry), msgspec.msgpack.Decoder()
 _log = structlog.get_logger("kith.log")
 
 
-class OpenBook:
-    """The book as this process has read it. `positions`: those of the log that the book belongs to."""
+class RegistryReplica:
+    """The registry as this process has read it. `positions`: those of the log that the registry belongs to."""
 
-    def __init__(self, broker: Broker, expelled_s: float = EXPELLED_S) -> None:
-        self._broker, self._expelled_s = broker, expelled_s
+    def __init__(self, broker: Broker, expel_after_s: float = EXPEL_AFTER_S) -> None:
+        self._broker, self._expel_after_s = broker, expel_after_s
         self.instance = secrets.token_hex(8)
-        self.now = book_state.Book()
+        self.now = registry_state.GroupRegistry()
         self.positions = Positions(b"")
         self._next = 0  # the offset of the next record to read
         self._knows_all = True
-        self._verdicts: dict[int, BookVerdict] = {}
+        self._verdicts: dict[int, RegistryVerdict] = {}
         self._grown = asyncio.Event()
-        self._following: Following | None = None
+        self._follower: TopicFollower | None = None
         self._beating: asyncio.Task[None] | None = None
         self._opening = asyncio.Lock()
         self._seen: dict[str, tuple[int, float]] = {}  # by process: its last heartbeat, and when we first saw that one
 
     async def open(self) -> None:
-        """On the first call, read the whole book, and follow the topic from then on."""
+        """On the first call, read the whole registry, and follow the topic from then on."""
         async with self._opening:
-            if self._following is None:
-                records, end = await self._kept()
+            if self._follower is None:
+                records, end = await self._read_stored()
                 self._read(records)
                 self._next = end
-                following = self._broker.following("groups", self._handle)
+                following = self._broker.follower("groups", self._handle)
                 following.follow({0: end})
-                self._following = following
+                self._follower = following
             if not self.now.name:  # the next `open` retries if this append fails
                 await self.write(NameLog(secrets.token_bytes(NAME_BYTES)))
 
-    async def _kept(self) -> tuple[list[BrokerRecord], int]:
+    async def _read_stored(self) -> tuple[list[BrokerRecord], int]:
         """All stored records, and the offset after them. Restarts if a newer snapshot deletes some meanwhile."""
         while True:
             (start,), (end,) = await self._broker.starts("groups"), await self._broker.ends("groups")
@@ -92,17 +100,17 @@ class OpenBook:
                     raise
 
     async def close(self) -> None:
-        """Remove this process's workers from the book, and stop following it."""
+        """Remove this process's workers from the registry, and stop following it."""
         if self._beating is not None:
             self._beating.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await self._beating
             with contextlib.suppress(KithError):  # if Kafka is away, others expel this process later
                 await self.write(Expel(self.instance, (await self.sync()).instances.get(self.instance, -1)))
-        if self._following is not None:
-            await self._following.close()
+        if self._follower is not None:
+            await self._follower.close()
 
-    async def write(self, entry: Entry) -> BookVerdict:
+    async def write(self, entry: Entry) -> RegistryVerdict:
         """Append a record and wait for its verdict."""
         offset = await self._broker.append("groups", 0, pack(entry))
         await self._until(offset + 1)
@@ -112,7 +120,7 @@ class OpenBook:
             raise StoreUnavailable("the outcome of a save in Kafka is not known; try again")
         return self._verdicts[offset]
 
-    async def save(self, save: Save) -> BookVerdict:
+    async def save(self, save: Save) -> RegistryVerdict:
         """Append a checkpoint and failures. Large ones take several records, with the checkpoint in the last."""
         *before, last = in_parts(save.failures, _size_of)
         for chunk in before:
@@ -121,8 +129,8 @@ class OpenBook:
                 return verdict
         return await self.write(msgspec.structs.replace(save, failures=last))
 
-    async def sync(self) -> book_state.Book:
-        """The book with all records that were appended before this call."""
+    async def sync(self) -> registry_state.GroupRegistry:
+        """The registry with all records that were appended before this call."""
         (end,) = await self._broker.ends("groups")
         await self._until(end)
         return self.now
@@ -142,16 +150,16 @@ class OpenBook:
         while True:
             try:
                 await self.write(Beat(self.instance))
-                for instance, beat in self._silent():
+                for instance, beat in self._silent_instances():
                     if await self.write(Expel(instance, beat)):
                         _log.warning("a process is gone, its partitions are handed over", instance=instance)
             except Unavailable as error:
                 _log.warning("waiting for Kafka", error=error.message)
             except Exception:
                 _log.exception("a beat failed; the next follows")
-            await asyncio.sleep(min(BEAT_S, self._expelled_s / 4))
+            await asyncio.sleep(min(BEAT_S, self._expel_after_s / 4))
 
-    def _silent(self) -> list[tuple[str, int]]:
+    def _silent_instances(self) -> list[tuple[str, int]]:
         """Other processes without a new heartbeat for too long, each with its last one."""
         now_s, before = time.monotonic(), self._seen
         self._seen = {
@@ -159,22 +167,22 @@ class OpenBook:
             for instance, beat in self.now.instances.items()
             if instance != self.instance
         }
-        return [(instance, beat) for instance, (beat, at_s) in self._seen.items() if now_s - at_s > self._expelled_s]
+        return [(instance, beat) for instance, (beat, at_s) in self._seen.items() if now_s - at_s > self._expel_after_s]
 
     async def _snapshot(self) -> None:
-        """Append a snapshot of the book, and delete the records before it. If another record came first, give up.
+        """Append a snapshot of the registry, and delete the records before it. If another record came first, give up.
 
         If failures make the snapshot too large for one record, it is written without them, and they are saved again
-        after it. The larger the book, the less often this is done. A failure that is settled at that very moment may
-        stay in the book; its event is then retried.
+        after it. The larger the registry, the less often this is done. A failure that is settled at that very moment
+        may stay in the registry; its event is then retried.
         """
         expects = self._next
-        packed = pack(BookSnapshot(expects, self.now))
+        packed = pack(RegistrySnapshot(expects, self.now))
         size = -(-len(packed) // PART_BYTES_MAX)  # in records
         if expects // SNAPSHOT_RECORDS % size:
             return
         if size > 1:
-            packed = pack(BookSnapshot(expects, self.now.without_failures()))
+            packed = pack(RegistrySnapshot(expects, self.now.without_failures()))
         if await self._broker.append("groups", 0, packed) != expects:
             return
         if size > 1:
@@ -183,7 +191,7 @@ class OpenBook:
 
     async def _save_failures_again(self) -> None:
         for name, group in list(self.now.groups.items()):
-            kept: list[KeptFailure] = [
+            kept: list[PartitionFailure] = [
                 (partition, mark, failure) for mark, (partition, failure) in group.failures.items()
             ]
             for chunk in in_parts(kept, _size_of):
@@ -193,8 +201,8 @@ class OpenBook:
 
     async def _until(self, end: int) -> None:
         """Wait until all records before an offset are read."""
-        until_s = time.monotonic() + ANSWERED_S
-        with contextlib.nullcontext() if self._following is None else self._following.awaited():
+        until_s = time.monotonic() + ANSWER_TIMEOUT_S
+        with contextlib.nullcontext() if self._follower is None else self._follower.awaited():
             while self._next < end:
                 if time.monotonic() > until_s:
                     raise StoreUnavailable("what was saved cannot be read from Kafka; try again")
@@ -206,9 +214,9 @@ class OpenBook:
     def _pass_over(self, record: BrokerRecord) -> None:
         self._next = record.offset + 1
         if not _is_kiths(record.value):
-            _log.warning("somebody else writes to the topic of the book; forbid it", offset=record.offset)
+            _log.warning("somebody else writes to the topic of the registry; forbid it", offset=record.offset)
         elif self._knows_all:
-            _log.warning("the book has records of a newer Kith, which are passed over", offset=record.offset)
+            _log.warning("the registry has records of a newer Kith, which are passed over", offset=record.offset)
             self._knows_all = False
 
     def _read(self, records: Sequence[BrokerRecord]) -> None:
@@ -218,10 +226,10 @@ class OpenBook:
             except msgspec.MsgspecError:
                 self._pass_over(record)
                 continue
-            if isinstance(entry, BookSnapshot) and record.offset > self._next and entry.expects == record.offset:
-                self.now = entry.book  # the records before it were deleted
+            if isinstance(entry, RegistrySnapshot) and record.offset > self._next and entry.expects == record.offset:
+                self.now = entry.registry  # the records before it were deleted
             self._next = record.offset + 1
-            self._verdicts[record.offset] = applied(self.now, record.offset, entry)
+            self._verdicts[record.offset] = apply_entry(self.now, record.offset, entry)
             if len(self._verdicts) > _VERDICTS_MAX:
                 del self._verdicts[next(iter(self._verdicts))]
         if self.now.name != self.positions.name:
@@ -233,7 +241,7 @@ class OpenBook:
 def _is_kiths(value: bytes) -> bool:
     """Whether some version of Kith wrote a record: a list that begins with the number of its kind."""
     try:
-        match _anything.decode(value):
+        match _decode_any.decode(value):
             case [int(), *_]:
                 return True
     except msgspec.MsgspecError:
@@ -241,7 +249,7 @@ def _is_kiths(value: bytes) -> bool:
     return False
 
 
-def _size_of(kept: KeptFailure) -> tuple[int, int]:
+def _size_of(kept: PartitionFailure) -> tuple[int, int]:
     """The rows (1) and the approximate bytes that a failure takes in a record."""
     failure = kept[2]
     return 1, _FAILURE_BYTES + (0 if failure is None else len(failure.event.data) + len(failure.error))

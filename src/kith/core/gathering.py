@@ -17,13 +17,13 @@ D = TypeVar("D")
 
 
 @overload
-async def together(immediate: bool, a: Coroutine[Any, Any, A], b: Coroutine[Any, Any, B], /) -> tuple[A, B]: ...
+async def gather(immediate: bool, a: Coroutine[Any, Any, A], b: Coroutine[Any, Any, B], /) -> tuple[A, B]: ...
 @overload
-async def together(
+async def gather(
     immediate: bool, a: Coroutine[Any, Any, A], b: Coroutine[Any, Any, B], c: Coroutine[Any, Any, C], /
 ) -> tuple[A, B, C]: ...
 @overload
-async def together(
+async def gather(
     immediate: bool,
     a: Coroutine[Any, Any, A],
     b: Coroutine[Any, Any, B],
@@ -32,8 +32,8 @@ async def together(
     /,
 ) -> tuple[A, B, C, D]: ...
 @overload
-async def together(immediate: bool, /, *calls: Coroutine[Any, Any, A]) -> tuple[A, ...]: ...
-async def together(immediate: bool, /, *calls: Coroutine[Any, Any, Any]) -> Any:
+async def gather(immediate: bool, /, *calls: Coroutine[Any, Any, A]) -> tuple[A, ...]: ...
+async def gather(immediate: bool, /, *calls: Coroutine[Any, Any, Any]) -> Any:
     """The results of all calls. If one fails, its error is raised and the others are cancelled.
 
     `immediate`: whether every called port answers without waiting.

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from kith.core.errors import StoreUnavailable
-from kith.core.together import together
+from kith.core.gathering import gather
 
 
 @pytest.mark.parametrize("immediate", [True, False])
@@ -17,7 +17,7 @@ def test_the_answers_come_in_the_order_of_the_calls(immediate: bool) -> None:
             await asyncio.sleep(0)
         return value
 
-    assert asyncio.run(together(immediate, answer(1), answer(2), answer(3))) == (1, 2, 3)
+    assert asyncio.run(gather(immediate, answer(1), answer(2), answer(3))) == (1, 2, 3)
 
 
 @pytest.mark.parametrize("immediate", [True, False])
@@ -34,7 +34,7 @@ def test_when_one_call_fails_the_others_are_cancelled(immediate: bool) -> None:
 
     async def scene() -> None:
         with pytest.raises(LookupError):
-            await together(immediate, fail(), forever())
+            await gather(immediate, fail(), forever())
         await asyncio.sleep(0)
         assert len(asyncio.all_tasks()) == 1
 
@@ -45,7 +45,7 @@ def test_when_one_call_fails_the_others_are_cancelled(immediate: bool) -> None:
 def test_calls_to_a_remote_engine_run_concurrently() -> None:
     async def scene() -> None:
         met = asyncio.Barrier(2)
-        await together(False, met.wait(), met.wait())
+        await gather(False, met.wait(), met.wait())
 
     asyncio.run(scene())
 
@@ -61,7 +61,7 @@ def test_cancellation_wins_over_a_call_that_fails_at_the_same_time() -> None:
         return 0
 
     async def scenario() -> None:
-        calls = asyncio.ensure_future(together(False, fails_at_the_end(), asyncio.sleep(3_600)))
+        calls = asyncio.ensure_future(gather(False, fails_at_the_end(), asyncio.sleep(3_600)))
         await asyncio.sleep(0)
         await asyncio.sleep(0)
         calls.cancel()

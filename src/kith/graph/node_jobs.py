@@ -30,13 +30,13 @@ from kith.core.paging import Mark, Window
 from kith.graph.edge import Direction, EdgeWrite, State
 from kith.graph.graph import Graph
 from kith.graph.shapes import Listing
-from kith.leases.background import Background, retried
-from kith.leases.holding import Held, Leases
+from kith.leases.background import Background, with_retries
+from kith.leases.holding import HeldLease, Leases
 
 _PAGE = 500
-_NOTE, _DONE = "job/", "job-done/"
+_RUNNING_PREFIX, _FINISHED_PREFIX = "job/", "job-done/"
 """Key prefixes of the notes of running jobs, which are few, and of finished ones."""
-_KEPT_DONE_S, _FORGOTTEN_EVERY_S = 86_400.0, 3_600.0
+_FINISHED_KEPT_S, _CLEANUP_EVERY_S = 86_400.0, 3_600.0
 
 
 class NodeOperation(enum.Enum):
@@ -64,7 +64,7 @@ Erase = Callable[[Listing, Sequence[int]], Awaitable[None]]
 in it.
 """
 
-EdgesBeside = Callable[[Listing, Sequence[int]], Awaitable[Sequence[tuple[int, int, int]]]]
+CompanionEdges = Callable[[Listing, Sequence[int]], Awaitable[Sequence[tuple[int, int, int]]]]
 """Returns the edges (graph, source, destination) that share the state of some of the node's edges. Called with a list
 of the node and other ends in it.
 """
@@ -95,19 +95,19 @@ class Job(msgspec.Struct, frozen=True, rename="camel"):
     token: int = 0  # of the lease of the process that runs it; 0: no process has yet
 
 
-class _Noted(NamedTuple):
+class _StoredJob(NamedTuple):
     """A job and its note."""
 
     raw: bytes
     job: Job
 
     @classmethod
-    def over(cls, raw: bytes, job: Job) -> _Noted:
+    def rewritten(cls, raw: bytes, job: Job) -> _StoredJob:
         """The job written over an earlier note. Fields that a newer version of Kith added stay."""
         return cls(msgspec.json.encode({**msgspec.json.decode(raw), **msgspec.to_builtins(job)}), job)
 
     @classmethod
-    def read(cls, raw: bytes) -> _Noted:
+    def read(cls, raw: bytes) -> _StoredJob:
         """The job in a note."""
         return cls(raw, msgspec.json.decode(raw, type=Job))
 
@@ -127,7 +127,7 @@ class NodeJobs:
         *erase: Erase,
         forget: WhenDone | None = None,
         restored: WhenDone | None = None,
-        beside: EdgesBeside | None = None,
+        beside: CompanionEdges | None = None,
         order: Callable[[str], int] = _any_order,
         removed: Callable[[NodeId], KithError] = _removed,
     ) -> None:
@@ -135,25 +135,25 @@ class NodeJobs:
         self._finish = {NodeOperation.REMOVE: forget, NodeOperation.RESTORE: restored}
         self._order, self._removed = order, removed
         self._background = Background(leases)
-        self._forget_due_s = 0.0
+        self._cleanup_due_s = 0.0
 
     async def start(self, operation: NodeOperation, node: NodeId) -> Job:
         """Set the node's state, save the job, and run it in the background."""
         (known,) = await self._store.nodes([node])
         if known.state == State.REMOVED and operation is not NodeOperation.REMOVE:
             raise self._removed(node)
-        await self._forget_done()
+        await self._delete_old_notes()
         job = Job(f"{operation.value}-{node}-{self._graph.clock.next():x}", operation, int(node))
 
-        async def begin(held: Held) -> None:
+        async def begin(held: HeldLease) -> None:
             ours = msgspec.structs.replace(job, token=held.lease.token)
             await self._store.put_note(held.lease.name, msgspec.json.encode(ours))
             await self._mark(held, operation, node, known.state)
 
-        await self._background.begin(_NOTE + job.id, begin, self._run)
+        await self._background.begin(_RUNNING_PREFIX + job.id, begin, self._run)
         return job
 
-    async def _mark(self, held: Held, operation: NodeOperation, node: NodeId, was: State) -> None:
+    async def _mark(self, held: HeldLease, operation: NodeOperation, node: NodeId, was: State) -> None:
         """Set the node's state. If the node was removed meanwhile, it stays removed; the job is deleted and refused."""
         state = _NODE_STATE[operation]
         while True:
@@ -167,32 +167,34 @@ class NodeJobs:
 
     async def resume(self) -> None:
         """Continue every unfinished job that no process runs."""
-        for job in await self._noted(_NOTE):
+        for job in await self._noted(_RUNNING_PREFIX):
             if not job.done:
-                self._background.start(_NOTE + job.id, self._run)
+                self._background.start(_RUNNING_PREFIX + job.id, self._run)
 
     async def known(self) -> list[Job]:
         """All running jobs, and those that finished within a day. A few older ones may be included."""
-        found = {job.id: job for prefix in (_DONE, _NOTE) for job in await self._noted(prefix)}
+        found = {job.id: job for prefix in (_FINISHED_PREFIX, _RUNNING_PREFIX) for job in await self._noted(prefix)}
         return list(found.values())
 
     async def _noted(self, prefix: str) -> list[Job]:
         notes = await self._store.notes(prefix)
         return [msgspec.json.decode(raw, type=Job) for raw in notes.values()]
 
-    async def _forget_done(self) -> None:
+    async def _delete_old_notes(self) -> None:
         """Now and then, delete the notes of jobs that finished more than a day ago: there may be many."""
-        if time.monotonic() < self._forget_due_s:
+        if time.monotonic() < self._cleanup_due_s:
             return
-        self._forget_due_s = time.monotonic() + _FORGOTTEN_EVERY_S
-        for prefix in (_NOTE, _DONE):  # an older version of Kith left finished jobs under the first prefix
+        self._cleanup_due_s = time.monotonic() + _CLEANUP_EVERY_S
+        for prefix in (_RUNNING_PREFIX, _FINISHED_PREFIX):  # older versions left finished jobs under the first
             for job in await self._noted(prefix):
-                if job.done and job.finished_at < time.time() - _KEPT_DONE_S:
+                if job.done and job.finished_at < time.time() - _FINISHED_KEPT_S:
                     await self._store.put_note(prefix + job.id, None)
 
     async def get(self, job_id: str) -> Job:
         """A job by its id. NotFound if there never was one, or it finished more than a day ago."""
-        raw = await self._store.get_note(_NOTE + job_id) or await self._store.get_note(_DONE + job_id)
+        raw = await self._store.get_note(_RUNNING_PREFIX + job_id) or await self._store.get_note(
+            _FINISHED_PREFIX + job_id
+        )
         if raw is None:
             raise NotFound("no such job, or it was done more than a day ago", id=job_id)
         return msgspec.json.decode(raw, type=Job)
@@ -205,40 +207,40 @@ class NodeJobs:
         """Stop the jobs of this process. Another process resumes them, or the next one that starts."""
         await self._background.close()
 
-    async def _run(self, held: Held) -> None:
-        noted = await retried(held, lambda: self._taken_over(held))
+    async def _run(self, held: HeldLease) -> None:
+        noted = await with_retries(held, lambda: self._take_over(held))
         if noted is None or noted.job.done:
             return
-        await retried(held, self._store.barrier)  # then lists show all writes decided before the node changed
+        await with_retries(held, self._store.barrier)  # then lists show all writes decided before the node changed
         lists, step = list(self._lists(noted.job)), partial(self._step, held)
         while not noted.job.done:
-            noted = await retried(held, partial(step, noted, lists))
+            noted = await with_retries(held, partial(step, noted, lists))
 
-    async def _taken_over(self, held: Held) -> _Noted | None:
+    async def _take_over(self, held: HeldLease) -> _StoredJob | None:
         """The job of a lease. From now on no other process can write a checkpoint of it. None if it was deleted."""
         while True:
             raw = await self._store.get_note(held.lease.name)
             if raw is None:
                 return None
-            found = _Noted.read(raw)
+            found = _StoredJob.read(raw)
             if found.job.token > held.lease.token:
                 raise LeaseLost("another process runs the job by now", id=found.job.id)
             if found.job.done or found.job.token == held.lease.token:
                 return found
-            ours = _Noted.over(raw, msgspec.structs.replace(found.job, token=held.lease.token))
+            ours = _StoredJob.rewritten(raw, msgspec.structs.replace(found.job, token=held.lease.token))
             if await self._store.put_note(held.lease.name, ours.raw, only_if=raw):
                 return ours
 
-    async def _step(self, held: Held, noted: _Noted, lists: Sequence[Listing]) -> _Noted:
+    async def _step(self, held: HeldLease, noted: _StoredJob, lists: Sequence[Listing]) -> _StoredJob:
         """Rewrite one page and save a checkpoint. LeaseLost if another process has taken over."""
-        further = _Noted.over(noted.raw, await self._next(noted.job, lists))
-        done = _DONE + noted.job.id
+        further = _StoredJob.rewritten(noted.raw, await self._next(noted.job, lists))
+        done = _FINISHED_PREFIX + noted.job.id
         if further.job.done:
             await self._store.put_note(done, further.raw)
         if await self._store.put_note(held.lease.name, None if further.job.done else further.raw, only_if=noted.raw):
             return further
         raw = await self._store.get_note(held.lease.name) or await self._store.get_note(done)
-        stored = None if raw is None else _Noted.read(raw)
+        stored = None if raw is None else _StoredJob.read(raw)
         if stored is None or stored.job.token != noted.job.token:
             raise LeaseLost("another process runs the job by now", id=noted.job.id)
         return stored  # an earlier try saved it, although the store answered with an error

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kith.core.paging import Mark, Page, Window
-from kith.graph.walk import BELOW_ALL
+from kith.graph.walk import LIST_END
 
 
-def merged(pages: Sequence[Page], window: Window) -> Page:
+def merge_pages(pages: Sequence[Page], window: Window) -> Page:
     """The page for `window` of all lists together. `pages`: each list's page for it, with the same limit.
 
     A list's page may be short and still have more (`graph.walk`). The merged page then ends where that page ends.
@@ -29,7 +29,7 @@ def merged(pages: Sequence[Page], window: Window) -> Page:
         marks, more = marks[: window.limit], True
         end = marks[-1]
     if window.before is not None:
-        return _page(marks[::-1], window.before > BELOW_ALL, more, end)
+        return _page(marks[::-1], window.before > LIST_END, more, end)
     return _page(marks, more, window.after is not None, end)
 
 

@@ -14,12 +14,12 @@ from typing import NamedTuple, TypeAlias
 
 from kith.core.paging import Mark
 from kith.engines.cassandra.connecting import Session
-from kith.engines.cassandra.reading import padded
+from kith.engines.cassandra.row_reader import padded
 from kith.graph.shapes import Listing
 
 PLACES_MAX = 32
 _SIZES = (8, 32, 256, 1_024)
-TOGETHER_MAX = _SIZES[-1]
+BATCHED_ENTRIES_MAX = _SIZES[-1]
 """Entries of the longest stretch that is batched; longer ones are read alone, page by page."""
 _ROWS_MAX = 4_096
 """Rows that one statement may return."""

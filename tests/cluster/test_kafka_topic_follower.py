@@ -11,7 +11,7 @@ from confluent_kafka import Consumer
 from coroutines import Run
 
 from kith.engines.kafka.broker import BrokerRecord
-from kith.engines.kafka.following import KafkaFollowing
+from kith.engines.kafka.topic_follower import KafkaTopicFollower
 
 PATIENCE_S, HOUR_S = 60.0, 3_600.0
 
@@ -75,7 +75,7 @@ def test_the_task_pauses_after_each_read_but_not_while_somebody_waits(run: Run) 
             handled.extend(record.offset for record in records)
             some.set()
 
-        following = KafkaFollowing(lambda: cast(Consumer, OneByOne()), "events", handle, HOUR_S)
+        following = KafkaTopicFollower(lambda: cast(Consumer, OneByOne()), "events", handle, HOUR_S)
         following._hurry = rest = Rest()
         following.follow({0: 0})
         assert await asyncio.to_thread(rest.begun.wait, PATIENCE_S)

@@ -64,7 +64,7 @@ class Recounter:
         return True
 
     async def _ask(self, asked: Iterable[tuple[int, CountStretch]]) -> list[StretchOutcome]:
-        return [outcome for outcome, _ in await self._owners.many(list(asked), StretchOutcome)]
+        return [outcome for outcome, _ in await self._owners.ask_many(list(asked), StretchOutcome)]
 
     async def _within(self, listing: Listing, span: Span) -> list[tuple[Mark, int]]:
         """All entries in a span, even if many were added meanwhile."""

@@ -8,11 +8,11 @@ import msgspec
 
 from kith.core.errors import KithError, NotPrimary, ReadOnlyStandby, StoreMoved
 
-CLOSED = "closed"
+CLOSED_KEY = "closed"
 """The note's key."""
 
 
-class Closed(msgspec.Struct, frozen=True):
+class ClosedNote(msgspec.Struct, frozen=True):
     """Why a store takes no writes.
 
     `primary`: the address of the machine that takes writes, or where the store was moved to. `epoch`: where fenced, the
@@ -42,4 +42,4 @@ class Closed(msgspec.Struct, frozen=True):
 
 def refusal(note: bytes) -> KithError:
     """The error for a write to a store that has this note."""
-    return msgspec.msgpack.decode(note, type=Closed).refusal()
+    return msgspec.msgpack.decode(note, type=ClosedNote).refusal()

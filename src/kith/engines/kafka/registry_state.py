@@ -1,4 +1,4 @@
-"""The book: the state that the records of the topic `groups` (one partition) add up to. Pure: equal in every process.
+"""The registry: what the records of the topic `groups` (one partition) add up to. Pure: equal in every process.
 
 Each record requests a change. Whether it is granted follows from the records before it alone. So a worker whose
 partitions were handed over is refused, whatever it believes, and no race can forget events that a lease keeps.
@@ -10,7 +10,7 @@ partitions were handed over is refused, whatever it believes, and no race can fo
     Save          stores a checkpoint and failures of a group; EndGroup deletes both
     TakeLease     keeps the events after some places; Free ends the lease
     Forget        forgets the oldest events of a partition, except those that leases keep
-    BookSnapshot  the whole book, so that the records before it can be deleted; void unless at the offset it expects
+    RegistrySnapshot  the whole registry; the records before it can then go; void unless at the offset it expects
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from kith.core.events import LogPosition
 from kith.engines.kafka.positions import START, Place
 from kith.log.store import LEASES_MAX, Failure
 
-FULL = "full"
+NO_ROOM = "full"
 """The verdict on a lease for which there is no room (LEASES_MAX)."""
 
 
-KeptFailure: TypeAlias = tuple[int, LogPosition, Failure | None]
+PartitionFailure: TypeAlias = tuple[int, LogPosition, Failure | None]
 """The partition of an event, its log position, and its failure; None: the failure is settled."""
 
 
@@ -70,15 +70,15 @@ class Release(msgspec.Struct, frozen=True, array_like=True, tag=6):
 class Save(msgspec.Struct, frozen=True, array_like=True, tag=7):
     """Save a checkpoint (`places`; None: leave it) and failures of a group.
 
-    `since`: for each partition concerned, the offset at which the worker got it. If one differs in the book, the save
-    is refused. None: an operator's tool saves, and is not checked.
+    `since`: for each partition concerned, the offset at which the worker got it. If one differs in the registry, the
+    save is refused. None: an operator's tool saves, and is not checked.
     """
 
     group: str
     member: str
     since: dict[int, int] | None
     places: dict[int, Place] | None
-    failures: list[KeptFailure]
+    failures: list[PartitionFailure]
 
 
 class TakeLease(msgspec.Struct, frozen=True, array_like=True, tag=8):
@@ -101,7 +101,7 @@ class Forget(msgspec.Struct, frozen=True, array_like=True, tag=10):
     now_ms: int
 
 
-class HeldLease(msgspec.Struct, frozen=True, array_like=True):
+class RegistryLease(msgspec.Struct, frozen=True, array_like=True):
     """A lease: events after `places` are kept until `until_ms`."""
 
     places: dict[int, Place]
@@ -148,20 +148,20 @@ class Group(msgspec.Struct, array_like=True):
                     self.owners[at] = member, offset
 
 
-class Book(msgspec.Struct, array_like=True):
-    """The whole book."""
+class GroupRegistry(msgspec.Struct, array_like=True):
+    """The whole registry."""
 
     name: bytes = b""  # of the log
     instances: dict[str, int] = {}  # process -> the offset of its last heartbeat
     groups: dict[str, Group] = {}
-    leases: dict[str, HeldLease] = {}
+    leases: dict[str, RegistryLease] = {}
     forgotten: dict[int, Place] = {}  # partition -> its oldest place that is kept
 
     def start(self, partition: int) -> Place:
         """The oldest place of a partition that is kept."""
         return self.forgotten.get(partition, START)
 
-    def without_failures(self) -> Book:
+    def without_failures(self) -> GroupRegistry:
         """A copy in which no group has failures."""
         groups = {name: msgspec.structs.replace(group, failures={}) for name, group in self.groups.items()}
         return msgspec.structs.replace(self, groups=groups)
@@ -170,7 +170,7 @@ class Book(msgspec.Struct, array_like=True):
         """Whether all events after these places are still kept."""
         return all(start.events <= places.get(at, START).events for at, start in self.forgotten.items())
 
-    def is_lost(self, lease: HeldLease, now_ms: int) -> bool:
+    def is_lost(self, lease: RegistryLease, now_ms: int) -> bool:
         return now_ms >= lease.until_ms or not self.keeps(lease.places)
 
 
@@ -178,52 +178,52 @@ class EndGroup(msgspec.Struct, frozen=True, array_like=True, tag=12):
     group: str
 
 
-class BookSnapshot(msgspec.Struct, frozen=True, array_like=True, tag=11):
+class RegistrySnapshot(msgspec.Struct, frozen=True, array_like=True, tag=11):
     expects: int
-    book: Book
+    registry: GroupRegistry
 
 
-Entry = NameLog | Join | Leave | Beat | Expel | Release | Save | TakeLease | Free | Forget | BookSnapshot | EndGroup
-BookVerdict = bool | str
+Entry = NameLog | Join | Leave | Beat | Expel | Release | Save | TakeLease | Free | Forget | RegistrySnapshot | EndGroup
+RegistryVerdict = bool | str
 
 
-def applied(book: Book, offset: int, entry: Entry) -> BookVerdict:
-    """Apply a record to a book; returns whether it was granted."""
+def apply_entry(registry: GroupRegistry, offset: int, entry: Entry) -> RegistryVerdict:
+    """Apply a record to a registry; returns whether it was granted."""
     match entry:
         case NameLog(name):
-            book.name = book.name or name
+            registry.name = registry.name or name
         case Beat(instance):
-            if instance in book.instances:
-                book.instances[instance] = offset
+            if instance in registry.instances:
+                registry.instances[instance] = offset
         case Join() | Leave() | Release() | Expel():
-            return _changed_workers(book, offset, entry)
+            return _changed_workers(registry, offset, entry)
         case Save():
-            return _saved(book, entry)
+            return _saved(registry, entry)
         case EndGroup(group):
-            _end(book, group)
+            _end(registry, group)
         case TakeLease():
-            return _leased(book, entry)
+            return _leased(registry, entry)
         case Free(name):
-            return book.leases.pop(name, None) is not None
+            return registry.leases.pop(name, None) is not None
         case Forget():
-            _forget(book, entry)
-        case BookSnapshot():
+            _forget(registry, entry)
+        case RegistrySnapshot():
             return entry.expects == offset
     return True
 
 
-def _changed_workers(book: Book, offset: int, entry: Join | Leave | Release | Expel) -> bool:
+def _changed_workers(registry: GroupRegistry, offset: int, entry: Join | Leave | Release | Expel) -> bool:
     if isinstance(entry, Expel):
-        if book.instances.get(entry.instance) != entry.beat:
+        if registry.instances.get(entry.instance) != entry.beat:
             return False  # it is alive
-        del book.instances[entry.instance]
-        for group in book.groups.values():
+        del registry.instances[entry.instance]
+        for group in registry.groups.values():
             group.members = {member: of for member, of in group.members.items() if of != entry.instance}
             group.divide(offset)
         return True
-    group = book.groups.setdefault(entry.group, Group())
+    group = registry.groups.setdefault(entry.group, Group())
     if isinstance(entry, Join):
-        book.instances[entry.instance] = offset
+        registry.instances[entry.instance] = offset
         group.partitions, group.gentle = entry.partitions, entry.gentle
         group.members[entry.member] = entry.instance
     elif isinstance(entry, Leave):
@@ -236,8 +236,8 @@ def _changed_workers(book: Book, offset: int, entry: Join | Leave | Release | Ex
     return True
 
 
-def _saved(book: Book, entry: Save) -> bool:
-    group = book.groups.setdefault(entry.group, Group())
+def _saved(registry: GroupRegistry, entry: Save) -> bool:
+    group = registry.groups.setdefault(entry.group, Group())
     if entry.since is not None and not entry.since.items() <= group.of(entry.member).items():
         return False
     if entry.places is not None:
@@ -249,30 +249,30 @@ def _saved(book: Book, entry: Save) -> bool:
     return True
 
 
-def _end(book: Book, name: str) -> None:
-    group = book.groups.get(name)
+def _end(registry: GroupRegistry, name: str) -> None:
+    group = registry.groups.get(name)
     if group is not None and group.members:  # its workers start over
         group.saved, group.failures = None, {}
     else:
-        book.groups.pop(name, None)
+        registry.groups.pop(name, None)
 
 
-def _leased(book: Book, entry: TakeLease) -> BookVerdict:
-    held = entry.name in book.leases
-    if not book.keeps(entry.places):
-        book.leases.pop(entry.name, None)
+def _leased(registry: GroupRegistry, entry: TakeLease) -> RegistryVerdict:
+    held = entry.name in registry.leases
+    if not registry.keeps(entry.places):
+        registry.leases.pop(entry.name, None)
         return False
-    if not held and len(book.leases) >= LEASES_MAX:
-        lost = [name for name, lease in book.leases.items() if book.is_lost(lease, entry.now_ms)]
+    if not held and len(registry.leases) >= LEASES_MAX:
+        lost = [name for name, lease in registry.leases.items() if registry.is_lost(lease, entry.now_ms)]
         if not lost:
-            return FULL
+            return NO_ROOM
         for name in lost:
-            del book.leases[name]
-    book.leases[entry.name] = HeldLease(entry.places, entry.until_ms)
+            del registry.leases[name]
+    registry.leases[entry.name] = RegistryLease(entry.places, entry.until_ms)
     return True
 
 
-def _forget(book: Book, entry: Forget) -> None:
-    at, live = entry.partition, [lease for lease in book.leases.values() if entry.now_ms < lease.until_ms]
+def _forget(registry: GroupRegistry, entry: Forget) -> None:
+    at, live = entry.partition, [lease for lease in registry.leases.values() if entry.now_ms < lease.until_ms]
     kept = min([entry.upto, *(lease.places.get(at, START) for lease in live)])
-    book.forgotten[at] = max(book.start(at), kept, entry.even_if_leased)
+    registry.forgotten[at] = max(registry.start(at), kept, entry.even_if_leased)

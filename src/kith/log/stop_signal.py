@@ -8,7 +8,7 @@ from collections.abc import Coroutine
 from typing import Any
 
 
-class Stopping:
+class StopSignal:
     """Set once. Belongs to one event loop; waiting for it beside other work costs little."""
 
     def __init__(self) -> None:
@@ -16,13 +16,13 @@ class Stopping:
         self._waits = set[asyncio.Timeout]()
 
     def set(self) -> None:
-        """Stop, and cancel what `or_done` waits for."""
+        """Stop, and cancel what `run_until_set` waits for."""
         self.is_set = True
         for wait in self._waits:
             if not wait.expired():
                 wait.reschedule(0.0)
 
-    async def or_done(self, work: Coroutine[Any, Any, None], within_s: float | None = None) -> None:
+    async def run_until_set(self, work: Coroutine[Any, Any, None], within_s: float | None = None) -> None:
         """Wait until this is set or `work` is done, at most `within_s`. Unfinished work is then cancelled."""
         if self.is_set:
             work.close()
@@ -38,4 +38,4 @@ class Stopping:
     async def pause(self, seconds: float) -> None:
         """Wait this long, or until this is set."""
         if seconds > 0:
-            await self.or_done(asyncio.sleep(seconds))
+            await self.run_until_set(asyncio.sleep(seconds))

@@ -2,7 +2,7 @@
 
 A number is a lease, not a setting or a counter. Nobody has to number the processes, and no two running processes hold
 the same number. A later holder does not repeat ids either: an id holds its time, a process stops making ids once its
-lease ends, and the number then rests for `RESTS_S`, longer than clocks and versions may differ
+lease ends, and the number then rests for `COOLDOWN_S`, longer than clocks and versions may differ
 (`core.clock.SKEW_MS_MAX`).
 """
 
@@ -14,19 +14,19 @@ from typing import NamedTuple
 
 from kith.core.clock import SKEW_MS_MAX
 from kith.core.errors import Overloaded
-from kith.leases.holding import Held, Leases, Terms
+from kith.leases.holding import HeldLease, Leases, LeaseTerms
 
 USED_S = 20.0
 """How many seconds a number is used without renewal: longer than a working engine takes to answer."""
-RESTS_S = 2 * SKEW_MS_MAX / 1000 + USED_S
-_TERMS = Terms(ttl_s=USED_S + RESTS_S, use_s=USED_S, rests=True)
+COOLDOWN_S = 2 * SKEW_MS_MAX / 1000 + USED_S
+_TERMS = LeaseTerms(ttl_s=USED_S + COOLDOWN_S, use_s=USED_S, has_cooldown=True)
 
 
 class NodeNumber(NamedTuple):
     """A node number and its lease."""
 
     number: int
-    held: Held
+    held: HeldLease
 
 
 async def any_held(leases: Leases, numbers: int) -> bool:
@@ -38,7 +38,7 @@ async def any_held(leases: Leases, numbers: int) -> bool:
     return False
 
 
-async def let_rest(leases: Leases, numbers: int) -> None:
+async def start_cooldown(leases: Leases, numbers: int) -> None:
     """Let the numbers below `numbers` rest, except held ones, because machines that share no leases with us
     used them.
     """
