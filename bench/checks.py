@@ -18,11 +18,11 @@ import numpy as np
 
 from bench.figures import SECONDS, Figure
 from kith.checks.filter import Filter, bits_an_edge, hashes_of
-from kith.checks.following import FollowedFilter
-from kith.checks.keeper import SnapshotMaker
 from kith.checks.layers import LayeredEdges, TrackedSets
+from kith.checks.live_filter import LiveFilter
 from kith.checks.sets import SetsProgress
 from kith.checks.snapshots import FALSE_POSITIVES, Snapshots
+from kith.checks.worker import SnapshotMaker
 from kith.core.clock import wall_ms
 from kith.core.ids import NodeId
 from kith.engines.blobs.archives import open_archive
@@ -93,23 +93,23 @@ async def _layers(folder: Path) -> list[Figure]:
                 last = await sets.last_progress()
                 at = SetsProgress(b"of-bench", await stores.log.end())
                 await sets.note_progress(last and last.generation, at, await sets.now_ms() + 60_000)
-                await tracked.learn()
+                await tracked.refresh()
 
             await learn()
             await layers.exists_many(graph, [(source, 1) for source in range(1, _SOURCES + 1)])
             await _ask_all(layers, graph, there)
-            await layers.settled()
+            await layers.wait_for_fills()
             figures.append(await _figure("cache", layers, graph, there, learn))
     await cluster.aclose()
     return figures
 
 
-async def _filtered(folder: Path, stores: OpenStores, graph: int) -> FollowedFilter:
+async def _filtered(folder: Path, stores: OpenStores, graph: int) -> LiveFilter:
     snapshots, graphs = Snapshots(open_archive(str(folder / "snapshots"))), {FOLLOWS: graph}
     maker = SnapshotMaker(snapshots, stores.store, stores.log, graphs, edges_max=_EDGES, now_ms=wall_ms)
     await maker.make()
-    filtered = FollowedFilter(snapshots, stores.log, graphs)
-    await filtered.look()
+    filtered = LiveFilter(snapshots, stores.log, graphs)
+    await filtered.reload()
     while await filtered.step():
         pass
     return filtered

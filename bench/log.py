@@ -21,7 +21,7 @@ from bench.processes import cpu_s
 from kith.engines.blobs.archives import FolderArchive
 from kith.engines.embedded.environment import Environment
 from kith.engines.embedded.rebuild import rebuild as rebuilt
-from kith.run.backups.making import BackUp
+from kith.run.backups.backup_maker import BackupMaker
 from kith.run.config import Settings
 
 _EDGES, _A_REQUEST, _USERS = 200_000, 1_000, 330_000
@@ -106,7 +106,7 @@ def increment(folder: Path) -> list[Figure]:
     """Back up a minute of random follows, at 5,000 a second, to a folder: written, and read back."""
     edges, source, kept = _MINUTE_S * _A_SECOND, folder / "source", FolderArchive(folder / "kept")
     with Environment(source) as store:
-        BackUp(store, kept, None).make(whole=True)
+        BackupMaker(store, kept, None).make(whole=True)
     with (
         server(_settings(source)) as settings,
         httpx.Client(base_url=f"http://127.0.0.1:{settings.port}{_BASE}", headers=_HEADERS, timeout=60) as http,
@@ -116,7 +116,7 @@ def increment(folder: Path) -> list[Figure]:
             _write(http, chosen, _A_REQUEST)
     with Environment(source, create=False) as store:
         started_s, began_s = time.process_time(), time.perf_counter()
-        (part,) = BackUp(store, kept, None).make(whole=False).parts
+        (part,) = BackupMaker(store, kept, None).make(whole=False).parts
         cpu_s, took_s = time.process_time() - started_s, time.perf_counter() - began_s
     size = sum(file.bytes for file in part.files.values())
     says = f"{part.until - part.after:,} events of random follows"

@@ -25,7 +25,7 @@ from kith.core.ids import EPOCH_MS, TIME_SHIFT, NodeId
 from kith.notifications import intake
 from kith.notifications.pools import POOLS, PoolWorker
 from kith.notifications.tiers import Tier
-from kith.notifications.walks import Ended, Walk, Walks
+from kith.notifications.walks import EndedWalk, Walk, Walks
 from kith.run.config import Settings
 from kith.run.opening import wiring
 from kith.run.services import Services, open_services
@@ -109,7 +109,7 @@ async def _ordinary(services: Services, number: int | None, until: asyncio.Event
     return told_s
 
 
-async def _ended(ended: Ended) -> None: ...
+async def _ended(ended: EndedWalk) -> None: ...
 
 
 @contextlib.contextmanager

@@ -21,13 +21,13 @@ from bench.figures import Data, Figure, imported
 from kith.commands.transfer.formats import EdgeFileWriter
 from kith.core.clock import wall_ms
 from kith.core.ids import EPOCH_MS, TIME_SHIFT
-from kith.notifications.activity import ASKED_MAX, Users
+from kith.notifications.activity import LOOKUP_USERS_MAX, Users
 from kith.notifications.coordinator import Coordinator, OnEnd
 from kith.notifications.recent import RecentMentions
 from kith.notifications.rings import Rings
 from kith.notifications.router import Router
 from kith.notifications.tiers import DAY_MS, Tier
-from kith.notifications.walks import Ended
+from kith.notifications.walks import EndedWalk
 from kith.run.opening import wiring
 from kith.run.opening.stores import OpenStores
 
@@ -102,8 +102,8 @@ async def seen(stores: OpenStores, crowd: Crowd) -> None:
     now_ms = wall_ms()
     await stores.activity.set_online("bench", crowd.online, now_ms + DAY_MS)
     for users, at_ms in ((crowd.today, now_ms - DAY_MS // 2), (crowd.month, now_ms - 9 * DAY_MS)):
-        for at in range(0, len(users), ASKED_MAX):
-            await stores.activity.seen(users[at : at + ASKED_MAX], at_ms)
+        for at in range(0, len(users), LOOKUP_USERS_MAX):
+            await stores.activity.seen(users[at : at + LOOKUP_USERS_MAX], at_ms)
 
 
 async def _tell(stores: OpenStores, crowd: Crowd) -> _TierTimes:
@@ -112,7 +112,7 @@ async def _tell(stores: OpenStores, crowd: Crowd) -> _TierTimes:
     ended: dict[Tier, float] = {}
     rows: dict[Tier, int] = {}
 
-    async def end(one: Ended) -> None:
+    async def end(one: EndedWalk) -> None:
         ended[one.walk.tier], rows[one.walk.tier] = time.perf_counter() - started, one.walk.told
 
     coordinator = coordinator_of(stores, end)

@@ -12,8 +12,8 @@ from pathlib import Path
 from bench.figures import Figure, generated, imported, server
 from bench.on_cluster import named
 from kith.run.config import Settings
-from kith.run.moves import forth
-from kith.run.moves.forth import Moved
+from kith.run.moves import to_cluster
+from kith.run.moves.to_cluster import MoveResult
 
 _USERS, _EDGES = 10_000, 30_000
 
@@ -39,10 +39,12 @@ def move(folder: Path) -> list[Figure]:
     ]
 
 
-def _moved(cluster: Settings, old: Settings, *, audited: bool = False, switch: bool = False) -> tuple[Moved, float]:
+def _moved(
+    cluster: Settings, old: Settings, *, audited: bool = False, switch: bool = False
+) -> tuple[MoveResult, float]:
     """Run the move once; returns its result and the seconds it took."""
     started = time.perf_counter()
     moved = asyncio.run(
-        forth.move(cluster, Path(old.data), switch=switch, audited=audited, tell=lambda what, number: None)
+        to_cluster.move(cluster, Path(old.data), switch=switch, audited=audited, tell=lambda what, number: None)
     )
     return moved, time.perf_counter() - started

@@ -27,7 +27,7 @@ from kith.notifications.preferences import Preferences
 from kith.notifications.recent import RecentMentions
 from kith.run.config import Settings
 from kith.run.consumers import CONSUMERS
-from kith.run.posts_and_notices import telling
+from kith.run.posts_and_notices import notice_services
 from kith.run.services import open_services
 
 _READERS, _MENTIONED_LATELY = 200, 1_000
@@ -76,7 +76,7 @@ async def _fill(settings: Settings, at: Town, readers: Sequence[int]) -> None:
     posts, half = at.posts.tolist(), _PAGE // 2
     own = {author: post for post, author in posts}
     async with open_services(settings) as services:
-        told = telling(settings, services.stores, services.posts)
+        told = notice_services(settings, services.stores, services.posts)
         now = int(time.time() * 1000)
         likers = at.profiles[:half].tolist()
         likes = [NoticeDraft("like", liker, reader, now, own[reader]) for reader in readers for liker in likers]
@@ -88,15 +88,15 @@ async def _fill(settings: Settings, at: Town, readers: Sequence[int]) -> None:
         ]
         await put_edges(services, LIKES, [(one.actor, one.post or 0) for one in likes])
         await put_edges(services, MENTIONED, [(one.recipient, one.post or 0) for one in mentions])
-        await told.notices.tell([*likes, *mentions])
+        await told.notices.notify([*likes, *mentions])
         for reader in readers:
             await services.notifications.preferences.put(NodeId(reader), Preferences(mentions="followed"))
         lately = at.profiles[1_000 : 1_000 + _MENTIONED_LATELY].tolist()
         drafts = [NoticeDraft("mention", likers[0], account, now, event="bench") for account in lately]
         recent = RecentMentions(services.stores.records, services.stores.graph, 0)
-        await recent.note(list(zip(drafts, await told.notices.tell(drafts), strict=True)))
+        await recent.note(list(zip(drafts, await told.notices.notify(drafts), strict=True)))
         log = services.stores.log
-        for worker in [name for name, one in CONSUMERS.items() if one.has_place]:
+        for worker in [name for name, one in CONSUMERS.items() if one.has_position]:
             await log.save(worker, await log.end(), {})  # the workers skip what was filled in; readers find it by pull
 
 

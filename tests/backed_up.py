@@ -6,7 +6,7 @@ from pathlib import Path
 
 from kith.engines.blobs.archives import Archive
 from kith.run.backups import schedule
-from kith.run.backups.making import Made
+from kith.run.backups.backup_maker import BackupResult
 from kith.run.config import Settings
 from kith.run.opening import folders
 
@@ -26,9 +26,9 @@ def note(settings: Settings, key: str) -> None:
         store.put_note(f"server-key/{key}", b"1")
 
 
-def back_up(settings: Settings, archive: Archive, *, whole: bool = False) -> Made:
+def back_up(settings: Settings, archive: Archive, *, whole: bool = False) -> BackupResult:
     with folders.open_environment(settings) as store:
-        return schedule.over(settings, store, archive.where).make(whole=whole)
+        return schedule.open_maker(settings, store, archive.where).make(whole=whole)
 
 
 def held(folder: Path) -> dict[str, bytes]:

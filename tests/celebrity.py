@@ -21,7 +21,7 @@ from kith.notifications.activity import Users
 from kith.notifications.coordinator import Coordinator
 from kith.notifications.router import Router
 from kith.notifications.tiers import DAY_MS, MONTH_MS, Tier
-from kith.notifications.walks import Ended
+from kith.notifications.walks import EndedWalk
 
 FOLLOWERS = range(100, 160)
 ONLINE, LATELY, MONTH, AWAY = range(100, 103), range(103, 115), range(115, 140), range(140, 160)
@@ -38,7 +38,7 @@ class Stage:
     def __init__(self, services: Services, threshold: int = 10) -> None:
         self.services, self.clock, self.threshold = services, services.clock, threshold
         self.inboxes, self.activity = ReferenceInboxes(), ReferenceActivity()
-        self.ended: list[Ended] = []
+        self.ended: list[EndedWalk] = []
         self.rung: list[tuple[int, bool]] = []
         self.kept: list[tuple[int, int]] = []
         self.leases = ReferenceLeases(self.clock)
@@ -85,7 +85,7 @@ class Stage:
             **{"chunk_ids": CHUNK, **more},
         )
 
-    async def end(self, ended: Ended) -> None:
+    async def end(self, ended: EndedWalk) -> None:
         self.ended.append(ended)
 
     async def keep(self, mentions: Sequence[tuple[int, int]]) -> None:

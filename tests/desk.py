@@ -14,7 +14,7 @@ from services import Services, Telling
 from kith.core.events import LogPosition
 from kith.core.ids import NodeId
 from kith.core.paging import Window
-from kith.notifications.kept import KeptAnswers, Reads
+from kith.notifications.answer_cache import AnswerCache, RecordedReads
 from kith.notifications.notice import Notice
 from kith.notifications.notifications import NotificationPage
 
@@ -29,8 +29,12 @@ class Desk:
         self.inbox: Any = self.rows if whole.edges.immediate else Distant(self.rows, random.Random(5))
         telling = Telling(self.posts, services.clock, self.inbox)
         self.preferences, self.notices, self.recent = telling.preferences, telling.notices, telling.recent
-        self.intake, self.outside, self.notifications = telling.intake, telling.outside, telling.notifications
-        self._pages = KeptAnswers[NotificationPage](immediate=self.notifications.immediate)
+        self.intake, self.external_mentions, self.notifications = (
+            telling.intake,
+            telling.external_mentions,
+            telling.notifications,
+        )
+        self._pages = AnswerCache[NotificationPage](immediate=self.notifications.immediate)
 
     @classmethod
     async def over(cls, whole: Whole, clock: FakeClock) -> Desk:
@@ -52,7 +56,7 @@ class Desk:
     async def page(self, user: NodeId, limit: int = 50, *, grouped: bool = True) -> NotificationPage:
         """The first page of a user's notifications, cached between calls as the API caches it."""
 
-        async def make(reads: Reads) -> NotificationPage:
+        async def make(reads: RecordedReads) -> NotificationPage:
             return await self.notifications.page(user, Window(limit), grouped=grouped, reads=reads)
 
         return await self._pages.get((user, limit, grouped), make)

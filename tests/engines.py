@@ -56,7 +56,7 @@ from kith.home.fanout.state import FanoutState
 from kith.home.timelines import TimelineReader, TimelineStore
 from kith.leases.store import LeaseStore
 from kith.media.blobs import BlobStore
-from kith.moving.writing import StoreSide
+from kith.moving.store_writer import StoreSide
 from kith.notifications.activity import Activity
 from kith.notifications.inbox import InboxStore
 

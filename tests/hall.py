@@ -18,15 +18,15 @@ from kith.graph.graphs import BUILT_IN, Graphs
 from kith.posts.engagement import Engagement
 from kith.posts.post import Draft
 from kith.posts.posts import Posts
-from kith.streams.live import Live
-from kith.streams.places import StreamPosition
+from kith.streams.live import LiveStreams
+from kith.streams.positions import StreamPosition
 from kith.streams.stream import Stream
 
 SPINS_MAX = 2_000
 
 
 class Hall:
-    """A Live over an empty store; Bob and Carol follow Alice. `seconds`: the time of its clock."""
+    """The live streams over an empty store; Bob and Carol follow Alice. `seconds`: the time of its clock."""
 
     def __init__(self, whole: Whole) -> None:
         self._whole, self.seconds, self.lags = whole, 0.0, list[float]()
@@ -50,8 +50,8 @@ class Hall:
         """If lists lag: bring them up to date."""
         self._whole.settle()
 
-    def opened(self) -> Live:
-        return Live(
+    def opened(self) -> LiveStreams:
+        return LiveStreams(
             self.objects, self.engagement, self.telling.notifications, self.log, self,
             resume_events=100, heartbeat_s=15, now_s=lambda: self.seconds,
         )  # fmt: skip

@@ -30,10 +30,10 @@ from kith.home.skeleton.skeleton import Skeletons
 from kith.home.slate import Slate, unpack
 from kith.log.store import LogStore
 from kith.people.unrestricted import UnrestrictedPeople
-from kith.posts.cached import CachedPosts
 from kith.posts.comments import Comments
 from kith.posts.engagement import Engagement
 from kith.posts.post import Draft, Post
+from kith.posts.post_cache import PostCache
 from kith.posts.posts import Posts
 from kith.records.read_cache import ReadCache
 
@@ -111,7 +111,7 @@ async def open_home(whole: Whole, clock: FakeClock, *, bits: int = 8) -> HomeSce
     ranker = Ranker(graph, facts, affinity, read_cache, clock)
     skeletons = Skeletons(graph, timelines.store, fanout, log, read_cache, now_s=lambda: clock.ms / 1000)
     pins = PinnedPosts(boards_over(graph, posts), read_cache, clock)
-    rules = HomeRules(graph, CachedPosts(posts, read_cache), UnrestrictedPeople(graph, read_cache))
+    rules = HomeRules(graph, PostCache(posts, read_cache), UnrestrictedPeople(graph, read_cache))
     feed = Home(skeletons, ranker, rules, pins, served=served, now_ms=clock)
     home = HomeScene(
         clock,

@@ -12,10 +12,10 @@ from reference_leases import ReferenceLeases
 from reference_logs import ReferenceLog
 from reference_sets import ReferenceSets
 
-from kith.checks.following import FollowedFilter
-from kith.checks.keeper import SetKeeper, SnapshotMaker
 from kith.checks.layers import LayeredEdges, TrackedSets
+from kith.checks.live_filter import LiveFilter
 from kith.checks.snapshots import Snapshots
+from kith.checks.worker import SetInvalidator, SnapshotMaker
 from kith.core.clock import HybridClock
 from kith.core.ids import NodeId
 from kith.engines.blobs.archives import FolderArchive
@@ -37,12 +37,12 @@ class Layered:
         self.log = ReferenceLog(self.edges, events_max)
         self.graph = Graph(self.edges, Graphs({"follows": FOLLOWS, "blocks": BLOCKS, "likes": LIKES}), HybridClock())
         self.sets, self.leases = ReferenceSets(self.clock), ReferenceLeases(self.clock)
-        self.keeper = SetKeeper(self.sets, self.log, Leases(self.leases, self.now_s), [FOLLOWS], self.now_s)
+        self.invalidator = SetInvalidator(self.sets, self.log, Leases(self.leases, self.now_s), [FOLLOWS], self.now_s)
         self.snapshots, covered = Snapshots(FolderArchive(folder)), {"follows": FOLLOWS, "blocks": BLOCKS}
         self.maker = SnapshotMaker(
             self.snapshots, self.edges, self.log, covered, edges_max=edges_max, now_ms=self.clock
         )
-        self.filter = FollowedFilter(self.snapshots, self.log, covered, self.now_s)
+        self.filter = LiveFilter(self.snapshots, self.log, covered, self.now_s)
         self.tracked = TrackedSets(self.sets, [FOLLOWS], self.now_s)
         self.layers = LayeredEdges(self.edges, self.log, self.filter, self.tracked, self)
         self.by: list[tuple[str, int, int]] = []
@@ -65,12 +65,12 @@ class Layered:
         return change.log_position
 
     async def keep(self) -> None:
-        while await self.keeper.step():
+        while await self.invalidator.step():
             pass
-        await self.tracked.learn()
+        await self.tracked.refresh()
 
     async def feed(self) -> None:
-        await self.filter.look()
+        await self.filter.reload()
         while await self.filter.step():
             pass
 
@@ -78,5 +78,5 @@ class Layered:
         """Whether Alice has edges to these users, and which layers answered."""
         self.by = []
         found = await self.layers.exists_many(graph, [(ALICE, one) for one in whom])
-        await self.layers.settled()
+        await self.layers.wait_for_fills()
         return found, self.by

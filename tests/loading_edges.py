@@ -12,10 +12,10 @@ from distant import Stopped
 from edges import all_pages
 from reference_leases import own_leases
 
-from kith.boards.settling import Settling
+from kith.boards.reconciler import FollowReconciler
 from kith.commands.edges import import_edges
 from kith.commands.transfer import loading
-from kith.commands.transfer.loading import Imported
+from kith.commands.transfer.loading import ImportResult
 from kith.core.ids import NodeId
 from kith.graph.audit import audit
 from kith.graph.edge import Direction, State
@@ -68,15 +68,15 @@ def file_of(folder: Path, rows: Iterable[tuple[int, ...]], name: str = "edges.cs
 
 def bring(
     set_to: Settings, path: Path, graph: str = FOLLOWS, *, mutual: bool = False, progress: Silent | None = None
-) -> Imported:
+) -> ImportResult:
     """Import a file, as `kith import edges` does."""
     return import_edges(set_to, graph, path, progress or Silent(), mutual=mutual)
 
 
-def merge(set_to: Settings, path: Path, graph: str = FOLLOWS, *, mutual: bool = False) -> Imported:
+def merge(set_to: Settings, path: Path, graph: str = FOLLOWS, *, mutual: bool = False) -> ImportResult:
     """Import by merging, even into an empty graph."""
 
-    async def run() -> Imported:
+    async def run() -> ImportResult:
         async with open_graph(set_to) as service:
             report = Path(set_to.data) / "refused.tsv"
             return await loading.load_merging(path, service, graph, report, Silent(), mutual=mutual)
@@ -89,7 +89,7 @@ def do(set_to: Settings, *calls: tuple[Any, ...]) -> None:
 
     async def run() -> None:
         async with wiring.open_stores(set_to, "chore") as stores:
-            people = wiring.relations(set_to, stores.graph, Settling(stores.graph, stores.records))
+            people = wiring.relations(set_to, stores.graph, FollowReconciler(stores.graph, stores.records))
             for call, one, other, *more in calls:
                 await getattr(people, call)(NodeId(one), NodeId(other), *more)
 

@@ -13,10 +13,10 @@ from kith.core.clock import Hlc, hlc_of, wall_ms
 from kith.core.ids import EPOCH_MS, TIME_SHIFT
 from kith.graph.edge import Direction, EdgeWrite, State
 from kith.graph.shapes import Listing
-from kith.moving.comparing import Compared, compare, kinds
-from kith.moving.copying import TABLES, Copying
-from kith.moving.replaying import LogReplay
-from kith.moving.writing import StoreSide, Writing
+from kith.moving.log_replay import LogReplay
+from kith.moving.store_comparison import ComparisonResult, compare, kinds
+from kith.moving.store_writer import StoreSide, StoreWriter
+from kith.moving.table_copy import TABLES, TableCopy
 from kith.notifications.inbox import InboxRow
 from kith.notifications.notice import Notice, notice_record
 from kith.records.store import AtVersion, Claim, Record, RecordKind, Write
@@ -76,9 +76,9 @@ class Killed:
 
     def __init__(self, source: StoreSide, target: StoreSide) -> None:
         self._source, self._target = source, target
-        self._writing = Writing(source, target, wall_ms)
+        self._writing = StoreWriter(source, target, wall_ms)
         self._tables = list(TABLES)
-        self._copying = Copying(source, self._writing, self._tables[0])
+        self._copying = TableCopy(source, self._writing, self._tables[0])
         self._noted: bytes | None = None
         self.log: LogReplay | None = None
 
@@ -108,7 +108,7 @@ class Killed:
     def _stop_at(self, noted: bytes | None) -> None:
         self._noted = noted
         if self._tables:
-            self._copying = Copying(self._source, self._writing, self._tables[0], noted)
+            self._copying = TableCopy(self._source, self._writing, self._tables[0], noted)
 
     async def catch_up(self) -> None:
         """Copy and replay all that is written by now."""
@@ -121,12 +121,12 @@ class Killed:
         """Do the last part of the move, as after the source is fenced."""
         settle(self._source)
         await self.catch_up()
-        claims = Copying(self._source, self._writing, "claims")  # not every log has events of claims
+        claims = TableCopy(self._source, self._writing, "claims")  # not every log has events of claims
         while not claims.is_done:
             await claims.step()
         await self._writing.notes()
 
-    async def compared(self) -> list[Compared]:
+    async def compared(self) -> list[ComparisonResult]:
         """Compare both sides, kind by kind."""
         return [await compare(kind, self._source, self._target, self.catch_up) for kind in kinds(wall_ms)]
 

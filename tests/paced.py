@@ -57,7 +57,7 @@ class Pace:
 
     def wrap(self, port: T, name: str) -> T:
         """Wrap a port, so that each of its calls takes a tick."""
-        return Paced(port, name, self)  # type: ignore[return-value]
+        return Throttle(port, name, self)  # type: ignore[return-value]
 
     async def of(self, request: Coroutine[Any, Any, T]) -> tuple[T, int, list[Call]]:
         """The result of a request, how many sequential calls it waited for, and all of its calls."""
@@ -80,13 +80,13 @@ class Pace:
             self._loop.under_way -= 1
 
 
-class Paced:
+class Throttle:
     """A port; each of its calls takes a tick."""
 
     def __init__(self, port: object, name: str, pace: Pace) -> None:
         self._port, self._name, self._pace = port, name, pace
 
-    def __enter__(self) -> Paced:
+    def __enter__(self) -> Throttle:
         return self
 
     def __exit__(self, *_: object) -> None:

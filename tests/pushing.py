@@ -21,9 +21,9 @@ from kith.leases.holding import Leases
 from kith.notifications.push.apns import Apns, ApnsKey
 from kith.notifications.push.device import Address, Device, DeviceKind, token_address
 from kith.notifications.push.devices import Devices
-from kith.notifications.push.due import Dues
+from kith.notifications.push.due import PushSelector
 from kith.notifications.push.fcm import Fcm, ServiceAccount
-from kith.notifications.push.owed import OwedKept
+from kith.notifications.push.pending import PendingPushStore
 from kith.notifications.push.provider import Provider
 from kith.notifications.push.push import Push
 from kith.notifications.push.vapid import Vapid, point_of
@@ -162,8 +162,8 @@ class PushDesk:
         """Start a new push process over the same stores. `without`: a provider that is no longer configured."""
         desk, graph, send = self.desk, self.desk.services.graph, self.clouds.send
         rules = NoticeRules(graph, desk.posts.store)
-        dues = Dues(graph, desk.notices, rules, desk.preferences, self.devices)
-        self.owed = OwedKept(graph.store, lambda: 0.5)
+        dues = PushSelector(graph, desk.notices, rules, desk.preferences, self.devices)
+        self.owed = PendingPushStore(graph.store, lambda: 0.5)
         providers: dict[DeviceKind, Provider] = {
             "webpush": WebPush(send, Vapid(SECRET, CONTACT)),
             "apns": Apns(send, apns_key(), APNS_URL, APNS_URL),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Collection, Sequence
 
-from kith.checks.sets import LEASE_MS, FillLease, Looked, Members, SetKey, SetsProgress, Wait
+from kith.checks.sets import LEASE_MS, FillLease, Members, SetKey, SetLookup, SetsProgress, Wait
 from kith.core.clock import wall_ms
 from kith.core.errors import StoreUnavailable
 
@@ -31,11 +31,11 @@ class ReferenceSets:
             raise StoreUnavailable("away")
         self.sets = {key: kept for key, kept in self.sets.items() if kept[1] > self._now_ms()}
 
-    async def look(self, generation: bytes, asked: Sequence[tuple[SetKey, Sequence[int]]]) -> list[Looked]:
+    async def lookup(self, generation: bytes, asked: Sequence[tuple[SetKey, Sequence[int]]]) -> list[SetLookup]:
         self._asked()
         return [self._looked(generation, key, ids) for key, ids in asked]
 
-    def _looked(self, generation: bytes, key: SetKey, ids: Sequence[int]) -> Looked:
+    def _looked(self, generation: bytes, key: SetKey, ids: Sequence[int]) -> SetLookup:
         kept = self.sets.get((generation, key))
         if kept is None:
             self._leases += 1

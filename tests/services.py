@@ -15,10 +15,10 @@ from scrambled_edges import ScrambledEdges
 
 from kith.boards.boards import Boards
 from kith.boards.collaborators import Collaborators
+from kith.boards.consumer import BoardsConsumer
 from kith.boards.following import BoardFollowing
 from kith.boards.pins import Pins
-from kith.boards.settling import Settling
-from kith.boards.upkeep import Upkeep
+from kith.boards.reconciler import FollowReconciler
 from kith.core.clock import HybridClock
 from kith.core.errors import InvalidContent
 from kith.core.ids import NodeId, Snowflakes
@@ -36,12 +36,12 @@ from kith.home.skeleton.pinned import PinnedPosts
 from kith.home.skeleton.skeleton import Skeletons
 from kith.home.timelines import TimelineReader
 from kith.log.store import LogStore
+from kith.notifications.external_mentions import ExternalMentions
 from kith.notifications.inbox import InboxStore
 from kith.notifications.intake import Intake
 from kith.notifications.notices import Notices
 from kith.notifications.notifications import Notifications
-from kith.notifications.outside import OutsideMentions
-from kith.notifications.preferences import PreferencesKept
+from kith.notifications.preferences import PreferenceStore
 from kith.notifications.recent import RecentMentions
 from kith.notifications.recipients import Recipients
 from kith.notifications.rules import NoticeRules
@@ -49,12 +49,12 @@ from kith.people.privacy import Privacy, Viewer
 from kith.people.profiles import Profiles
 from kith.people.relations import RelationLimits, Relations
 from kith.people.unrestricted import UnrestrictedPeople
-from kith.posts.cached import CachedPosts
 from kith.posts.comment_reader import CommentPage
 from kith.posts.comments import Comments
 from kith.posts.engagement import Engagement
 from kith.posts.labels import Moderation
 from kith.posts.post import Draft, Post
+from kith.posts.post_cache import PostCache
 from kith.posts.posts import Posts
 from kith.posts.threads import ThreadOrder
 from kith.records.read_cache import ReadCache
@@ -81,12 +81,12 @@ class Telling:
         graph, comments = posts.graph, Comments(posts)
         self.inbox = ReferenceInboxes() if inbox is None else inbox
         rules = NoticeRules(graph, posts.store)
-        self.preferences = PreferencesKept(posts.store, graph.clock, now_ms)
+        self.preferences = PreferenceStore(posts.store, graph.clock, now_ms)
         self.recipients = Recipients(graph, rules, self.preferences)
         self.notices = Notices(posts.store, self.inbox, graph, posts.snowflakes)
         self.recent = RecentMentions(posts.store, graph, 2, now_ms)
         self.intake = Intake(self.notices, self.recipients, self.recent, posts, comments)
-        self.outside = OutsideMentions(self.notices, self.recipients, self.recent, graph.clock)
+        self.external_mentions = ExternalMentions(self.notices, self.recipients, self.recent, graph.clock)
         self.notifications = Notifications(graph, self.notices, rules, self.preferences, self.recent)
 
 
@@ -97,7 +97,7 @@ class Services:
         self.edges, self.records, self.clock = edges, records, clock
         self.graph = Social(edges, graphs, HybridClock(clock), **limits)
         self.people = self.graph.people = Relations(
-            self.graph, self.graph.privacy, self.graph.limits, dependents=self.settling
+            self.graph, self.graph.privacy, self.graph.limits, dependents=self.reconciler
         )
 
     @classmethod
@@ -124,16 +124,16 @@ class Services:
         return Posts(self.records, self.graph, self.snowflakes)
 
     @cached_property
-    def settling(self) -> Settling:
-        return Settling(self.graph, self.records)
+    def reconciler(self) -> FollowReconciler:
+        return FollowReconciler(self.graph, self.records)
 
     @cached_property
-    def upkeep(self) -> Upkeep:
-        return Upkeep(self.settling)
+    def boards_consumer(self) -> BoardsConsumer:
+        return BoardsConsumer(self.reconciler)
 
     @cached_property
     def boards(self) -> Boards:
-        return Boards(self.settling, self.snowflakes, self.upkeep.prepare, self.upkeep.finish)
+        return Boards(self.reconciler, self.snowflakes, self.boards_consumer.note_change, self.boards_consumer.finish)
 
     @cached_property
     def collaborators(self) -> Collaborators:
@@ -173,11 +173,11 @@ class Services:
 
     async def comments_on(self, viewer: Viewer, post: NodeId, order: ThreadOrder, window: Window) -> CommentPage:
         """The comments on a post that the viewer sees."""
-        return await self.comments.shown(viewer, await self.comments.of_post(viewer, post, order, window))
+        return await self.comments.visible_page(viewer, await self.comments.of_post(viewer, post, order, window))
 
     async def replies_to(self, viewer: Viewer, comment: NodeId, order: ThreadOrder, window: Window) -> CommentPage:
         """The replies to a comment that the viewer sees."""
-        return await self.comments.shown(viewer, await self.comments.of_comment(viewer, comment, order, window))
+        return await self.comments.visible_page(viewer, await self.comments.of_comment(viewer, comment, order, window))
 
     def settle(self) -> None:
         """If lists lag: bring them up to date."""
@@ -216,7 +216,7 @@ def feed_over(
     ranker = Ranker(graph, facts, Affinity(graph, Comments(posts), facts, read_cache, now_ms), read_cache, now_ms)
     skeletons = Skeletons(graph, timelines, fanout, log, read_cache, now_s=lambda: now_ms() / 1000)
     pins = PinnedPosts(boards_over(graph, posts), read_cache, now_ms)
-    rules = HomeRules(graph, CachedPosts(posts, read_cache), UnrestrictedPeople(graph, read_cache))
+    rules = HomeRules(graph, PostCache(posts, read_cache), UnrestrictedPeople(graph, read_cache))
     return Home(skeletons, ranker, rules, pins, now_ms=now_ms)
 
 
@@ -226,16 +226,16 @@ async def settle_boards(kith: Services) -> None:
     for _ in range(4):
         if isinstance(edges, ScrambledEdges):
             edges.settle()
-        await kith.upkeep.handle(edges.log)
-        while await kith.upkeep.work_backlog():
+        await kith.boards_consumer.handle(edges.log)
+        while await kith.boards_consumer.work_backlog():
             pass
 
 
 def boards_over(graph: Graph, posts: Posts) -> Boards:
     """The Boards service over the same store."""
-    settling = Settling(graph, posts.store)
-    upkeep = Upkeep(settling)
-    return Boards(settling, posts.snowflakes, upkeep.prepare, upkeep.finish)
+    reconciler = FollowReconciler(graph, posts.store)
+    boards_consumer = BoardsConsumer(reconciler)
+    return Boards(reconciler, posts.snowflakes, boards_consumer.note_change, boards_consumer.finish)
 
 
 async def no_images(owner: NodeId, id_: int, field: str) -> None:

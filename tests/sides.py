@@ -24,7 +24,7 @@ from kith.engines.embedded.environment import Environment
 from kith.engines.embedded.inbox_store import EmbeddedInboxes
 from kith.engines.embedded.log_store import EmbeddedLog
 from kith.engines.embedded.record_store import EmbeddedRecords
-from kith.moving.writing import StoreSide
+from kith.moving.store_writer import StoreSide
 
 
 @contextmanager

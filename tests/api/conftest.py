@@ -113,7 +113,7 @@ def _quiet(log: EmbeddedLog) -> int:
     """The end of the log once every worker has handled all of it. Workers write, too."""
 
     def end() -> tuple[int, int] | None:
-        places = [at_once(log.progress(name)) for name, one in CONSUMERS.items() if one.has_place]
+        places = [at_once(log.progress(name)) for name, one in CONSUMERS.items() if one.has_position]
         handled = all(place is not None and not place.behind.events for place in places)
         return log.bounds() if handled else None
 

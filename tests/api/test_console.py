@@ -23,7 +23,7 @@ from servers import API, KEY, ON_CLUSTER, Server, eventually, serving, sign
 
 from kith.api.operations import Spec
 from kith.api.resources.console import ConsoleResource
-from kith.api.resources.spreading import SpreadResource
+from kith.api.resources.post_spread import SpreadResource
 from kith.api.resources.stored import StoredResource
 from kith.log.store import Failure
 from kith.run import api as api_of_process

@@ -141,7 +141,7 @@ def test_the_token_of_a_profile_write_covers_its_privacy(tmp_path: Path) -> None
         async with in_one_process(settings) as api, client_of(api.door, **headers) as client:
             for private in (True, False):
                 answer = await client.put(f"{API}/users/1", json={"bio": "I paint", "private": private})
-                known = api.door._carried.consistency
+                known = api.door._client_tokens.consistency
                 mark = await known.catch_up(answer.headers["kith-token"])
                 assert mark.at == await known._log.end()
 

@@ -11,7 +11,7 @@ from calls import add_edges, check, code, ids, make, ok, say
 from cast import People
 from servers import AGREED, API, serving
 
-from kith.access.policy import KEPT_BY_ROUTES
+from kith.access.policy import WRITE_ROUTES
 from kith.graph.graphs import BUILT_IN, Graphs
 
 Acting = Callable[[int], httpx.Client]
@@ -35,21 +35,21 @@ def test_graphs_maintained_by_routes_refuse_raw_edges(
         body = {"edges": [{"op": op, "source": str(source), "destination": str(destination)}]}
         refused = http.post(f"{API}/graph/{graph}/edges", json=body)
         assert code(refused, 403) == "FORBIDDEN"
-        assert KEPT_BY_ROUTES[graph] in refused.json()["error"]["message"]
+        assert WRITE_ROUTES[graph] in refused.json()["error"]["message"]
     assert ids(ok(http.get(f"{API}/users/{people.bob}/posts"))) == []
     assert ok(http.get(f"{API}/posts/{post}"))["engagement"]["likeCount"] == 1
     assert ids(ok(http.get(f"{API}/posts/{other}/comments"))) == []
 
 
 def test_routes_maintain_every_graph_to_objects_and_no_other_graph_of_users() -> None:
-    assert {GRAPHS.number(name) for name in KEPT_BY_ROUTES} == GRAPHS.to_objects | {
+    assert {GRAPHS.number(name) for name in WRITE_ROUTES} == GRAPHS.to_objects | {
         GRAPHS.number(name) for name in ("implicit_follows", "names")
     }
 
 
 def test_graphs_between_users_and_the_apps_own_accept_raw_edges(tmp_path: Path, people: People) -> None:
     with serving(tmp_path, settings={**AGREED, "KITH_GRAPHS": "reads"}) as server, server.client() as http:
-        for name in ("reads", *(name for name in BUILT_IN if name not in KEPT_BY_ROUTES)):
+        for name in ("reads", *(name for name in BUILT_IN if name not in WRITE_ROUTES)):
             assert add_edges(http, name, (people.alice, people.bob))["applied"] == 1
             assert check(http, name, people.alice, people.bob)
         add_edges(http, "reads", (people.alice, people.alice))

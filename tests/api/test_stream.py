@@ -17,7 +17,7 @@ from raw_http import plain
 from servers import API, Server, eventually, serving, sign
 
 from kith.streams.missed import POSTS_MAX
-from kith.streams.places import read_place
+from kith.streams.positions import parse_position
 
 Acting = Callable[[int], httpx.Client]
 
@@ -249,7 +249,7 @@ def test_a_reader_who_was_away_too_long_or_sends_a_bad_id_gets_a_reset(
     add_edges(http, "follows", (bob, alice))
     start = listen(bob)
     start.close()
-    assert read_place(start.last_id or "") is None, "a readable position would reveal how much is written"
+    assert parse_position(start.last_id or "") is None, "a readable position would reveal how much is written"
     for _ in range(POSTS_MAX + 1):
         ok(acting(alice).post(f"{API}/posts", json={"content": {"text": "!"}}), 201)
     far = listen(bob, start.last_id)

@@ -50,7 +50,7 @@ from kith.engines.cassandra.small_stores import (
 from kith.graph.graphs import UserEnds
 from kith.home.timelines import TimelineStore
 from kith.leases.store import LeaseStore
-from kith.moving.writing import StoreSide
+from kith.moving.store_writer import StoreSide
 
 T = TypeVar("T")
 NODES = os.environ.get("KITH_TEST_CASSANDRA", "127.0.0.1:19042")

@@ -17,11 +17,11 @@ from reference_edges import ReferenceEdges
 from reference_leases import ReferenceLeases
 from reference_logs import ReferenceLog
 
-from kith.checks.following import FollowedFilter
-from kith.checks.keeper import SetKeeper
 from kith.checks.layers import LayeredEdges, TrackedSets
+from kith.checks.live_filter import LiveFilter
 from kith.checks.sets import FillLease, Members
 from kith.checks.snapshots import Snapshots
+from kith.checks.worker import SetInvalidator
 from kith.core.clock import HybridClock, wall_ms
 from kith.core.errors import StoreUnavailable
 from kith.core.ids import NodeId
@@ -53,31 +53,31 @@ def test_answers_are_right_while_redis_is_emptied_and_away(run: Run, tmp_path: P
         log, graph = ReferenceLog(edges), Graph(edges, Graphs({"follows": FOLLOWS}), HybridClock())
         sets = RedisSets(cluster, prefix=prefix)
         # a frozen clock, so that a busy machine does not matter
-        keeper = SetKeeper(sets, log, Leases(ReferenceLeases(wall_ms)), [FOLLOWS], lambda: 0.0)
+        invalidator = SetInvalidator(sets, log, Leases(ReferenceLeases(wall_ms)), [FOLLOWS], lambda: 0.0)
         tracked = TrackedSets(sets, [FOLLOWS], lambda: 0.0)
-        filtered = FollowedFilter(Snapshots(FolderArchive(tmp_path)), log, {"follows": FOLLOWS})
+        filtered = LiveFilter(Snapshots(FolderArchive(tmp_path)), log, {"follows": FOLLOWS})
         layers = LayeredEdges(edges, log, filtered, tracked, counted)
 
         async def ask() -> tuple[list[bool], list[str]]:
             counted.by = []
             found = await layers.exists_many(FOLLOWS, [(ALICE, BOB), (ALICE, CAROL)])
-            await layers.settled()
+            await layers.wait_for_fills()
             return found, counted.by
 
         async def keep() -> None:
-            while await keeper.step():
+            while await invalidator.step():
                 pass
             last = await sets.last_progress()
             assert last is not None
             assert await sets.note_progress(last.generation, last, wall_ms() + 3_600_000)
-            await tracked.learn()
+            await tracked.refresh()
 
         async def answered_by(layer: str, found: list[bool]) -> None:
             """Check until this layer answers: on a busy machine, Redis may be given up for a moment."""
             until_s = time.monotonic() + 60
             while time.monotonic() < until_s and await ask() != (found, [layer]):
                 layers._waiting.clear()
-                await tracked.learn()
+                await tracked.refresh()
             assert await ask() == (found, [layer])
 
         await edges.apply([EdgeWrite(graph.edge_now(FOLLOWS, ALICE, BOB, State.NORMAL))])
@@ -116,13 +116,13 @@ def test_concurrent_queries_of_a_node_are_one_request_and_each_gets_its_own_answ
 
         sets = RedisSets(cluster, prefix=prefix)
         for source in range(20):
-            (lease,) = await sets.look(generation, [((FOLLOWS, source), [BOB])])
+            (lease,) = await sets.lookup(generation, [((FOLLOWS, source), [BOB])])
             assert isinstance(lease, FillLease)
             assert await sets.fill(generation, (FOLLOWS, source), lease.name, [BOB + source], 60_000)
         spoilt = 20
         await cluster.execute_command("RPUSH", f"{prefix}:set:{generation.hex()}:{FOLLOWS}:{spoilt}", "no set")
         monkeypatch.setattr(cluster.links, "send", counted)
-        asks = (sets.look(generation, [((FOLLOWS, source), [BOB, BOB + source])]) for source in range(21))
+        asks = (sets.lookup(generation, [((FOLLOWS, source), [BOB, BOB + source])]) for source in range(21))
         *found, failed = await asyncio.gather(*asks, return_exceptions=True)
         assert found == [[Members([source == 0, True])] for source in range(20)]
         assert isinstance(failed, StoreUnavailable)

@@ -57,9 +57,9 @@ def test_unused_counts_expire(run: Run, tmp_path: Path) -> None:
         )
         taken = await store.take(0, 7, QUOTA, NOW_S)
         assert 60 < await cluster.ttl(key) <= 120
-        await store.give_back(0, 7, taken.part)
+        await store.refund(0, 7, taken.part)
         assert 60 < await cluster.ttl(key) <= 120
-        await store.give_back(0, 8, taken.part)
+        await store.refund(0, 8, taken.part)
         assert not await cluster.exists(f"{prefix_of(tmp_path)}:quota:0:8")
         await cluster.aclose()
 
@@ -83,7 +83,7 @@ def test_while_redis_is_away_all_requests_are_admitted_and_few_query_it(run: Run
             assert not (await store.take(0, 7, QUOTA, NOW_S)).wait_s
         assert asked == [1]
         now_s[0] += RETRY_AFTER_S
-        await store.give_back(0, 7, 5)
+        await store.refund(0, 7, 5)
         assert asked == [2]
 
     run(scene())

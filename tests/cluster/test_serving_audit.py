@@ -36,7 +36,7 @@ async def spoil_set(sets: RedisSets) -> None:
     ((key,),) = [keys async for keys in sets.keys(generation) if keys]
     assert await sets.members(generation, [key]) == [frozenset([BOB])]
     await sets.drop(generation, [key])
-    (lease,) = await sets.look(generation, [(key, [BOB])])
+    (lease,) = await sets.lookup(generation, [(key, [BOB])])
     assert isinstance(lease, FillLease)
     assert await sets.fill(generation, key, lease.name, [CAROL], 600_000)
 

@@ -120,7 +120,7 @@ async def _measured(settings: Settings) -> dict[str, Counter[str]]:
 @contextlib.asynccontextmanager
 async def _api(settings: Settings) -> AsyncIterator[httpx.AsyncClient]:
     async with open_services(settings) as services, open_store(settings) as counts:
-        deciding = services.stores.deciding
+        deciding = services.stores.write_decisions
         assert deciding is not None
         async with deciding.own() as is_ready:
             async with asyncio.timeout(_OWNED_S):

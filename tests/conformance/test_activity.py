@@ -13,7 +13,7 @@ from engines import Engine
 from reference_activity import ReferenceActivity
 
 from kith.core.errors import BatchTooLarge
-from kith.notifications.activity import ASKED_MAX, SEEN_STEP_MS, Activity, Users
+from kith.notifications.activity import LOOKUP_USERS_MAX, SEEN_STEP_MS, Activity, Users
 
 PORT = "activity"
 MINUTE = START_MS // SEEN_STEP_MS * SEEN_STEP_MS
@@ -69,7 +69,7 @@ def test_pages_of_online_users_list_each_user_once(run: Run, activity: Activity)
     assert found == ids.tolist()
     assert run(activity.online_page(-1, 13, far)).tolist() == []
     with pytest.raises(BatchTooLarge):
-        run(activity.online_page(-1, ASKED_MAX + 1, MINUTE))
+        run(activity.online_page(-1, LOOKUP_USERS_MAX + 1, MINUTE))
 
 
 def test_users_of_a_process_that_stopped_reporting_are_offline(run: Run, activity: Activity) -> None:
@@ -80,7 +80,7 @@ def test_users_of_a_process_that_stopped_reporting_are_offline(run: Run, activit
 
 def test_a_query_of_too_many_users_is_refused(run: Run, activity: Activity) -> None:
     with pytest.raises(BatchTooLarge):
-        run(activity.last_seen(np.arange(ASKED_MAX + 1, dtype=np.int64)))
+        run(activity.last_seen(np.arange(LOOKUP_USERS_MAX + 1, dtype=np.int64)))
 
 
 def test_another_process_sees_what_one_reported(run: Run, lasting: Engine, tmp_path: Path) -> None:

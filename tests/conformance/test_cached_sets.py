@@ -27,13 +27,13 @@ def sets(engine: Engine, tmp_path: Path) -> Iterator[CachedSets]:
 
 
 async def lease_of(sets: CachedSets, key: tuple[int, int] = ALICE) -> bytes:
-    (found,) = await sets.look(OLD, [(key, [1])])
+    (found,) = await sets.lookup(OLD, [(key, [1])])
     assert isinstance(found, FillLease)
     return found.name
 
 
 async def there(sets: CachedSets, *ids: int, key: tuple[int, int] = ALICE) -> list[bool]:
-    (found,) = await sets.look(OLD, [(key, ids)])
+    (found,) = await sets.lookup(OLD, [(key, ids)])
     assert isinstance(found, Members)
     return found.there
 
@@ -41,7 +41,7 @@ async def there(sets: CachedSets, *ids: int, key: tuple[int, int] = ALICE) -> li
 def test_of_several_readers_of_a_missing_set_one_may_fill_it(run: Run, sets: CachedSets) -> None:
     async def scene() -> None:
         lease = await lease_of(sets)
-        (other,) = await sets.look(OLD, [(ALICE, [1])])
+        (other,) = await sets.lookup(OLD, [(ALICE, [1])])
         assert isinstance(other, Wait)
         assert 0 < other.ms <= 2_000
         assert not await sets.fill(OLD, ALICE, b"no-lease", [1], 60_000)
@@ -56,7 +56,7 @@ def test_sets_are_separate_and_read_together(run: Run, sets: CachedSets) -> None
     async def scene() -> None:
         for key, ids in ((ALICE, [1, 2]), (BOB, list[int]())):
             assert await sets.fill(OLD, key, await lease_of(sets, key), ids, 60_000)
-        found = await sets.look(OLD, [(BOB, [1, 2]), (ALICE, [2, 3]), ((4, 7), [1])])
+        found = await sets.lookup(OLD, [(BOB, [1, 2]), (ALICE, [2, 3]), ((4, 7), [1])])
         assert found[:2] == [Members([False, False]), Members([True, False])]
         assert isinstance(found[2], FillLease)
 
@@ -80,7 +80,7 @@ def test_a_set_read_before_a_drop_is_not_filled_after_it(run: Run, sets: CachedS
 def test_a_set_marked_as_not_cached_is_not_requested_repeatedly(run: Run, sets: CachedSets) -> None:
     async def scene() -> None:
         assert await sets.fill(OLD, ALICE, await lease_of(sets), None, 60_000)
-        (found,) = await sets.look(OLD, [(ALICE, [1])])
+        (found,) = await sets.lookup(OLD, [(ALICE, [1])])
         assert isinstance(found, Wait)
         assert 2_000 < found.ms <= 60_000
 
@@ -90,7 +90,7 @@ def test_a_set_marked_as_not_cached_is_not_requested_repeatedly(run: Run, sets: 
 def test_sets_of_another_generation_count_as_missing(run: Run, sets: CachedSets) -> None:
     async def scene() -> None:
         assert await sets.fill(OLD, ALICE, await lease_of(sets), [1], 60_000)
-        (found,) = await sets.look(NEW, [(ALICE, [1])])
+        (found,) = await sets.lookup(NEW, [(ALICE, [1])])
         assert isinstance(found, FillLease)
 
     run(scene())
@@ -130,11 +130,11 @@ def test_all_sets_of_a_generation_can_be_listed(run: Run, sets: CachedSets) -> N
         many = [(3, source) for source in range(2_500)]
         for at in range(0, len(many), 500):
             some = many[at : at + 500]
-            for key, lease in zip(some, await sets.look(OLD, [(key, [1]) for key in some]), strict=True):
+            for key, lease in zip(some, await sets.lookup(OLD, [(key, [1]) for key in some]), strict=True):
                 assert isinstance(lease, FillLease)
                 if key[1] % 10 == 0:
                     assert await sets.fill(OLD, key, lease.name, IDS if key[1] else [], 60_000)
-        await sets.look(NEW, [(BOB, [1])])
+        await sets.lookup(NEW, [(BOB, [1])])
         listed = [key async for keys in sets.keys(OLD) for key in keys]
         assert sorted(listed) == many
         assert [key async for keys in sets.keys(NEW) for key in keys] == [BOB]

@@ -19,10 +19,10 @@ from moving import History, Killed, answers
 
 from kith.core.clock import Hlc, wall_ms
 from kith.graph.edge import EdgeWrite, State
-from kith.moving import copying, replaying
-from kith.moving.comparing import compare, kinds
+from kith.moving import log_replay, table_copy
 from kith.moving.contents import Contents
-from kith.moving.writing import StoreSide
+from kith.moving.store_comparison import compare, kinds
+from kith.moving.store_writer import StoreSide
 from kith.notifications.inbox import PERIOD_MS, InboxRow, base_of
 from kith.notifications.notice import Notice, notice_record
 from kith.records.store import Claim, Record, RecordKind, Write
@@ -76,7 +76,7 @@ def test_a_store_that_is_written_to_arrives_whole_whichever_process_is_killed(
         assert sum(one.rows for one in found) > 10
         assert await answers(target) == await answers(source)
 
-    with patch.object(copying, "ROWS", 5), patch.object(replaying, "EVENTS", 7):
+    with patch.object(table_copy, "ROWS", 5), patch.object(log_replay, "EVENTS", 7):
         run(scene(*((side, folder) if back else (folder, side))))
 
 

@@ -34,9 +34,9 @@ def test_each_user_and_kind_has_its_own_quota(run: Run, quotas: QuotaStore) -> N
 
 def test_a_returned_unit_can_be_used_again(run: Run, quotas: QuotaStore) -> None:
     taken = [run(quotas.take(0, 7, QUOTA, NOW_S)) for _ in range(5)]
-    run(quotas.give_back(0, 7, taken[0].part))
-    run(quotas.give_back(0, 8, taken[0].part))
-    run(quotas.give_back(0, 7, taken[0].part - 1_000))
+    run(quotas.refund(0, 7, taken[0].part))
+    run(quotas.refund(0, 8, taken[0].part))
+    run(quotas.refund(0, 7, taken[0].part - 1_000))
     assert run(passed(quotas, 7)) == 1
     assert run(passed(quotas, 8)) == 5
 
@@ -72,8 +72,8 @@ def test_the_engine_equals_the_reference(run: Run, compared_quotas: QuotaStore) 
         assert len(answers) == 1
         if chosen.random() < 0.3:
             part = answers.pop().part - chosen.randrange(3)
-            run(store.give_back(kind, user, part))
-            run(reference.give_back(kind, user, part))
+            run(store.refund(kind, user, part))
+            run(reference.refund(kind, user, part))
 
 
 def test_counts_are_there_after_a_restart(run: Run, lasting: Engine, tmp_path: Path) -> None:

@@ -64,4 +64,4 @@ def test_a_server_accepts_a_key_made_while_it_runs(tmp_path: Path) -> None:
 
 async def _key_made(data: Path) -> str:
     with Environment(data) as environment:
-        return await keys.made(EmbeddedCredentials(environment))
+        return await keys.make_server_key(EmbeddedCredentials(environment))

@@ -20,7 +20,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from kith.boards.settling import Settling
+from kith.boards.reconciler import FollowReconciler
 from kith.commands.edges import export_edges, import_edges, import_pins
 from kith.commands.transfer.pins import board_of, post_of
 from kith.core.ids import NodeId
@@ -181,10 +181,10 @@ def test_nostr_follows_and_mutes_are_merged_into_one_store_in_use(tmp_path: Path
     muter, target = (NodeId(node) for node in muted[0].tolist())
 
     async def ask(stores: OpenStores) -> tuple[list[bool], bool, int]:
-        service, settling = stores.graph, Settling(stores.graph, stores.records)
+        service, reconciler = stores.graph, FollowReconciler(stores.graph, stores.records)
         pairs = [tuple(pair) for pair in muted.tolist()]
         found = await service.store.exists_many(service.graphs.number("mutes"), pairs)
-        (relationship,) = await wiring.relations(Settings(), service, settling).relationships(muter, [target])
+        (relationship,) = await wiring.relations(Settings(), service, reconciler).relationships(muter, [target])
         (edge,) = await service.store.get_many(service.graphs.number("mutes"), [(muter, target)])
         assert edge is not None
         assert edge.state is State.NORMAL

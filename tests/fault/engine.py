@@ -34,7 +34,7 @@ from kith.engines.embedded.edge_store import EmbeddedEdges
 from kith.engines.embedded.environment import BYTES_MAX_DEFAULT, Environment
 from kith.graph.edge import Direction, Edge, EdgeWrite, State
 from kith.graph.shapes import Listing
-from kith.run.backups.making import BackUp
+from kith.run.backups.backup_maker import BackupMaker
 
 HUB = 1_000_000_000
 """The destination of every edge of `write`."""
@@ -69,7 +69,7 @@ class CommandedEngine:
         return {"count": (await self._store.count_many([Listing(1, node, Direction.IN)]))[0]}
 
     async def backup(self, target: str) -> dict[str, Any]:
-        await asyncio.to_thread(BackUp(self._environment, FolderArchive(Path(target)), None).make, whole=True)
+        await asyncio.to_thread(BackupMaker(self._environment, FolderArchive(Path(target)), None).make, whole=True)
         return {}
 
     async def sync(self) -> dict[str, Any]:

@@ -18,15 +18,15 @@ from forking import Commands, Running, commands
 
 from kith.core.errors import StoreMismatch
 from kith.engines.blobs.archives import FolderArchive
-from kith.run.backups.making import BackUp
+from kith.run.backups.backup_maker import BackupMaker
 from kith.run.backups.parts import read_parts
 from kith.run.config import Settings
 from kith.run.serving import supervisor
 
 # Steps so small that even a short backup offers many moments for a kill.
 _SMALL_STEPS = """
-from kith.run.backups import making, pictures
-making.BYTES_A_SEGMENT, making._CHUNK_BYTES, pictures._CHUNK_BYTES = 500, 4096, 1000
+from kith.run.backups import backup_maker, media_files
+backup_maker.BYTES_A_SEGMENT, backup_maker._CHUNK_BYTES, media_files._CHUNK_BYTES = 500, 4096, 1000
 """
 _DIES_IN_A_RESTORE = """
 import os, signal
@@ -99,7 +99,7 @@ def test_after_a_killed_restore_no_server_starts_with_an_empty_store(tmp_path: P
     with open_embedded(data) as (environment, store):
         run(store.declare(["follows"]))
         run(store.apply(writes_of(edge_of(1, 2))))
-        BackUp(environment, FolderArchive(kept), None).make(whole=True)
+        BackupMaker(environment, FolderArchive(kept), None).make(whole=True)
         before = state(environment)
     with commands(tmp_path, _DIES_IN_A_RESTORE) as kith:
         assert kith.start("restore", kept, "--data", back).wait().status == -9

@@ -23,8 +23,8 @@ from kith.engines.embedded.changes import note_changed
 from kith.engines.embedded.environment import LOG_WHOLE_AFTER, Environment
 from kith.engines.embedded.event_log import LogWriter
 from kith.engines.embedded.retention import LogBounds, Retention
-from kith.run.backups import making
-from kith.run.backups.making import BackUp
+from kith.run.backups import backup_maker
+from kith.run.backups.backup_maker import BackupMaker
 from kith.run.backups.parts import read_parts
 from kith.watch.tokens import WatchTokens
 
@@ -82,11 +82,11 @@ def time_of(ms: int) -> str:
 
 
 def test_every_moment_in_a_backup_is_restored_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(making, "BYTES_A_SEGMENT", 3_000)
+    monkeypatch.setattr(backup_maker, "BYTES_A_SEGMENT", 3_000)
     for seed in range(_HISTORIES):
         archive = FolderArchive(tmp_path / f"kept-{seed}")
         with recorded(tmp_path / f"data-{seed}", seed) as one:
-            maker = BackUp(one.store, archive, None, now_ms=lambda one=one: one.now_ms)  # type: ignore[misc]
+            maker = BackupMaker(one.store, archive, None, now_ms=lambda one=one: one.now_ms)  # type: ignore[misc]
             one.steps(one.chosen.randrange(10))
             maker.make(whole=True)
             first = one.event
@@ -114,7 +114,7 @@ def test_every_moment_in_a_backup_is_restored_as_it_was(tmp_path: Path, monkeypa
 def test_tokens_up_to_the_restored_moment_are_valid_and_later_ones_are_refused(tmp_path: Path) -> None:
     archive = FolderArchive(tmp_path / "kept")
     with recorded(tmp_path / "data", 1) as one:
-        maker = BackUp(one.store, archive, None)
+        maker = BackupMaker(one.store, archive, None)
         maker.make(whole=True)
         one.steps(30)
         maker.make(whole=False)
@@ -129,7 +129,7 @@ def test_tokens_up_to_the_restored_moment_are_valid_and_later_ones_are_refused(t
 def test_a_restore_to_joined_tokens_gives_the_first_moment_that_covers_all_of_them(tmp_path: Path) -> None:
     archive = FolderArchive(tmp_path / "kept")
     with recorded(tmp_path / "data", 5) as one:
-        maker = BackUp(one.store, archive, None)
+        maker = BackupMaker(one.store, archive, None)
         maker.make(whole=True)
         one.steps(20)
         maker.make(whole=False)
@@ -144,7 +144,7 @@ def test_a_restore_to_joined_tokens_gives_the_first_moment_that_covers_all_of_th
 def test_after_a_clock_went_back_a_restore_holds_nothing_logged_after_the_requested_time(tmp_path: Path) -> None:
     archive = FolderArchive(tmp_path / "kept")
     with recorded(tmp_path / "data", 2) as one:
-        maker = BackUp(one.store, archive, None, now_ms=lambda: one.now_ms)
+        maker = BackupMaker(one.store, archive, None, now_ms=lambda: one.now_ms)
         maker.make(whole=True)
         for _ in range(4):
             one.steps(15, back_ms=4)
@@ -164,7 +164,7 @@ def test_a_full_backup_after_a_clock_went_back_restores_nothing_logged_later(tmp
         one.now_ms -= 100
         one.steps(3)
         assert max(one.ms.values()) == latest_ms
-        BackUp(one.store, archive, None, now_ms=lambda: one.now_ms).make(whole=True)
+        BackupMaker(one.store, archive, None, now_ms=lambda: one.now_ms).make(whole=True)
         with pytest.raises(BadRequest, match="as old as that"):
             restored(archive, tmp_path / "too-early", time_of(latest_ms - 1))
         done, _ = restored(archive, tmp_path / "back", time_of(latest_ms))
@@ -180,7 +180,7 @@ def test_a_backup_that_fails_at_any_step_is_ignored_and_the_next_one_completes(
         media = tmp_path / "data" / "media"
         media.mkdir()
         (media / "a.png").write_bytes(b"a" * 100)
-        maker = BackUp(one.store, FolderArchive(tmp_path / "before"), media)
+        maker = BackupMaker(one.store, FolderArchive(tmp_path / "before"), media)
         one.steps(20)
         maker.make(whole=True)
         before, step, ended = one.event, 0, False
@@ -193,14 +193,14 @@ def test_a_backup_that_fails_at_any_step_is_ignored_and_the_next_one_completes(
             dying = Dying(kept, error)
             dying.left = step
             try:
-                BackUp(one.store, dying, media).make(whole=whole)
+                BackupMaker(one.store, dying, media).make(whole=whole)
                 ended = True
             except (Stopped, KithError, OSError):
                 done, found = restored(FolderArchive(kept), back)
                 assert done.event in (before, one.event)
                 assert found == one.was[done.event]
                 shutil.rmtree(back)
-                assert BackUp(one.store, FolderArchive(kept), media).make(whole=whole).because == ""
+                assert BackupMaker(one.store, FolderArchive(kept), media).make(whole=whole).because == ""
             done, found = restored(FolderArchive(kept), back)
             assert (done.event, found, done.files, done.lost) == (one.event, one.was[one.event], 2, [])
             shutil.rmtree(back)
@@ -213,7 +213,7 @@ def test_an_altered_byte_or_a_missing_part_is_reported_and_never_restored(tmp_pa
         media = tmp_path / "data" / "media"
         media.mkdir()
         (media / "a.png").write_bytes(b"a" * 100)
-        maker = BackUp(one.store, FolderArchive(kept), media)
+        maker = BackupMaker(one.store, FolderArchive(kept), media)
         maker.make(whole=True)
         for _ in range(2):
             one.steps(10)
@@ -254,7 +254,7 @@ def test_an_altered_byte_or_a_missing_part_is_reported_and_never_restored(tmp_pa
 def test_a_missing_increment_is_reported_and_the_next_backup_is_full(tmp_path: Path) -> None:
     archive = FolderArchive(tmp_path / "kept")
     with recorded(tmp_path / "data", 6) as one:
-        maker = BackUp(one.store, archive, None, now_ms=lambda: one.now_ms)
+        maker = BackupMaker(one.store, archive, None, now_ms=lambda: one.now_ms)
         maker.make(whole=True)
         for _ in range(3):
             one.steps(10)
@@ -265,7 +265,7 @@ def test_a_missing_increment_is_reported_and_the_next_backup_is_full(tmp_path: P
             restored(archive, tmp_path / "back")
         done, found = restored(archive, tmp_path / "earlier", one.token(lost.after))
         assert found == one.was[done.event]
-        made = BackUp(one.store, archive, None).make(whole=False)
+        made = BackupMaker(one.store, archive, None).make(whole=False)
         assert "are missing from the backup" in made.because
         done, found = restored(archive, tmp_path / "again")
         assert (done.event, found) == (one.event, one.was[one.event])
@@ -274,7 +274,7 @@ def test_a_missing_increment_is_reported_and_the_next_backup_is_full(tmp_path: P
 def test_after_a_gap_in_the_log_the_next_increment_is_a_full_backup_and_says_why(tmp_path: Path) -> None:
     archive = FolderArchive(tmp_path / "kept")
     with recorded(tmp_path / "data", 7) as one:
-        maker = BackUp(one.store, archive, None)
+        maker = BackupMaker(one.store, archive, None)
         one.steps(20)
         maker.make(whole=True)
         one.steps(5)
@@ -297,7 +297,7 @@ def test_after_a_gap_in_the_log_the_next_increment_is_a_full_backup_and_says_why
 def test_a_restored_store_starts_its_own_history_and_both_histories_can_be_restored(tmp_path: Path) -> None:
     archive = FolderArchive(tmp_path / "kept")
     with recorded(tmp_path / "data", 8) as one:
-        maker = BackUp(one.store, archive, None)
+        maker = BackupMaker(one.store, archive, None)
         maker.make(whole=True)
         one.steps(20)
         maker.make(whole=False)
@@ -306,7 +306,7 @@ def test_a_restored_store_starts_its_own_history_and_both_histories_can_be_resto
         was = one.was
         restored(archive, tmp_path / "second", middle_token)
     with recorded(tmp_path / "second", 9) as two:
-        maker = BackUp(two.store, archive, None)
+        maker = BackupMaker(two.store, archive, None)
         assert "restored since" in maker.make(whole=False).because
         two.steps(20)
         assert maker.make(whole=False).because == ""
@@ -322,35 +322,35 @@ def test_an_older_copy_in_place_of_the_store_is_detected(tmp_path: Path) -> None
         one.store.secret("backups")
         one.steps(10)
         copy_store(one.store, tmp_path / "copy")
-        BackUp(one.store, archive, None).make(whole=True)
+        BackupMaker(one.store, archive, None).make(whole=True)
         one.steps(20)
-        BackUp(one.store, archive, None).make(whole=False)
+        BackupMaker(one.store, archive, None).make(whole=False)
         reached = one.event
     with recorded(tmp_path / "copy", 14) as two:
         two.steps(5)
         assert two.event < reached
-        assert "put in its place" in BackUp(two.store, archive, None).make(whole=False).because
+        assert "put in its place" in BackupMaker(two.store, archive, None).make(whole=False).because
     shutil.rmtree(tmp_path / "copy")
     with recorded(tmp_path / "data", 13) as one:
         copy_store(one.store, tmp_path / "copy")
-        BackUp(one.store, archive, None).make(whole=False)
+        BackupMaker(one.store, archive, None).make(whole=False)
     with recorded(tmp_path / "copy", 15) as two:
         with recorded(tmp_path / "data", 16) as one:
             one.steps(5)
-            BackUp(one.store, archive, None).make(whole=False)
+            BackupMaker(one.store, archive, None).make(whole=False)
         while two.event <= max(one.was):
             two.steps(5)
-        assert "put in its place" in BackUp(two.store, archive, None).make(whole=False).because
+        assert "put in its place" in BackupMaker(two.store, archive, None).make(whole=False).because
         _, found = restored(archive, tmp_path / "back")
         assert found == two.was[two.event]
 
 
 def test_two_backups_made_at_once_are_both_usable(tmp_path: Path) -> None:
     with recorded(tmp_path / "data", 10) as one:
-        BackUp(one.store, FolderArchive(tmp_path / "kept"), None).make(whole=True)
+        BackupMaker(one.store, FolderArchive(tmp_path / "kept"), None).make(whole=True)
         one.steps(10)
         dying = Dying(tmp_path / "kept")
-        others: list[BackUp] = [BackUp(one.store, FolderArchive(tmp_path / "kept"), None)]
+        others: list[BackupMaker] = [BackupMaker(one.store, FolderArchive(tmp_path / "kept"), None)]
 
         def meanwhile() -> None:
             if others:
@@ -358,9 +358,9 @@ def test_two_backups_made_at_once_are_both_usable(tmp_path: Path) -> None:
                 others.pop().make(whole=False)
 
         dying.step = meanwhile  # type: ignore[method-assign]
-        BackUp(one.store, dying, None).make(whole=False)
+        BackupMaker(one.store, dying, None).make(whole=False)
         one.steps(5)
-        BackUp(one.store, FolderArchive(tmp_path / "kept"), None).make(whole=False)
+        BackupMaker(one.store, FolderArchive(tmp_path / "kept"), None).make(whole=False)
         _, found = restored(FolderArchive(tmp_path / "kept"), tmp_path / "back")
         assert found == one.was[one.event]
 
@@ -368,6 +368,6 @@ def test_two_backups_made_at_once_are_both_usable(tmp_path: Path) -> None:
 def test_a_second_store_is_not_backed_up_to_the_same_archive(tmp_path: Path) -> None:
     archive = FolderArchive(tmp_path / "kept")
     with recorded(tmp_path / "one", 11) as one, recorded(tmp_path / "two", 12) as two:
-        BackUp(one.store, archive, None).make(whole=True)
+        BackupMaker(one.store, archive, None).make(whole=True)
         with pytest.raises(Conflict, match="another store"):
-            BackUp(two.store, archive, None).make(whole=False)
+            BackupMaker(two.store, archive, None).make(whole=False)

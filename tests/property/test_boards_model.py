@@ -139,7 +139,7 @@ class History:
     async def reorder(self, user: int, other: int) -> None:
         """As an app: move a follow in its lists, to the top or down."""
         position = self.clock.ms + self.chosen.choice((-1_000_000, -1, 1, 1 << 40))
-        edge = self.kith.graph.edge_now(self.kith.settling.follows, NodeId(user), NodeId(other), State.NORMAL)
+        edge = self.kith.graph.edge_now(self.kith.reconciler.follows, NodeId(user), NodeId(other), State.NORMAL)
         moved = msgspec.structs.replace(edge, position=position)
         write = EdgeWrite(moved, supersede=True, keep_expiry=True, only_from=frozenset({State.NORMAL}))
         await self.does(lambda: self.kith.edges.apply([write]))
@@ -189,16 +189,16 @@ class History:
 
     async def catch_up(self, *, some: bool = False) -> None:
         """Let the consumer handle the events that it can read, some of them twice. `some`: one batch only."""
-        upkeep, log = self.kith.upkeep, self.whole.log
+        boards_consumer, log = self.kith.boards_consumer, self.whole.log
         while True:
             batch = await log.read(self.at, self.chosen.randint(1, 20))
-            await upkeep.handle(batch.events)
+            await boards_consumer.handle(batch.events)
             if self.chosen.random() < 0.8:
                 self.at = batch.next
             if some or not batch.events:
                 break
         for _ in range(1 if some else 100):
-            if not await upkeep.work_backlog():
+            if not await boards_consumer.work_backlog():
                 break
 
     async def catch_up_with_all(self) -> None:

@@ -24,10 +24,10 @@ from reference_logs import HostileLog, Partitions, ReferenceLog
 from reference_sets import ReferenceSets
 from scrambled_edges import ScrambledEdges
 
-from kith.checks.following import FollowedFilter
-from kith.checks.keeper import MADE_EVERY_MS, SetKeeper, SnapshotMaker
-from kith.checks.layers import STALE_S, LayeredEdges, SeenLog, TrackedSets
+from kith.checks.layers import STALE_S, LayeredEdges, RequestPositionLog, TrackedSets
+from kith.checks.live_filter import LiveFilter
 from kith.checks.snapshots import Snapshots
+from kith.checks.worker import FILTER_REBUILD_MS, SetInvalidator, SnapshotMaker
 from kith.core.clock import HybridClock
 from kith.core.errors import KithError
 from kith.core.events import NOWHERE, LogPosition
@@ -63,11 +63,11 @@ class World:
         edges: ReferenceEdges = ScrambledEdges(seed, events=Partitions(3, self.chance)) if hostile else ReferenceEdges()
         edges.events.now_ms = self.clock
         log: Any = HostileLog(edges, self.chance, 60) if isinstance(edges, ScrambledEdges) else ReferenceLog(edges)
-        self.edges, self.log, self.seen = edges, log, SeenLog(log)
+        self.edges, self.log, self.seen = edges, log, RequestPositionLog(log)
         self.graph = Graph(edges, Graphs(GRAPHS), HybridClock(self.clock))
         self.files, self.sets, self.answered = FolderArchive(folder), ReferenceSets(self.clock), Answered()
         leases = Leases(ReferenceLeases(self.clock))
-        self.keeper = SetKeeper(self.sets, log, leases, CACHED, self.now_s)
+        self.invalidator = SetInvalidator(self.sets, log, leases, CACHED, self.now_s)
         snapshots = Snapshots(self.files)
         self.maker = SnapshotMaker(snapshots, edges, log, COVERED, edges_max=1_000, now_ms=self.clock)
         self.begin()
@@ -77,7 +77,7 @@ class World:
 
     def begin(self) -> None:
         """Restart the process."""
-        self.filter = FollowedFilter(Snapshots(self.files), self.log, COVERED, self.now_s)
+        self.filter = LiveFilter(Snapshots(self.files), self.log, COVERED, self.now_s)
         self.tracked = TrackedSets(self.sets, CACHED, self.now_s)
         self.layers = LayeredEdges(self.edges, self.log, self.filter, self.tracked, self.answered)
 
@@ -125,13 +125,13 @@ class World:
     async def step(self) -> None:
         """Do one random step."""
         do = self.chance.choice([
-            self.write, self.write, self.write, self.look, self.keeper.step, self.filter.step, self.filter.look,
-            self.tracked.learn, self.make, self.fill, self.disturb, self.catch_up, self.check_when_settled,
+            self.write, self.write, self.write, self.look, self.invalidator.step, self.filter.step, self.filter.reload,
+            self.tracked.refresh, self.make, self.fill, self.disturb, self.catch_up, self.check_when_settled,
         ])  # fmt: skip
         try:
             await do()
         except KithError:
-            self.tracked.rest()
+            self.tracked.mark_unknown()
 
     async def look(self) -> None:
         """Let a reader without a token check some edges."""
@@ -146,23 +146,23 @@ class World:
         await self.check_all()
 
     async def fill(self) -> None:
-        await self.layers.settled()
+        await self.layers.wait_for_fills()
 
     async def make(self) -> None:
-        self.clock.ms += self.chance.choice((0, 0, 0, 0, MADE_EVERY_MS))
+        self.clock.ms += self.chance.choice((0, 0, 0, 0, FILTER_REBUILD_MS))
         await self.maker.make()
 
     async def catch_up(self) -> None:
         """Make every write readable, and let the process read it."""
         self.clock.ms += 31_000
-        await self.filter.look()
+        await self.filter.reload()
         for _ in range(100):
             if isinstance(self.edges, ScrambledEdges):
                 self.edges.settle()  # logs edges that expired, too
-            busy = any([await self.keeper.step(), await self.filter.step()])
+            busy = any([await self.invalidator.step(), await self.filter.step()])
             if not busy and await self.log.end() == self.edges.events.end:
                 break
-        await self.tracked.learn()
+        await self.tracked.refresh()
 
     async def disturb(self) -> None:
         """Empty the cache, take it down or up; damage the newest snapshot; restart the process; or let time pass."""

@@ -46,11 +46,11 @@ def history(request: pytest.FixtureRequest, policies: list[Thresholds | ByRates]
     return HomeHistory(random.Random(request.param), policies)
 
 
-Live = Callable[[HomeHistory, Callable[[], Awaitable[None]]], None]
+LiveStreams = Callable[[HomeHistory, Callable[[], Awaitable[None]]], None]
 
 
 @pytest.fixture
-def lived(engine: Engine, tmp_path: Path) -> Live:
+def lived(engine: Engine, tmp_path: Path) -> LiveStreams:
     """Opens the stores, runs a life of a history over them, and closes them."""
 
     def live(history: HomeHistory, life: Callable[[], Awaitable[None]]) -> None:
@@ -66,7 +66,7 @@ def lived(engine: Engine, tmp_path: Path) -> Live:
     return live
 
 
-def test_home_equals_a_naive_model(history: HomeHistory, lived: Live) -> None:
+def test_home_equals_a_naive_model(history: HomeHistory, lived: LiveStreams) -> None:
     async def live() -> None:
         for moment in range(150):
             history.clock.ms += history.chosen.choice((0, 5, 1_500, 40_000))
@@ -90,7 +90,7 @@ def test_home_equals_a_naive_model(history: HomeHistory, lived: Live) -> None:
 
 
 def test_a_ranked_home_shows_each_post_once_unseen_posts_first_while_things_change(
-    history: HomeHistory, lived: Live
+    history: HomeHistory, lived: LiveStreams
 ) -> None:
     async def live() -> None:
         for _ in range(60):
@@ -123,7 +123,7 @@ def test_a_ranked_home_shows_each_post_once_unseen_posts_first_while_things_chan
     lived(history, live)
 
 
-def test_a_cached_order_shows_what_a_new_one_would(history: HomeHistory, lived: Live) -> None:
+def test_a_cached_order_shows_what_a_new_one_would(history: HomeHistory, lived: LiveStreams) -> None:
     async def live() -> None:
         found = history.feed._orders = OrdersFound(history.log.covers, history.feed._rules.of_posts)
         for _ in range(100):
@@ -145,7 +145,7 @@ def test_a_cached_order_shows_what_a_new_one_would(history: HomeHistory, lived: 
     lived(history, live)
 
 
-def test_paging_while_others_post_shows_each_post_once(lived: Live) -> None:
+def test_paging_while_others_post_shows_each_post_once(lived: LiveStreams) -> None:
     """New posts come before the first page. Earlier posts are neither repeated nor left out."""
     history = HomeHistory(random.Random(1), [Thresholds(push_max=2)])
 
@@ -171,7 +171,7 @@ def test_paging_while_others_post_shows_each_post_once(lived: Live) -> None:
     lived(history, check)
 
 
-def test_a_post_is_at_home_for_every_follower_while_it_is_delivered(lived: Live) -> None:
+def test_a_post_is_at_home_for_every_follower_while_it_is_delivered(lived: LiveStreams) -> None:
     """A worker delivers the post follower by follower, and is killed after each."""
     history = HomeHistory(random.Random(2), [Thresholds(push_max=2)])
 
@@ -200,7 +200,7 @@ def test_a_post_is_at_home_for_every_follower_while_it_is_delivered(lived: Live)
     lived(history, check)
 
 
-def test_all_own_posts_are_at_home_before_they_are_pushed(lived: Live) -> None:
+def test_all_own_posts_are_at_home_before_they_are_pushed(lived: LiveStreams) -> None:
     history = HomeHistory(random.Random(1), [Thresholds(push_max=2)])
 
     async def check() -> None:
@@ -226,7 +226,7 @@ def test_all_own_posts_are_at_home_before_they_are_pushed(lived: Live) -> None:
     lived(history, check)
 
 
-def test_home_continues_past_the_end_of_the_timeline(lived: Live) -> None:
+def test_home_continues_past_the_end_of_the_timeline(lived: LiveStreams) -> None:
     history = HomeHistory(random.Random(1), [Thresholds(push_max=2)])
 
     async def check() -> None:

@@ -31,7 +31,7 @@ from kith.graph.edge import Direction, Edge, EdgeChange, EdgeWrite, State
 from kith.graph.graphs import BLOCKS, FOLLOW_REQUESTS, FOLLOWS, MUTES
 from kith.graph.node_jobs import NodeOperation
 from kith.graph.shapes import Listing
-from kith.people.going_public import GoingPublic
+from kith.people.privacy_switch import PrivacySwitch
 from kith.people.removal import account_jobs
 
 either_store = pytest.mark.parametrize("transactional", [True, False], ids=["transactions", "no-transactions"])
@@ -128,7 +128,7 @@ def test_a_withdrawn_request_is_not_accepted_when_the_account_becomes_public(tra
 
         async def open_account() -> None:
             await world.store.change_node(DANA, private=False)
-            await GoingPublic(world.any(), world.any().people, own_leases()).returned(DANA)
+            await PrivacySwitch(world.any(), world.any().people, own_leases()).account_restored(DANA)
 
         await world.together([open_account(), world.any().people.unfollow(ALICE, DANA)])
         return world.state(FOLLOWS, ALICE, DANA) == REMOVED

@@ -70,7 +70,7 @@ class Author:
 
 @contextmanager
 def opened(engine: Engine, looks_max: int = 5_000) -> Iterator[Author]:
-    with patch.object(service_module, "OUTBOX_LOOKS_MAX", looks_max):
+    with patch.object(service_module, "POSTS_SCANNED_MAX", looks_max):
         assert engine.stores
         with in_new_folder(engine.stores) as stores:
             yield Author(stores)

@@ -133,7 +133,7 @@ def test_every_answer_is_the_same_and_keys_and_tokens_stay_valid(tmp_path: Path,
             key = {"X-Kith-User": "1", "Idempotency-Key": "once and for all"}
             once = await http.post(f"{API}/posts", json={"content": {"text": "once"}}, headers=key)
             await services.jobs.wait()  # accounts are deactivated and reactivated in the background
-            await services.going_public.wait()
+            await services.privacy_switch.wait()
             before = await answers(http, community)
         with Environment(tmp_path / "data") as source, Environment(tmp_path / "again") as target:
             rebuild(source, target)

@@ -25,8 +25,8 @@ from kith.core.errors import StoreUnavailable
 from kith.core.ids import NodeId
 from kith.graph.graphs import HIDES, LIKES
 from kith.posts.post import PostEdit
-from kith.streams.live import Live
-from kith.streams.places import StreamPosition
+from kith.streams.live import LiveStreams
+from kith.streams.positions import StreamPosition
 from kith.streams.rounds import ROUND_EVERY_S
 from kith.streams.stream import Stream
 
@@ -62,11 +62,11 @@ class Reader:
         self.history, self.user = history, user
         self.shown: dict[int, int] = {}  # post -> likes
         self.last: str | None = None
-        self.at: tuple[Live, Stream] | None = None
+        self.at: tuple[LiveStreams, Stream] | None = None
         self.resets = 0
         self.loaded: set[int] = set()  # shown since the home was reloaded, which may be ahead of the stream
 
-    async def connect(self, live: Live) -> None:
+    async def connect(self, live: LiveStreams) -> None:
         stream = Stream(self.user, self.hear, lambda _: self.drop(), lambda: asyncio.sleep(0))
         self.at = live, stream
         try:
@@ -121,7 +121,7 @@ class StreamHistory:
             await self.services.people.follow(a, b)
         whole.settle()
         self.lives = [
-            Live(
+            LiveStreams(
                 self.objects, self.engagement, self.services.telling.notifications, self.log, NoObserver(),
                 resume_events=40, heartbeat_s=5, now_s=lambda: self.seconds,
             )

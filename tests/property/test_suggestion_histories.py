@@ -27,12 +27,12 @@ from kith.graph.graphs import BLOCKS, BUILT_IN, FOLLOW_REQUESTS, FOLLOWS, MUTES,
 from kith.graph.node_jobs import NodeOperation
 from kith.graph.store import EdgeStore
 from kith.people.removal import account_jobs
-from kith.suggestions.discovery import Reach
-from kith.suggestions.suggestions import KEEP_MS, Suggestion, Suggestions
+from kith.suggestions.discovery import WalkLimits
+from kith.suggestions.suggestions import RANKING_CACHED_MS, Suggestion, Suggestions
 
 PORT = "whole"
 PEOPLE = [NodeId(user) for user in range(1, 10)]
-TIGHT = Reach(followees=4, each=3, candidates=2)
+TIGHT = WalkLimits(followees=4, per_followee=3, candidates=2)
 MOMENTS = 120
 
 
@@ -47,8 +47,8 @@ class Row(NamedTuple):
 class Model:
     """Suggestions in the most obvious form."""
 
-    def __init__(self, store: EdgeStore, numbers: dict[str, int], reach: Reach, clock: FakeClock) -> None:
-        self.store, self.numbers, self.reach, self.clock = store, numbers, reach, clock
+    def __init__(self, store: EdgeStore, numbers: dict[str, int], walk_limits: WalkLimits, clock: FakeClock) -> None:
+        self.store, self.numbers, self.walk_limits, self.clock = store, numbers, walk_limits, clock
         self.kept: dict[int, tuple[int, list[int], list[Row]]] = {}
 
     async def look(self) -> None:
@@ -74,7 +74,7 @@ class Model:
         ]
         return [int(edge.destination) for edge in sorted(edges, key=lambda e: (e.position, e.destination))[::-1]]
 
-    def stands(self, user: int, other: int) -> bool:
+    def is_raised(self, user: int, other: int) -> bool:
         """Whether `other` is active, and neither of the two blocks the other."""
         blocked = self.holds(BLOCKS, user, other) or self.holds(BLOCKS, other, user)
         node = self.nodes[NodeId(other)]
@@ -87,22 +87,22 @@ class Model:
     def rank(self, user: int) -> list[Row]:
         who: dict[int, list[int]] = {}
         followees = self.follows(user)
-        for followee in followees[: self.reach.followees]:
-            if self.stands(user, followee):
-                for other in self.follows(followee)[: self.reach.each]:
+        for followee in followees[: self.walk_limits.followees]:
+            if self.is_raised(user, followee):
+                for other in self.follows(followee)[: self.walk_limits.per_followee]:
                     who.setdefault(other, []).append(followee)
         order = sorted((-len(faces), -other) for other, faces in who.items() if other not in [user, *followees])
         found: list[Row] = []
-        for count, other in order[: 2 * self.reach.candidates]:
+        for count, other in order[: 2 * self.walk_limits.candidates]:
             free = sum(not self.held_back(user, row.id) for row in found)
-            if free < self.reach.candidates:
+            if free < self.walk_limits.candidates:
                 found.append(Row(-other, -count, who[-other][:3]))
         return found
 
     def suggestions(self, user: int) -> list[Suggestion]:
         followees = self.follows(user)
         made_at, then, ranking = self.kept.get(user, (0, [], []))
-        if self.clock.ms >= made_at + KEEP_MS or then != followees:
+        if self.clock.ms >= made_at + RANKING_CACHED_MS or then != followees:
             ranking = self.rank(user)
             self.kept[user] = (self.clock.ms, followees, ranking)
         found = []
@@ -110,7 +110,7 @@ class Model:
             faces = [
                 face
                 for face in known
-                if self.stands(user, face) and self.holds(FOLLOWS, face, other, frozenset({State.NORMAL}))
+                if self.is_raised(user, face) and self.holds(FOLLOWS, face, other, frozenset({State.NORMAL}))
             ]
             count = ranked - (len(known) - len(faces))
             barred = self.held_back(user, other) or self.holds(FOLLOWS, user, other)
@@ -123,15 +123,15 @@ class Model:
 class History:
     """Random actions on the service. The model reads the same store."""
 
-    def __init__(self, chosen: random.Random, reach: Reach) -> None:
-        self.chosen, self.reach, self.clock = chosen, reach, FakeClock()
+    def __init__(self, chosen: random.Random, walk_limits: WalkLimits) -> None:
+        self.chosen, self.walk_limits, self.clock = chosen, walk_limits, FakeClock()
 
     async def begin(self, whole: Whole) -> None:
         self.whole, numbers = whole, dict(await whole.edges.declare(BUILT_IN))
         self.graph = await service_over(whole.edges, self.clock)
-        self.suggestions = Suggestions(self.graph, whole.suggestions, reach=self.reach, now_ms=self.clock)
+        self.suggestions = Suggestions(self.graph, whole.suggestions, walk_limits=self.walk_limits, now_ms=self.clock)
         self.jobs = account_jobs(self.graph, own_leases())
-        self.model = Model(whole.edges, numbers, self.reach, self.clock)
+        self.model = Model(whole.edges, numbers, self.walk_limits, self.clock)
 
     async def act(self) -> None:
         """Do one random action. Some are refused by the rules."""
@@ -188,10 +188,10 @@ class History:
         return found
 
 
-@pytest.mark.parametrize("reach", [Reach(), TIGHT], ids=["whole", "tight"])
+@pytest.mark.parametrize("walk_limits", [WalkLimits(), TIGHT], ids=["whole", "tight"])
 @pytest.mark.parametrize("seed", range(8))
-def test_suggestions_equal_a_naive_model(engine: Engine, tmp_path: Path, reach: Reach, seed: int) -> None:
-    history = History(random.Random(seed), reach)
+def test_suggestions_equal_a_naive_model(engine: Engine, tmp_path: Path, walk_limits: WalkLimits, seed: int) -> None:
+    history = History(random.Random(seed), walk_limits)
     met = 0
 
     async def live(whole: Whole) -> None:
@@ -199,7 +199,7 @@ def test_suggestions_equal_a_naive_model(engine: Engine, tmp_path: Path, reach: 
         await history.begin(whole)
         await history.model.look()
         for _ in range(MOMENTS):
-            history.clock.ms += history.chosen.choice((0, 5, 40_000, KEEP_MS // 2))
+            history.clock.ms += history.chosen.choice((0, 5, 40_000, RANKING_CACHED_MS // 2))
             await history.act()
             whole.settle()
             await history.model.look()

@@ -50,7 +50,7 @@ OTHER_WORDS = {
     "home": {"timeline_days"},
 }
 """Words that a room's paragraph has in code font and that are no files of it."""
-SEVERAL_TYPES = {"Pair", "Pinned", "Rows"}
+SEVERAL_TYPES = {"Pair", "Rows"}
 """Names of types with several meanings, each used in one or two files."""
 NO_DRAWERS = {"utils", "util", "helpers", "helper", "common", "misc", "lib"}
 

@@ -4,9 +4,9 @@ A server key acts for any user (`X-Kith-User: ID`), for the app's back office (`
 header, for an unknown visitor. A user token (a JWT signed by the app) acts only for its `sub`.
 
 Server keys are stored as SHA-256 only; they are random, so a fast hash does not weaken them. Verified credentials are
-cached for REMEMBERED_S seconds, so the hot path costs one dictionary lookup. An invalid credential costs a hash: a
-token is decoded only if the app signed it, and a token that can never become valid is decoded once. So failed attempts
-need no rate limit, which an attacker could exhaust for everyone.
+cached for CREDENTIALS_CACHED_S seconds, so the hot path costs one dictionary lookup. An invalid credential costs a
+hash: a token is decoded only if the app signed it, and a token that can never become valid is decoded once. So failed
+attempts need no rate limit, which an attacker could exhaust for everyone.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ from kith.people.privacy import SYSTEM, Viewer
 
 BACK_OFFICE = "system"
 """The value of `X-Kith-User` that acts for the app itself."""
-REMEMBERED_MAX = 10_000
-REMEMBERED_S = 60.0
+CREDENTIALS_CACHED_MAX = 10_000
+CREDENTIALS_CACHED_S = 60.0
 _BURST_S = 2.0  # seconds of requests that a bucket holds, so that short bursts pass
 _BUCKETS_MAX = 100_000
 _LEEWAY_S = 10  # allowed clock skew between this server and the app that signs tokens
 _HASHES = {"HS256": "sha256", "HS384": "sha384", "HS512": "sha512"}
-_NOT_OURS = (
+_WRONG_SIGNATURE = (
     "its signature is not ours; is `jwt_secret` the same in your app, and its algorithm one of `jwt_algorithms`?"
 )
 _JWT_PROBLEMS: dict[type[Exception], str] = {
-    jwt.InvalidSignatureError: _NOT_OURS,
-    jwt.InvalidAlgorithmError: _NOT_OURS,
+    jwt.InvalidSignatureError: _WRONG_SIGNATURE,
+    jwt.InvalidAlgorithmError: _WRONG_SIGNATURE,
     jwt.InvalidAudienceError: "its `aud` is not `jwt_audience`",
     jwt.InvalidIssuerError: "its `iss` is not `jwt_issuer`",
     jwt.MissingRequiredClaimError: "it needs `sub`, `exp`, `iss` and `aud`",
@@ -60,7 +60,7 @@ class Caller(NamedTuple):
         """Whose view of people and their posts applies: the user's, the back office's, or a visitor's."""
         return SYSTEM if self.system else self.user
 
-    def acting(self) -> NodeId:
+    def acting_user(self) -> NodeId:
         """The user acted for. BadRequest if a server key names none."""
         if self.user is None:
             raise BadRequest("this is done for a user, and none was named; name them in the X-Kith-User header")
@@ -73,7 +73,7 @@ class Caller(NamedTuple):
         return "system" if self.system else "visitor"
 
 
-class Rates(NamedTuple):
+class RateLimits(NamedTuple):
     """Requests per second; 0 for no limit."""
 
     user_read: int
@@ -119,15 +119,15 @@ class Guard:
         self,
         server_keys: Iterable[bytes],
         tokens: UserTokens,
-        rates: Rates,
+        rates: RateLimits,
         now_s: Callable[[], float] = time.monotonic,
     ) -> None:
         self._server_keys, self._tokens, self._rates, self._now_s = frozenset(server_keys), tokens, rates, now_s
-        self._remembered: dict[str, tuple[Caller, float]] = {}
+        self._cached_callers: dict[str, tuple[Caller, float]] = {}
         self._refused: dict[str, str] = {}  # tokens that the app signed and that can never be valid, and why
         self._buckets: dict[tuple[str, bool], tuple[float, float]] = {}
 
-    def let_in(self, server_keys: Iterable[bytes]) -> None:
+    def add_server_keys(self, server_keys: Iterable[bytes]) -> None:
         """Accept these server keys too, given as hashes."""
         self._server_keys = self._server_keys.union(server_keys)
 
@@ -135,9 +135,9 @@ class Guard:
         """The caller who sends these headers. Unauthorized or Forbidden, with the reason."""
         if authorization is None:
             raise Unauthorized("send `Authorization: Bearer <server key or user token>`")
-        remembered = self._remembered.get(authorization)
-        if remembered is not None and remembered[1] > self._now_s():
-            caller = remembered[0]
+        cached_caller = self._cached_callers.get(authorization)
+        if cached_caller is not None and cached_caller[1] > self._now_s():
+            caller = cached_caller[0]
         else:
             caller = self._verify(authorization)
         if acting is None:
@@ -181,7 +181,7 @@ class Guard:
     def _verify(self, authorization: str) -> Caller:
         credential = _credential(authorization)
         hashed = hash_key(credential)
-        until = self._now_s() + REMEMBERED_S
+        until = self._now_s() + CREDENTIALS_CACHED_S
         if hashed in self._server_keys:
             caller = Caller(True, None, "server " + hashed[:6].hex())
         elif credential.count(".") == 2:
@@ -192,14 +192,14 @@ class Guard:
                 "this key is not known here; take the one that `kith serve` or `kith demo` printed, or make one with "
                 "`kith token --server`, run with the settings of this server (its --data, where it has one)"
             )
-        if len(self._remembered) >= REMEMBERED_MAX:
-            self._remembered.clear()
-        self._remembered[authorization] = (caller, until)
+        if len(self._cached_callers) >= CREDENTIALS_CACHED_MAX:
+            self._cached_callers.clear()
+        self._cached_callers[authorization] = (caller, until)
         return caller
 
     def _verify_user(self, token: str) -> tuple[Caller, float]:
         if not self._tokens.signed(token):
-            raise Unauthorized(f"this user token does not hold: {_NOT_OURS}")
+            raise Unauthorized(f"this user token does not hold: {_WRONG_SIGNATURE}")
         if token in self._refused:
             raise Unauthorized(self._refused[token])
         try:
@@ -216,7 +216,7 @@ class Guard:
             why = "this user token does not hold: its `exp` is no time in seconds"
         except (KithError, ValueError, RecursionError):
             why = "this user token does not hold: its `sub` must be a user's id"
-        if len(self._refused) >= REMEMBERED_MAX:
+        if len(self._refused) >= CREDENTIALS_CACHED_MAX:
             self._refused.clear()
         self._refused[token] = why
         raise Unauthorized(why)

@@ -51,11 +51,11 @@ from kith.people.privacy import Privacy
 from kith.people.unrestricted import UnrestrictedPeople
 
 T = TypeVar("T")
-_TOLD_TO_USERS = frozenset({State.NORMAL, State.NEGATIVE})
+_USER_VISIBLE_STATES = frozenset({State.NORMAL, State.NEGATIVE})
 """The states of an edge that user tokens may see. The others would reveal that somebody undid something, or left."""
 
 _COMMENTING, _FOLLOWING = "POST /posts/{id}/comments", "POST and DELETE /boards/{id}/follow"
-KEPT_BY_ROUTES = {
+WRITE_ROUTES = {
     AUTHORED: "POST /posts", COMMENTS: _COMMENTING, REPLIES: _COMMENTING, COMMENTED: _COMMENTING,
     COMMENT_LIKES: "POST /comments/{id}/like", LIKES: "POST /posts/{id}/like", SAVES: "POST /posts/{id}/save",
     SHARES: "POST /posts/{id}/share", HIDES: "POST /posts/{id}/hide", VIEWS: "POST /posts/{id}/view",
@@ -75,7 +75,7 @@ def check_raw_write(graph: str) -> None:
     """Forbidden for a graph that only its route may write. Graphs of users and graphs that the app declared may be
     written edge by edge and imported.
     """
-    route = KEPT_BY_ROUTES.get(graph)
+    route = WRITE_ROUTES.get(graph)
     if route is not None:
         raise Forbidden(
             f"{graph} holds what Kith made and promises to count exactly; write it with {route}, or declare a graph "
@@ -128,9 +128,9 @@ class ReadPolicy:
         """
         if caller.server:
             return
-        if listing.state not in _TOLD_TO_USERS:
+        if listing.state not in _USER_VISIBLE_STATES:
             raise Forbidden("a user token reads lists in state normal or negative; for other states use a server key")
-        own = listing.node == caller.user and self._is_theirs(listing.graph)
+        own = listing.node == caller.user and self._is_own_graph(listing.graph)
         if not (own and (listing.direction is Direction.OUT or listing.graph == self._follows)):
             raise Forbidden("a user token reads its own lists here; use /users/{id}/..., or a server key")
 
@@ -142,15 +142,15 @@ class ReadPolicy:
 
     def may_read_edge(self, caller: Caller, state: State) -> bool:
         """Whether the caller may read a stored edge in this state, if they may read its pair."""
-        return caller.server or self.tells(state)
+        return caller.server or self.shows_state(state)
 
     def owns(self, user: NodeId, graph: int, source: int, destination: int) -> bool:
         """Whether a pair is the user's own: from them, or in `follows` to them."""
-        return (source == user and self._is_theirs(graph)) or (destination == user and graph == self._follows)
+        return (source == user and self._is_own_graph(graph)) or (destination == user and graph == self._follows)
 
-    def tells(self, state: State) -> bool:
+    def shows_state(self, state: State) -> bool:
         """Whether user tokens may see an edge in this state."""
-        return state in _TOLD_TO_USERS
+        return state in _USER_VISIBLE_STATES
 
     async def hidden_pairs(self, caller: Caller, graph: int, pairs: Sequence[tuple[int, int]]) -> list[bool]:
         """For each pair that the caller may read: whether the app hides the account at the other end from them."""
@@ -185,7 +185,7 @@ class ReadPolicy:
             return list(ids)
         return [id_ for id_, hidden in zip(ids, await self._privacy.hidden(ids), strict=True) if not hidden]
 
-    async def if_lists_seen(self, caller: Caller, users: Sequence[NodeId], reading: Coroutine[Any, Any, T]) -> T:
+    async def if_lists_visible(self, caller: Caller, users: Sequence[NodeId], reading: Coroutine[Any, Any, T]) -> T:
         """The result of `reading`. Forbidden or UserNotFound if the caller may not see the lists of one of `users`."""
         checking = self._privacy.check_may_see(caller.viewer, *users)
         both: tuple[None, T] = await gather(self._store.immediate, checking, reading)
@@ -220,7 +220,7 @@ class ReadPolicy:
         """Forbidden or UserNotFound if the caller may not see the lists of `user`."""
         await self._privacy.check_may_see(caller.viewer, user)
 
-    async def without_unseen(self, caller: Caller, page: Page) -> Page:
+    async def without_invisible(self, caller: Caller, page: Page) -> Page:
         """A page of people, without those whom the caller may not see."""
         return await self._privacy.without_blockers(caller.viewer, page)
 
@@ -228,7 +228,7 @@ class ReadPolicy:
         """A page of people whom the caller chose, without those whom the app hides."""
         return page if caller.user is None else await self._privacy.without_hidden(page)
 
-    def _is_theirs(self, graph: int) -> bool:
+    def _is_own_graph(self, graph: int) -> bool:
         """Whether a user's outgoing list in this graph is theirs to read."""
         return graph not in self._graphs.from_objects and graph not in self._graphs.by_others
 

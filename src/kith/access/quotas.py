@@ -18,9 +18,9 @@ from kith.core.errors import RateLimited, Unavailable
 QuotaName = Literal["feed", "posts", "engagement", "media"]
 KINDS: tuple[QuotaName, ...] = get_args(QuotaName)
 """The kinds of quota, in the order of the store. An operation names its kind in `quota`."""
-NEAR_SHARE, NEAR_MAX = 0.8, 20
+NEAR_SHARE, NEAR_USERS_MAX = 0.8, 20
 _UPLOADS = KINDS.index("media")
-_DONE = {
+_ACTIONS = {
     0: "feed loads and strips of stories",
     1: "new posts, stories and boards",
     2: "likes, shares, saves, pins, comments and invitations",
@@ -36,7 +36,7 @@ class Charge(NamedTuple):
     part: int
 
 
-class Near(NamedTuple):
+class NearLimit(NamedTuple):
     """A user who has used most or all of a quota."""
 
     name: QuotaName
@@ -64,23 +64,23 @@ class Quotas:
         taken = await self._store.take(kind, caller.user, quota, self._now_s())
         if taken.wait_s:
             raise RateLimited(
-                f"more than {quota.limit} {_DONE[kind]} in {quota.window_s} s; try again after Retry-After",
+                f"more than {quota.limit} {_ACTIONS[kind]} in {quota.window_s} s; try again after Retry-After",
                 retry_after_s=taken.wait_s,
                 limit=quota.limit,
                 window_s=quota.window_s,
             )
         return Charge(kind, caller.user, taken.part)
 
-    async def near(self) -> list[Near]:
-        """Users who have used NEAR_SHARE of a quota or more: at most NEAR_MAX of each kind, highest use first."""
+    async def near_limit(self) -> list[NearLimit]:
+        """Users who have used NEAR_SHARE of a quota or more: at most NEAR_USERS_MAX of each kind, highest use first."""
         found = []
         for kind, quota in self._quotas.items():
             used_min = max(1, int(NEAR_SHARE * quota.limit))
-            for one in await self._store.fullest(kind, quota, used_min, self._now_s(), NEAR_MAX):
-                found.append(Near(KINDS[kind], one.user, one.used, quota))
+            for one in await self._store.fullest(kind, quota, used_min, self._now_s(), NEAR_USERS_MAX):
+                found.append(NearLimit(KINDS[kind], one.user, one.used, quota))
         return found
 
-    async def give_back(self, charge: Charge, error: BaseException) -> None:
+    async def refund(self, charge: Charge, error: BaseException) -> None:
         """Give a charge back, because the request failed with this error."""
         if charge.kind != _UPLOADS or isinstance(error, Unavailable):
-            await self._store.give_back(*charge)
+            await self._store.refund(*charge)

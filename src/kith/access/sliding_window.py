@@ -12,7 +12,7 @@ from typing import NamedTuple, Protocol
 
 PARTS = 15
 """A part of a minute has 4 s, a part of an hour 4 minutes."""
-NOTHING = (0,) * (PARTS + 1)
+EMPTY_WINDOW = (0,) * (PARTS + 1)
 SKEW_S = 1.0
 """Largest difference between the clocks of processes, in seconds. A clock that is further back was set back."""
 
@@ -28,11 +28,11 @@ class Counts(NamedTuple):
     """Requests admitted during part `part` (counted from the epoch) and each of the parts before it, newest first."""
 
     part: int = 0
-    counts: tuple[int, ...] = NOTHING
+    counts: tuple[int, ...] = EMPTY_WINDOW
     last_s: float = 0.0  # when the last request was admitted, in seconds since the epoch
 
 
-class Taken(NamedTuple):
+class TakeResult(NamedTuple):
     """Whether a request was admitted. `part`: the part that it was counted in. `wait_s`: 0 if it was admitted; else
     when to retry, in seconds.
     """
@@ -41,7 +41,7 @@ class Taken(NamedTuple):
     wait_s: float = 0.0
 
 
-class Used(NamedTuple):
+class QuotaUsage(NamedTuple):
     """How much of a quota a user has used."""
 
     user: int
@@ -58,15 +58,15 @@ class QuotaStore(Protocol):
 
     immediate: bool  # answers without waiting, so running it beside other work gains nothing
 
-    async def take(self, kind: int, user: int, quota: Quota, now_s: float) -> Taken:
+    async def take(self, kind: int, user: int, quota: Quota, now_s: float) -> TakeResult:
         """Admit and count one request, if the quota has room. `kind`: which quota, from 0."""
         ...
 
-    async def give_back(self, kind: int, user: int, part: int) -> None:
+    async def refund(self, kind: int, user: int, part: int) -> None:
         """Take back one request that was admitted during `part`."""
         ...
 
-    async def fullest(self, kind: int, quota: Quota, used_min: int, now_s: float, limit: int) -> list[Used]:
+    async def fullest(self, kind: int, quota: Quota, used_min: int, now_s: float, limit: int) -> list[QuotaUsage]:
         """Up to `limit` users who have used `used_min` or more, highest use first. For operators.
 
         An engine may examine only some thousands of users, chosen arbitrarily.
@@ -74,29 +74,29 @@ class QuotaStore(Protocol):
         ...
 
 
-def take(held: Counts, quota: Quota, now_s: float) -> tuple[Counts, Taken]:
+def take(held: Counts, quota: Quota, now_s: float) -> tuple[Counts, TakeResult]:
     """The counts after one more request, and its result."""
     width_s = quota.window_s / PARTS
     if held.last_s - SKEW_S < now_s < held.last_s:
         now_s = held.last_s
-    held = _moved(held, int(now_s / width_s), quota.window_s, now_s)
+    held = _advanced(held, int(now_s / width_s), quota.window_s, now_s)
     over = sum(held.counts) - quota.limit
     if over < 0:
-        return Counts(held.part, (held.counts[0] + 1, *held.counts[1:]), now_s), Taken(held.part)
+        return Counts(held.part, (held.counts[0] + 1, *held.counts[1:]), now_s), TakeResult(held.part)
     age = PARTS
     while over >= 0:  # find the part that must leave the window before there is room
         over -= held.counts[age]
         age -= 1
     passes_s = (held.part - age + PARTS) * width_s - now_s
-    return held, Taken(held.part, max(min(passes_s, quota.window_s - (now_s - held.last_s)), 0.001))
+    return held, TakeResult(held.part, max(min(passes_s, quota.window_s - (now_s - held.last_s)), 0.001))
 
 
 def used(held: Counts, quota: Quota, now_s: float) -> int:
     """How many requests count against the limit now."""
-    return sum(_moved(held, int(now_s / (quota.window_s / PARTS)), quota.window_s, now_s).counts)
+    return sum(_advanced(held, int(now_s / (quota.window_s / PARTS)), quota.window_s, now_s).counts)
 
 
-def give_back(held: Counts, part: int) -> Counts:
+def refund(held: Counts, part: int) -> Counts:
     """The counts without one request of `part`, if it still counts."""
     age = held.part - part
     if not 0 <= age <= PARTS or not held.counts[age]:
@@ -104,7 +104,7 @@ def give_back(held: Counts, part: int) -> Counts:
     return held._replace(counts=(*held.counts[:age], held.counts[age] - 1, *held.counts[age + 1 :]))
 
 
-def _moved(held: Counts, part: int, window_s: int, now_s: float) -> Counts:
+def _advanced(held: Counts, part: int, window_s: int, now_s: float) -> Counts:
     """The counts moved on to `part`. If the clock was set back, they count as if admitted now; if it was set back by
     more than a window, counting starts over.
     """
@@ -115,4 +115,4 @@ def _moved(held: Counts, part: int, window_s: int, now_s: float) -> Counts:
         return Counts(part, held.counts, now_s)
     if steps <= 0:
         return held
-    return Counts(part, (*NOTHING[:steps], *held.counts[:-steps]), held.last_s)
+    return Counts(part, (*EMPTY_WINDOW[:steps], *held.counts[:-steps]), held.last_s)

@@ -5,6 +5,6 @@ The table: `operations` (one row per operation, built from its method), `routing
 `parameters` (types of path, query and header parameters), `bodies` (decodes request bodies), `openapi` and `docs` (the
 table as a document). What a handler gets: `call`, with `consistency` (read your own writes), and `forms` (uploads).
 Answers: `answers` and `presenter` (shapes), `post_encoder` (posts, encoded once), `errors` (errors as HTTP statuses),
-`behind` (the lag of a standby). Bounds: `sink` (what a slow reader of a stream may cost). Before the door: `cors`
+`lag_header` (the lag of a standby). Bounds: `sink` (what a slow reader of a stream may cost). Before the door: `cors`
 (pages of other origins).
 """

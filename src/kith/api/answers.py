@@ -29,7 +29,7 @@ def ms_of_time(time: datetime) -> int:
     return int(time.timestamp() * 1000)
 
 
-class Bytes(NamedTuple):
+class RawAnswer(NamedTuple):
     """An answer that is not JSON of an operation, with its own status and headers."""
 
     body: bytes
@@ -37,7 +37,7 @@ class Bytes(NamedTuple):
     status: int = 200
 
 
-class File(NamedTuple):
+class FileAnswer(NamedTuple):
     """A part of a file, sent as fast as the client reads it."""
 
     path: Path
@@ -110,7 +110,7 @@ class ErrorAnswer(msgspec.Struct, frozen=True):
     error: ErrorPart
 
 
-def ranged(query: str, since: int | None, until: int | None) -> str:
+def with_bounds(query: str, since: int | None, until: int | None) -> str:
     """The query of a list with its bounds added, so that a cursor is valid for these bounds only."""
     if since is not None and until is not None and since > until:
         raise BadRequest("`since` must not be greater than `until`", since=str(since), until=str(until))

@@ -12,7 +12,7 @@ from msgspec import inspect
 
 from kith.core.errors import BadRequest
 
-_NOT_WHOLE = re.compile(rb"(?<!:[0-9]{2}:[0-9])[0-9][.eE]|\\")
+_NON_INTEGER = re.compile(rb"(?<!:[0-9]{2}:[0-9])[0-9][.eE]|\\")
 """Finds numbers with a point or an exponent, which the lax decoder would accept as whole numbers, and backslashes,
 which could hide such a number. A time may have fractions of a second.
 """
@@ -26,11 +26,11 @@ class BodyDecoder:
 
     def __init__(self, type_: Any, *, numbers_as_strings: bool) -> None:
         self._decoder = msgspec.json.Decoder(type_, strict=not numbers_as_strings)
-        self._only_whole = numbers_as_strings
+        self._integers_only = numbers_as_strings
 
     def decode(self, raw: bytes) -> Any:
         """The decoded body. BadRequest says what is wrong, where, and what is allowed there."""
-        if self._only_whole and not _all_whole(raw):
+        if self._integers_only and not _all_integers(raw):
             raise BadRequest("ids, positions and updatedAt are plain decimal numbers, without points and exponents")
         try:
             return self._decoder.decode(raw)
@@ -45,13 +45,13 @@ class BodyDecoder:
             raise BadRequest(f"the body is not JSON that we can read: {error}") from None
 
 
-def _all_whole(raw: bytes) -> bool:
+def _all_integers(raw: bytes) -> bool:
     """Whether a body is free of numbers that the lax decoder would wrongly accept as whole.
 
     A cheap check comes first: it clears most bodies ten times as fast as the expression does.
     """
     suspect = b"0." in raw.translate(_DIGITS_AND_ENDS) or b"\\" in raw
-    return not suspect or _NOT_WHOLE.search(raw) is None
+    return not suspect or _NON_INTEGER.search(raw) is None
 
 
 def _hint(message: str, type_: Any) -> str:

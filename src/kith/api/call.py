@@ -17,7 +17,7 @@ from kith.http.exchange import Exchange
 from kith.http.headers import Pairs
 from kith.people.privacy import Viewer
 
-Made = TypeVar("Made")
+Result = TypeVar("Result")
 _WHOLE = Pagination(None, None, has_more=False)
 """The pagination of a page that is the whole list."""
 
@@ -32,13 +32,22 @@ class ClientTokens(NamedTuple):
 class Call:
     """One request: its caller, its parameters, and the headers of its answer."""
 
-    __slots__ = ("_seen", "_upload_bytes_max", "_wrote", "caller", "carried", "exchange", "headers", "started")
+    __slots__ = (
+        "_seen",
+        "_upload_bytes_max",
+        "_written_mark",
+        "caller",
+        "client_tokens",
+        "exchange",
+        "headers",
+        "started",
+    )
 
     def __init__(
         self,
         exchange: Exchange,
         caller: Caller,
-        carried: ClientTokens,
+        client_tokens: ClientTokens,
         seen: WriteMark,
         started: float,
         upload_bytes_max: int,
@@ -46,15 +55,15 @@ class Call:
         """`seen`: the mark of the client's token. `started`: `time.perf_counter()` when the request arrived. A handler
         that waits for an event resets it afterwards, because that wait is no latency.
         """
-        self.exchange, self.caller, self.carried = exchange, caller, carried
+        self.exchange, self.caller, self.client_tokens = exchange, caller, client_tokens
         self._seen, self.started = seen, started
         self.headers: Pairs = []  # of the answer, also of an error: the token of the last write
-        self._upload_bytes_max, self._wrote = upload_bytes_max, NO_MARK
+        self._upload_bytes_max, self._written_mark = upload_bytes_max, NO_MARK
 
     @property
-    def acting(self) -> NodeId:
+    def acting_user(self) -> NodeId:
         """The user acted for. BadRequest if the request names none."""
-        return self.caller.acting()
+        return self.caller.acting_user()
 
     @property
     def viewer(self) -> Viewer:
@@ -69,26 +78,26 @@ class Call:
         """The body of an upload in chunks. BodyTooLarge beyond the limit for uploads."""
         return self.exchange.chunks(self._upload_bytes_max)
 
-    def wrote(self, mark: WriteMark) -> str | None:
+    def note_write(self, mark: WriteMark) -> str | None:
         """Record a write. Returns the token of all writes so far, which the answer sends in its header; None if nothing
         changed. The token also covers the client's own token, because clients keep only the newest one.
         """
-        consistency = self.carried.consistency
+        consistency = self.client_tokens.consistency
         if mark.at != NOWHERE:
-            before = self._seen if self._wrote is NO_MARK else self._wrote
-            self._wrote = mark if before is NO_MARK else consistency.both(before, mark)
-        token = consistency.token(self._wrote)
+            before = self._seen if self._written_mark is NO_MARK else self._written_mark
+            self._written_mark = mark if before is NO_MARK else consistency.both(before, mark)
+        token = consistency.token(self._written_mark)
         if token is not None:
             self.headers[:] = [header for header in self.headers if header[0] != TOKEN_HEADER]
             self.headers.append((TOKEN_HEADER, token))
         return token
 
-    async def writing(self, write: Awaitable[tuple[Made, WriteMark]]) -> Made:
+    async def perform_write(self, write: Awaitable[tuple[Result, WriteMark]]) -> Result:
         """Await a write and return what it made. From then on the answer carries its token, even if something else
         fails.
         """
         made, mark = await write
-        self.wrote(mark)
+        self.note_write(mark)
         return made
 
     @property
@@ -104,10 +113,10 @@ class Call:
         self, list_key: str, limit: int | None, cursor: str | None, since: int | None = None, until: int | None = None
     ) -> Window:
         """The requested page of the list named `list_key`. A cursor is valid only for the list that it came from. For a
-        list with bounds, `list_key` must come from `ranged`.
+        list with bounds, `list_key` must come from `with_bounds`.
         """
         bound = self._bound(list_key) if cursor else ""
-        window = self.carried.cursors.window(cursor, bound, LIMIT_DEFAULT if limit is None else limit)
+        window = self.client_tokens.cursors.window(cursor, bound, LIMIT_DEFAULT if limit is None else limit)
         return window if since is None and until is None else window._replace(since=since, until=until)
 
     def window_of_objects(
@@ -122,7 +131,7 @@ class Call:
         """The `pagination` of an answer."""
         if not page.more_after and not page.more_before:
             return _WHOLE
-        bound, newest, oldest, cursors = self._bound(list_key), page.newest, page.oldest, self.carried.cursors
+        bound, newest, oldest, cursors = self._bound(list_key), page.newest, page.oldest, self.client_tokens.cursors
         return Pagination(
             cursors.next(bound, oldest) if page.more_after and oldest else None,
             cursors.previous(bound, newest) if page.more_before and newest else None,
@@ -131,15 +140,15 @@ class Call:
 
     def next_cursor(self, list_key: str, end: Mark, until: int | None = None) -> str:
         """The cursor of the page after `end`. `until`: the bound of its window."""
-        return self.carried.cursors.next(self._bound(list_key), end, until)
+        return self.client_tokens.cursors.next(self._bound(list_key), end, until)
 
     def seal(self, list_key: str, content: bytes) -> str:
         """A cursor that carries `content`."""
-        return self.carried.cursors.seal(self._bound(list_key), content)
+        return self.client_tokens.cursors.seal(self._bound(list_key), content)
 
     def unseal(self, list_key: str, cursor: str) -> bytes:
         """The content of a cursor from `seal`. BadCursor."""
-        return self.carried.cursors.open(cursor, self._bound(list_key))
+        return self.client_tokens.cursors.open(cursor, self._bound(list_key))
 
     def answer(self, list_key: str, page: Page) -> ListAnswer:
         """The answer with a page."""

@@ -9,8 +9,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Sequence
 
-from kith.api.behind import BEHIND_HEADER
 from kith.api.consistency import TOKEN_HEADER
+from kith.api.lag_header import LAG_HEADER
 from kith.api.operations import Operation
 from kith.http.exchange import Exchange, Serve
 from kith.http.headers import Pairs
@@ -18,11 +18,11 @@ from kith.http.headers import Pairs
 ANYONE = "*"
 _METHODS = "GET, HEAD, POST, PUT, PATCH, DELETE"
 _PREFLIGHT_S = 7_200  # how long browsers may cache a preflight; Chrome caches none longer
-_TAKEN = ("authorization", "content-type", TOKEN_HEADER, "x-kith-user", "if-none-match", "if-range", "range")
+_REQUEST_HEADERS = ("authorization", "content-type", TOKEN_HEADER, "x-kith-user", "if-none-match", "if-range", "range")
 """Request headers that every operation allows; the table of operations adds the others."""
-_SHOWN = (
+_EXPOSED_HEADERS = (
     TOKEN_HEADER, "retry-after", "ratelimit", "ratelimit-policy", "location", "etag", "allow", "www-authenticate",
-    "accept-ranges", "content-range", "content-disposition", BEHIND_HEADER,
+    "accept-ranges", "content-range", "content-disposition", LAG_HEADER,
 )  # fmt: skip
 """Response headers that pages may read."""
 
@@ -40,11 +40,11 @@ class CrossOrigin:
         """`observe` counts preflights, as the door counts all other requests."""
         self._door, self._observe, self._origins = door, observe, frozenset(origins)
         self._varies: Pairs = [] if ANYONE in self._origins else [("vary", "origin")]
-        self._shown = ("access-control-expose-headers", ", ".join(_SHOWN))
+        self._shown = ("access-control-expose-headers", ", ".join(_EXPOSED_HEADERS))
         named = {one.name.lower() for operation in operations for one in operation.parameters if one.place == "header"}
         self._preflight: Pairs = [
             ("access-control-allow-methods", _METHODS),
-            ("access-control-allow-headers", ", ".join([*_TAKEN, *sorted(named)])),
+            ("access-control-allow-headers", ", ".join([*_REQUEST_HEADERS, *sorted(named)])),
             ("access-control-max-age", str(_PREFLIGHT_S)),
         ]
 

@@ -16,7 +16,7 @@ import msgspec
 from kith.access.guard import Caller, Guard
 from kith.access.policy import check_server
 from kith.access.quotas import Quotas
-from kith.api.answers import Bytes, File
+from kith.api.answers import FileAnswer, RawAnswer
 from kith.api.call import Call, ClientTokens
 from kith.api.consistency import TOKEN_HEADER
 from kith.api.errors import respond, unexpected
@@ -33,7 +33,7 @@ _NOBODY = Caller(False, None, "")
 _encode = msgspec.json.Encoder().encode
 
 
-class Bounds(msgspec.Struct, frozen=True):
+class RequestLimits(msgspec.Struct, frozen=True):
     """The limits of one request."""
 
     body_bytes_max: int
@@ -50,14 +50,14 @@ class Door:
         operations: Iterable[Operation],
         guard: Guard,
         quotas: Quotas,
-        carried: ClientTokens,
-        bounds: Bounds,
+        client_tokens: ClientTokens,
+        bounds: RequestLimits,
         observe: Observe,
         refusal: Callable[[], KithError] | None = None,
     ) -> None:
         """`refusal` makes the error that refuses every write, if this process serves a store that accepts none."""
         self._routes = Routes(operations)
-        self._guard, self._quotas, self._carried = guard, quotas, carried
+        self._guard, self._quotas, self._client_tokens = guard, quotas, client_tokens
         self._bounds, self._observe, self._refusal = bounds, observe, refusal
         self._deadline, self._upload_deadline = Deadline(bounds.timeout_s), Deadline(bounds.upload_timeout_s)
 
@@ -74,8 +74,8 @@ class Door:
                 name = operation.name
                 caller, seen = self._admit(exchange, operation), NO_MARK
                 if caller is not _NOBODY and (token := exchange.headers.get(TOKEN_HEADER)) is not None:
-                    seen = await self._deadline.within(self._carried.consistency.catch_up(token))
-                call = Call(exchange, caller, self._carried, seen, started, self._bounds.upload_bytes_max)
+                    seen = await self._deadline.within(self._client_tokens.consistency.catch_up(token))
+                call = Call(exchange, caller, self._client_tokens, seen, started, self._bounds.upload_bytes_max)
                 positional, named = operation.arguments(parts, exchange)
                 if operation.plain:
                     answer = await self._deadline.within(operation.handler(call, *positional, **named))
@@ -84,7 +84,7 @@ class Door:
                     return  # the handler counted it when the stream began
                 else:
                     answer = await self._run(operation, call, positional, named)
-                if type(answer) is File:
+                if type(answer) is FileAnswer:
                     status = answer.status
                     await exchange.respond_file(status, answer.headers, answer.path, answer.start, answer.end)
                 else:
@@ -110,7 +110,7 @@ class Door:
             return await self._work(operation, call, positional, named)
         except BaseException as error:
             if charge is not None and not call.has_written:
-                await self._quotas.give_back(charge, error)
+                await self._quotas.refund(charge, error)
             if spec.upload and isinstance(error, TimeoutError):
                 raise TimedOut("this took longer than `upload_timeout_ms`; send less, or try again") from None
             raise
@@ -131,7 +131,7 @@ class Door:
             return await reading
         except BaseException as error:
             if charge is not None:
-                await self._quotas.give_back(charge, error)
+                await self._quotas.refund(charge, error)
             raise
 
     def _work(
@@ -165,7 +165,7 @@ class Door:
         if spec.write and self._refusal is not None:
             raise self._refusal()
         if spec.callers == "acting":
-            caller.acting()
+            caller.acting_user()
         elif spec.callers == "server":
             check_server(caller)
         return caller
@@ -177,7 +177,7 @@ class Door:
                 exchange.respond(status, call.headers, b"")
             case bytes():
                 exchange.respond(status, [*JSON, *call.headers] if call.headers else JSON, answer)
-            case Bytes():
+            case RawAnswer():
                 status = answer.status
                 exchange.respond(status, [*answer.headers, *call.headers], answer.body)
             case _:

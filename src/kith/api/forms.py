@@ -31,7 +31,7 @@ class Upload(NamedTuple):
 
 
 @contextlib.asynccontextmanager
-async def uploaded(content_type: str, body: AsyncIterator[bytes], bytes_max: int) -> AsyncIterator[Upload]:
+async def read_upload_form(content_type: str, body: AsyncIterator[bytes], bytes_max: int) -> AsyncIterator[Upload]:
     """The upload in a multipart/form-data body. Errors: BadRequest; BodyTooLarge as soon as the file exceeds
     `bytes_max`; StoreFull if the folder for temporary files is full.
     """

@@ -29,11 +29,11 @@ Callers = Literal["anyone", "known", "acting", "server"]
 Handler = Callable[..., Coroutine[Any, Any, Any]]
 Read = Callable[[str], Any]
 Method = TypeVar("Method", bound=Callable[..., Coroutine[Any, Any, Any]])
-_QUERIES_KEPT, _QUERY_CHARS_MAX = 100, 256
+_QUERIES_CACHED, _QUERY_CHARS_MAX = 100, 256
 """Parsed queries that an operation caches, and the longest query that is cached, in characters: longer ones have
 cursors, which are seldom sent twice.
 """
-_WHOLE = re.compile(r"0|-?[1-9][0-9]{0,18}", re.ASCII)
+_INTEGER = re.compile(r"0|-?[1-9][0-9]{0,18}", re.ASCII)
 _BOOLS = {"true": True, "false": False, "1": True, "0": False}
 
 
@@ -43,7 +43,7 @@ class Header(NamedTuple):
     name: str
 
 
-class Named(NamedTuple):
+class QueryName(NamedTuple):
     """Gives a query parameter another name for clients."""
 
     name: str
@@ -145,7 +145,7 @@ def _query_reader(reads: Mapping[str, tuple[str, Read]]) -> Callable[[str], Mapp
             raise BadRequest(f"unknown query parameter: {', '.join(unknown)}; see /docs", unknown=unknown)
         return named
 
-    kept = lru_cache(_QUERIES_KEPT)(read)
+    kept = lru_cache(_QUERIES_CACHED)(read)
     return lambda query: kept(query) if len(query) <= _QUERY_CHARS_MAX else read(query)
 
 
@@ -236,7 +236,9 @@ def _operation(spec: Spec, handler: Handler, resource: str) -> Operation:
 
 
 def _parameter(key: str, type_: Any, in_path: bool, default: Any) -> Parameter:
-    marks = [mark for mark in get_args(type_)[1:] if isinstance(mark, Header | Named)] if _is_annotated(type_) else []
+    marks = (
+        [mark for mark in get_args(type_)[1:] if isinstance(mark, Header | QueryName)] if _is_annotated(type_) else []
+    )
     name = marks[0].name if marks else key
     if in_path:
         shown = "other" if key == "other_id" else "id" if key.endswith("_id") else key
@@ -260,7 +262,7 @@ def _reader(type_: Any, name: str) -> Read:
     if kind is NodeId:
         return lambda raw: parse_id(raw, name)  # a `partial` with the name takes twice as long
     if kind is int:
-        return _whole(name, metas)
+        return _integer_reader(name, metas)
     if kind is bool:
         return _one_of(name, _BOOLS)
     if get_origin(kind) is Literal:
@@ -269,13 +271,13 @@ def _reader(type_: Any, name: str) -> Read:
     return str if pattern is None else _matching(name, pattern)
 
 
-def _whole(name: str, metas: Sequence[msgspec.Meta]) -> Read:
+def _integer_reader(name: str, metas: Sequence[msgspec.Meta]) -> Read:
     least = next((int(meta.ge) for meta in metas if meta.ge is not None), -ID_MAX - 1)
     most = next((int(meta.le) for meta in metas if meta.le is not None), ID_MAX)
     says = f"{name} must be a whole number" + (f" from {least} to {most}" if metas and metas[0].ge is not None else "")
 
     def read(raw: str) -> int:
-        if _WHOLE.fullmatch(raw) and least <= int(raw) <= most:
+        if _INTEGER.fullmatch(raw) and least <= int(raw) <= most:
             return int(raw)
         raise BadRequest(f"{says}; see /docs", field=name)
 

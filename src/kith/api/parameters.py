@@ -11,7 +11,7 @@ from kith.api.operations import Header
 from kith.core.ids import NodeId
 from kith.core.paging import LIMIT_DEFAULT, LIMIT_MAX
 from kith.graph.edge import POSITION_MAX, POSITION_MIN
-from kith.people.by_name import LISTED_MAX
+from kith.people.name_sorter import SORTED_MAX
 
 GraphName = Annotated[str, Meta(description="Name of a graph.", examples=["follows"])]
 Id = Annotated[NodeId, Meta(description="64-bit id, decimal.", examples=["1"])]
@@ -35,7 +35,7 @@ NamePrefix = Annotated[
     str | None,
     Meta(
         description="Only people whose username, display name or a word of it begins with this, ignoring case; sorted "
-        f"by name. Of a list of more than {LISTED_MAX:,} people only the newest are searched, and `partial` is true."
+        f"by name. Of a list of more than {SORTED_MAX:,} people only the newest are searched, and `partial` is true."
     ),
 ]
 StateName = Annotated[Literal["normal", "negative", "archived", "removed"], Meta(description="State of the edges.")]

@@ -24,9 +24,9 @@ from kith.media.library import MediaLibrary
 from kith.media.media import Media
 from kith.people.profiles import Profile, Profiles
 from kith.people.unrestricted import UnrestrictedPeople
-from kith.posts.cached import CachedPosts
 from kith.posts.engagement import Engagement, PostCounts
 from kith.posts.post import Post
+from kith.posts.post_cache import PostCache
 from kith.records.cache_tables import CachedResults, CachedValues
 from kith.records.store import RecordKind
 
@@ -51,7 +51,7 @@ _OWN = {
 }
 
 
-class _Encoded(msgspec.Struct, frozen=True, gc=False):
+class _EncodedPost(msgspec.Struct, frozen=True, gc=False):
     """The JSON of a post before and after its counts, and what it was made from. `pictures`: those of the post and its
     author; None for one that is deleted.
     """
@@ -63,7 +63,7 @@ class _Encoded(msgspec.Struct, frozen=True, gc=False):
     rest: bytes
 
 
-class _Page(NamedTuple):
+class _LastPage(NamedTuple):
     """The page of posts that a reader was shown last. `ranking`: the ranking data shown with the posts."""
 
     posts: Sequence[Post]
@@ -91,7 +91,7 @@ class PageEncoder:
 
     async def encoded(self, page: HomePage[Mark] | HomePage[Slate]) -> bytes:
         """The posts of the page, as the JSON of a list of `PostAnswer`."""
-        kept = self._encoder.as_before(self._reader, page)
+        kept = self._encoder.cached_page(self._reader, page)
         if kept is not None:
             return kept
         await self.read([post for post in page.posts if post.id not in self.totals])
@@ -107,7 +107,7 @@ class PostEncoder:
         profiles: Profiles,
         media: MediaLibrary,
         engagement: Engagement,
-        posts: CachedPosts,
+        posts: PostCache,
         unrestricted: UnrestrictedPeople,
     ) -> None:
         self._present, self._profile_store, self._library, self._engagement = present, profiles, media, engagement
@@ -117,10 +117,10 @@ class PostEncoder:
         self._media: CachedValues[Media | None] = read_cache.of_records(RecordKind.MEDIA, MEDIA_MAX)
         self._totals: CachedValues[bytes] = read_cache.of_edges(engagement.counted, POSTS_MAX)
         self._own: CachedValues[dict[int, bytes]] = read_cache.of_edges(engagement.own_graphs, READERS_MAX)
-        self._encoded: CachedValues[_Encoded] = read_cache.of_records(RecordKind.POST, POSTS_MAX)
-        self._pages: CachedResults[_Page] = read_cache.cached_results(PAGES_MAX)
-        self._of_numbers = read_cache.changes(graphs={*engagement.counted, *engagement.own_graphs})
-        self._of_profiles, self._of_media = (
+        self._encoded: CachedValues[_EncodedPost] = read_cache.of_records(RecordKind.POST, POSTS_MAX)
+        self._pages: CachedResults[_LastPage] = read_cache.cached_results(PAGES_MAX)
+        self._count_changes = read_cache.changes(graphs={*engagement.counted, *engagement.own_graphs})
+        self._profile_changes, self._media_changes = (
             read_cache.changes([RecordKind.USER]),
             read_cache.changes([RecordKind.MEDIA]),
         )
@@ -135,7 +135,7 @@ class PostEncoder:
         is_plain = bool(stored) and await self._is_unrestricted(stored[0], reader)
         visible = None if is_plain else posts.ask_visible(questions, reader, stored)
         own = self._engagement.ask_own(questions, reader, [id_])
-        if not all(self._take_cached(post, shown) for post in stored):
+        if not all(self._fill_from_cache(post, shown) for post in stored):
             await self._read_people(stored, shown)
             await self._read_totals([id_], shown.totals)
         answers = await posts.graph.store.answer(questions)
@@ -154,7 +154,7 @@ class PostEncoder:
             return False
         return await self._unrestricted.is_in_no_block(reader)
 
-    def _take_cached(self, post: Post, into: PageEncoder) -> bool:
+    def _fill_from_cache(self, post: Post, into: PageEncoder) -> bool:
         """Take what the post is shown with from the cache; false if something is missing. Posts with pictures are never
         taken.
         """
@@ -183,7 +183,7 @@ class PostEncoder:
     async def _read_people(self, posts: Sequence[Post], into: PageEncoder) -> None:
         """The profiles of the posts' authors, and the pictures of both."""
         generation = self._read_cache.generation
-        if missing := _take(self._profiles.now, {post.author for post in posts}, into.profiles):
+        if missing := _copy_cached(self._profiles.now, {post.author for post in posts}, into.profiles):
             found = dict(zip(missing, await self._profile_store.get_many(missing), strict=True))
             into.profiles.update(found)
             self._profiles.keep(generation, found)
@@ -199,7 +199,7 @@ class PostEncoder:
 
     async def _read_totals(self, ids: Sequence[int], into: dict[int, bytes]) -> None:
         generation = self._read_cache.generation
-        if missing := _take(self._totals.now, ids, into):
+        if missing := _copy_cached(self._totals.now, ids, into):
             totals = await self._engagement.totals(missing)
             found = {id_: _TOTALS % numbers for id_, numbers in zip(missing, totals, strict=True)}
             into.update(found)
@@ -207,14 +207,14 @@ class PostEncoder:
 
     async def _read_own(self, reader: NodeId, ids: Sequence[int], into: dict[int, bytes]) -> None:
         kept, generation = self._own.now.get(reader, {}), self._read_cache.generation
-        if missing := _take(kept, ids, into):
+        if missing := _copy_cached(kept, ids, into):
             found = {
                 id_: _OWN[own] for id_, own in zip(missing, await self._engagement.own(reader, missing), strict=True)
             }
             into.update(found)
             self._own.keep(generation, {reader: {**kept, **found} if len(kept) + len(found) <= _OWN_MAX else found})
 
-    def as_before(self, reader: NodeId, page: HomePage[Mark] | HomePage[Slate]) -> bytes | None:
+    def cached_page(self, reader: NodeId, page: HomePage[Mark] | HomePage[Slate]) -> bytes | None:
         """The JSON of the page, if it equals the page that the reader was shown last and nothing of it changed; else
         None.
         """
@@ -229,10 +229,10 @@ class PostEncoder:
         self._pages.keep(
             shown.generation or 0,
             reader,
-            _Page(page.posts, _ranking_data(page), encoded),
-            (self._of_numbers, shown.totals.keys()),
-            (self._of_profiles, shown.profiles.keys()),
-            (self._of_media, shown.media.keys()),
+            _LastPage(page.posts, _ranking_data(page), encoded),
+            (self._count_changes, shown.totals.keys()),
+            (self._profile_changes, shown.profiles.keys()),
+            (self._media_changes, shown.media.keys()),
         )
         return encoded
 
@@ -252,7 +252,7 @@ class PostEncoder:
         return b"[%b]" % b"".join(parts)[:-1]
 
     def _parts(
-        self, reader: NodeId, post: Post, shown: PageEncoder, encoded: Mapping[int, _Encoded]
+        self, reader: NodeId, post: Post, shown: PageEncoder, encoded: Mapping[int, _EncodedPost]
     ) -> tuple[bytes, bytes, bytes, bytes]:
         """A post as JSON, without its end. `encoded`: the cached posts."""
         known = encoded.get(post.id)
@@ -260,20 +260,20 @@ class PostEncoder:
             known = self._encode(reader, post, shown)
         return known.head, shown.totals[post.id], shown.own[post.id], known.rest
 
-    def _encode(self, reader: NodeId, post: Post, shown: PageEncoder) -> _Encoded:
+    def _encode(self, reader: NodeId, post: Post, shown: PageEncoder) -> _EncodedPost:
         """A post as `reader` sees it; cached, unless it is their own."""
         profile = shown.profiles[post.author]
         pictures = tuple((id_, shown.media[id_]) for id_ in _pictures_of(post, profile))
         there = {id_: media for id_, media in pictures if media is not None}
-        raw = _encode(self._present.post_shown(reader, post, _NO_COUNTS, profile, there))
+        raw = _encode(self._present.post_answer(reader, post, _NO_COUNTS, profile, there))
         head, _, rest = raw.partition(_NO_NUMBERS)  # it occurs only once: quotes within texts are escaped
-        made = _Encoded(post, profile, pictures, head + _NUMBERS, rest[:-1])
+        made = _EncodedPost(post, profile, pictures, head + _NUMBERS, rest[:-1])
         if reader != post.author:
             self._encoded.keep(self._read_cache.generation, {post.id: made})
         return made
 
 
-def _take(kept: Mapping[int, V], ids: Collection[int], into: dict[int, V]) -> list[int]:
+def _copy_cached(kept: Mapping[int, V], ids: Collection[int], into: dict[int, V]) -> list[int]:
     """Copy the cached values of these ids to `into`; returns the ids that are not cached."""
     into.update({id_: kept[id_] for id_ in ids if id_ in kept})
     return [id_ for id_ in ids if id_ not in kept]
@@ -284,7 +284,7 @@ def _ranking_data(page: HomePage[Mark] | HomePage[Slate]) -> tuple[object, ...]:
     return page.placed, page.seen, page.copies
 
 
-def _is_current(known: _Encoded, shown: PageEncoder) -> bool:
+def _is_current(known: _EncodedPost, shown: PageEncoder) -> bool:
     """Whether a cached post was encoded with the current profile and pictures."""
     if known.profile is not shown.profiles[known.post.author]:
         return False

@@ -18,7 +18,7 @@ from kith.core.labels import shown
 from kith.core.paging import Page
 from kith.media.library import MediaLibrary
 from kith.media.media import Media, MediaType, key_of, thumbnail_key_of
-from kith.notifications.kept import Reads
+from kith.notifications.answer_cache import RecordedReads
 from kith.people.privacy import SYSTEM, Viewer
 from kith.people.profiles import Profile, Profiles, read_profile
 from kith.posts.comment import Comment
@@ -169,7 +169,7 @@ class CommentsAnswer(msgspec.Struct, frozen=True, rename="camel"):
     partial: bool
 
 
-class ShownWith(NamedTuple):
+class PostDetails(NamedTuple):
     """What posts are shown with, as far as it was read: authors and media by id, and counts by post."""
 
     authors: dict[int, AuthorAnswer]
@@ -192,23 +192,23 @@ class Presenter:
         self._engagement, self._comments = engagement, comments
         self._base_url, self._immediate = media_base_url, profiles.store.immediate
 
-    async def posts(self, viewer: Viewer, posts: Sequence[Post], known: ShownWith | None = None) -> list[PostAnswer]:
+    async def posts(self, viewer: Viewer, posts: Sequence[Post], known: PostDetails | None = None) -> list[PostAnswer]:
         """Posts that the viewer may see, as answers. `known`: what was already read for some of them."""
         if known is None:
-            known = ShownWith({}, {}, {})
+            known = PostDetails({}, {}, {})
         missing = [post for post in posts if post.id not in known.counts]
         if missing:
-            await self.read_shown_with(viewer, missing, known)
+            await self.read_details(viewer, missing, known)
         authors, media, counts = known
         return [self._post(viewer, post, counts[post.id], authors[post.author], media) for post in posts]
 
-    def reading(self, viewer: Viewer) -> tuple[ShownWith, Prefetch]:
-        """An empty `ShownWith`, and a prefetch that fills it."""
-        known = ShownWith({}, {}, {})
-        return known, partial(self.read_shown_with, viewer, into=known)
+    def prefetch_details(self, viewer: Viewer) -> tuple[PostDetails, Prefetch]:
+        """An empty `PostDetails`, and a prefetch that fills it."""
+        known = PostDetails({}, {}, {})
+        return known, partial(self.read_details, viewer, into=known)
 
-    async def read_shown_with(self, viewer: Viewer, posts: Sequence[Post], into: ShownWith) -> None:
-        """Read what posts are shown with, `into` a `ShownWith`. It may run before it is known which posts the viewer
+    async def read_details(self, viewer: Viewer, posts: Sequence[Post], into: PostDetails) -> None:
+        """Read what posts are shown with, `into` a `PostDetails`. It may run before it is known which posts the viewer
         may see.
         """
         if not posts:
@@ -223,7 +223,7 @@ class Presenter:
         into.media.update(media)
         into.counts.update(zip(ids, counts, strict=True))
 
-    async def seen_posts(self, viewer: Viewer, posts: Sequence[Post | None]) -> list[PostAnswer | None]:
+    async def posts_if_visible(self, viewer: Viewer, posts: Sequence[Post | None]) -> list[PostAnswer | None]:
         """The given posts as answers; None for each that does not exist or that the viewer may not see."""
         there = [post for post in posts if post is not None]
         if not there:
@@ -268,7 +268,9 @@ class Presenter:
 
     async def comments(self, viewer: Viewer, found: StoredComments) -> tuple[list[CommentAnswer], CommentPage]:
         """A page of comments for a viewer who may see the post, with the first replies to each."""
-        page, authors = await gather(self._immediate, self._comments.shown(viewer, found), self.authors(found.authors))
+        page, authors = await gather(
+            self._immediate, self._comments.visible_page(viewer, found), self.authors(found.authors)
+        )
         answers = [
             self.comment(viewer, comment, counts, authors, [self.comment(viewer, *reply, authors) for reply in replies])
             for comment, counts, replies in zip(page.comments, page.counts, page.replies, strict=True)
@@ -313,7 +315,7 @@ class Presenter:
         """The users with these ids, as they are shown beside their posts. One batch read per kind."""
         return (await self.authors_and_media(ids))[0]
 
-    async def authors_noted(self, ids: Sequence[int], reads: Reads) -> dict[int, AuthorAnswer]:
+    async def authors_with_reads(self, ids: Sequence[int], reads: RecordedReads) -> dict[int, AuthorAnswer]:
         """As `authors`, recording in `reads` what was read."""
         records = await reads.records(self._profiles.store, RecordKind.USER, ids)
         profiles = dict(zip(ids, map(read_profile, records), strict=True))
@@ -339,7 +341,7 @@ class Presenter:
             for id_, profile in profiles.items()
         }  # fmt: skip
 
-    def post_shown(
+    def post_answer(
         self, viewer: Viewer, post: Post, numbers: PostCounts, profile: Profile, pictures: Mapping[int, Media]
     ) -> PostAnswer:
         """One post for a viewer who may see it. `pictures`: the existing media of the post and its author."""

@@ -56,17 +56,17 @@ class Routes:
 
     def _match(self, path: str) -> tuple[_Node, list[str]]:
         segments = path.rstrip("/").split("/")[1:]
-        found = _straight(self._root, segments)
+        found = _match_simple(self._root, segments)
         if found is None:
             values: list[str] = []
-            node = _search(self._root, segments, 0, values)
+            node = _match_backtracking(self._root, segments, 0, values)
             if node is None:
                 raise NotFound(f"there is nothing at {path}; the API is under /api/v1, see /docs")
             found = node, values
         return found
 
 
-def _straight(node: _Node, segments: Sequence[str]) -> tuple[_Node, list[str]] | None:
+def _match_simple(node: _Node, segments: Sequence[str]) -> tuple[_Node, list[str]] | None:
     """Match without backtracking, which is right for nearly every path."""
     values = []
     for segment in segments:
@@ -80,17 +80,17 @@ def _straight(node: _Node, segments: Sequence[str]) -> tuple[_Node, list[str]] |
     return (node, values) if node.operations else None
 
 
-def _search(node: _Node, segments: Sequence[str], at: int, values: list[str]) -> _Node | None:
+def _match_backtracking(node: _Node, segments: Sequence[str], at: int, values: list[str]) -> _Node | None:
     """The node for the segments from `at` on, with backtracking; collects parameters in `values`."""
     if at == len(segments):
         return node if node.operations else None
     literal = node.literals.get(segments[at])
-    if literal is not None and (found := _search(literal, segments, at + 1, values)) is not None:
+    if literal is not None and (found := _match_backtracking(literal, segments, at + 1, values)) is not None:
         return found
     if node.parameter is None or not segments[at]:
         return None
     values.append(segments[at])
-    found = _search(node.parameter, segments, at + 1, values)
+    found = _match_backtracking(node.parameter, segments, at + 1, values)
     if found is None:
         values.pop()
     return found

@@ -36,7 +36,7 @@ class Sink:
         self._waiting += len(raw)
         self._outgoing.send(raw)
 
-    async def room(self) -> None:
+    async def wait_for_room(self) -> None:
         """Wait until half of the buffer is free. A client that leaves it full for `drain_s` is slow and is cut off. If
         the client has disconnected, the stream ends.
         """

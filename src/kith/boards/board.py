@@ -65,7 +65,7 @@ def owned_by(board: Board, owner: int, version: Hlc) -> Board:
     return msgspec.structs.replace(board, owner=owner, owned_since=version, past_owners=owners, given_at=given_at)
 
 
-def given_by(board: Board, user: int) -> int:
+def given_away_version(board: Board, user: int) -> int:
     """The version with which a user gave the board away; 0: the board remembers no such user."""
     return dict(zip(board.past_owners, board.given_at, strict=False)).get(user, 0)
 

@@ -1,8 +1,8 @@
 """Creates, changes, moves, merges and deletes boards, and reads those that a viewer may see (see `visibility`).
 
 A board is a record and an edge from its owner; the edge's state says whether the board is public or secret. A note of a
-change is written before the change. From it, `upkeep` settles the board's followers page by page. So a process may stop
-anywhere, and another resumes.
+change is written before the change. From it, `consumer` reconciles the board's followers page by page. So a process may
+stop anywhere, and another resumes.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from kith.boards.board import (
     owned_by,
     read_board,
 )
-from kith.boards.settling import SLICES_AT_ONCE, Finished, Settling
+from kith.boards.reconciler import PAGES_PER_REQUEST, FollowReconciler, ReconcileResult
 from kith.boards.visibility import visible_boards
 from kith.core.clock import Hlc
 from kith.core.errors import BadRequest, BoardLimitReached, Conflict, Forbidden, KithError, SelfEdge, UserNotFound
@@ -44,22 +44,24 @@ from kith.records.claims import claim_of, first_of
 from kith.records.rewriting import NOTHING_TO_DO, next_version, rewrite, with_newer_fields
 from kith.records.store import AtVersion, Put, Record, RecordKind
 
-BOARD_LOOKS_MAX = 5_000
+BOARDS_SCANNED_MAX = 5_000
 """Boards that a page of a list may look at to find those that its viewer may see."""
 
-Prepare: TypeAlias = Callable[[Board, Board, Hlc], Awaitable[None]]
-"""Takes (before, after, version). Notes a change of a board before it is written, so that its followers are settled
-even if the process stops. Implemented by `Upkeep.prepare`.
+NoteChange: TypeAlias = Callable[[Board, Board, Hlc], Awaitable[None]]
+"""Takes (before, after, version). Notes a change of a board before it is written, so that its followers are reconciled
+even if the process stops. Implemented by `BoardsConsumer.note_change`.
 """
-SLICES_BEFORE_MOVE = 40
-"""Pages of a board's lists that a move settles for earlier changes. It is refused if more remain."""
+PAGES_BEFORE_MOVE = 40
+"""Pages of a board's lists that a move reconciles for earlier changes. It is refused if more remain."""
 
 
-class Finish(Protocol):
-    """Settles the noted changes of a board, as far as a request waits for it. Implemented by `Upkeep.finish`."""
+class FinishChange(Protocol):
+    """Reconciles the noted changes of a board, as far as a request waits for it. Implemented by
+    `BoardsConsumer.finish`.
+    """
 
-    def __call__(self, board: int, slices: int = SLICES_AT_ONCE) -> Awaitable[Finished]:
-        """`slices`: pages of lists to settle at most."""
+    def __call__(self, board: int, pages_max: int = PAGES_PER_REQUEST) -> Awaitable[ReconcileResult]:
+        """`pages_max`: pages of lists to reconcile at most."""
         ...
 
 
@@ -73,12 +75,14 @@ class BoardWritten(NamedTuple):
 class Boards:
     """Writes boards, and reads those that a viewer may see."""
 
-    def __init__(self, settling: Settling, snowflakes: Snowflakes, prepare: Prepare, finish: Finish) -> None:
-        self.settling, self._snowflakes = settling, snowflakes
+    def __init__(
+        self, reconciler: FollowReconciler, snowflakes: Snowflakes, prepare: NoteChange, finish: FinishChange
+    ) -> None:
+        self.reconciler, self._snowflakes = reconciler, snowflakes
         self._prepare, self._finish = prepare, finish
-        self.graph, self.store, self._records = settling.graph, settling.store, settling.records
+        self.graph, self.store, self._records = reconciler.graph, reconciler.store, reconciler.records
         self.privacy = Privacy(self.graph)
-        self._boards, self.members = settling.boards, self.graph.graphs.number(BOARD_MEMBERS)
+        self._boards, self.members = reconciler.boards, self.graph.graphs.number(BOARD_MEMBERS)
 
     # --- writing ---------------------------------------------------------------------------------------
 
@@ -112,7 +116,7 @@ class Boards:
             await self._records.put([board_record(gone, later)], [self._listing(gone, later)])
             refused = True
         if put.refusal is Outcome.OVER_LIMIT:
-            raise _no_room()
+            raise _too_many_boards()
         if refused:
             await check_active(self.store, actor)
             raise Forbidden("your account was deactivated meanwhile; try again", id=str(actor))
@@ -145,7 +149,7 @@ class Boards:
         Repeating it changes nothing until the new owner changes the board. Errors: BoardNotFound; Forbidden for all but
         its owner, if `to` is no member, and if there is a block between `to` and the owner or an explicit follower;
         UserNotFound if `to` is inactive or hidden by the app; BoardLimitReached; Conflict while followers are still
-        being settled after an earlier change.
+        being reconciled after an earlier change.
         """
         if (given := await self._already_given(actor, id_, to)) is not None:
             return BoardWritten(given, NO_MARK)
@@ -154,7 +158,7 @@ class Boards:
             raise SelfEdge("this board is theirs already; name another user", id=str(to))
         await self._check_may_take(board, actor, to)
         # after the move, the rows no longer tell what earlier changes mean for the followers
-        if not (await self._finish(id_, SLICES_BEFORE_MOVE)).done:
+        if not (await self._finish(id_, PAGES_BEFORE_MOVE)).done:
             raise Conflict(
                 "this board was changed a moment ago, and what that means for its many followers is still being "
                 "settled; try again in some seconds",
@@ -176,7 +180,7 @@ class Boards:
         """
         if id_ == into:
             raise BadRequest("a board cannot be merged into itself; name another", id=str(id_))
-        (board,) = await self.settling.read([id_])
+        (board,) = await self.reconciler.read([id_])
         if board is not None and board.deleted and (board.owner, board.merged_into) == (actor, into):
             return (await self._finish(id_)).mark
         return (await self._rewrite(actor, id_, lambda one, at: _emptied(one, into, at), into=into)).mark
@@ -224,7 +228,7 @@ class Boards:
 
         `deleted_too`: treat deleted boards as if they were not. Costs one batch of records and one of the graph.
         """
-        boards, questions = await self.settling.read(ids), Questions()
+        boards, questions = await self.reconciler.read(ids), Questions()
         if deleted_too:
             boards = [None if board is None else msgspec.structs.replace(board, deleted=False) for board in boards]
         seen = self.ask_visible(questions, viewer, boards)
@@ -267,7 +271,7 @@ class Boards:
 
         first = window.limit + 1
         pages = [
-            await walk(self.store, listing, window, are_shown, entries_max=BOARD_LOOKS_MAX, first=first)
+            await walk(self.store, listing, window, are_shown, entries_max=BOARDS_SCANNED_MAX, first=first)
             for listing in lists
         ]
         page = pages[0] if len(pages) == 1 else merge_pages(pages, window)
@@ -286,18 +290,18 @@ class Boards:
     async def _check_may_take(self, board: Board, actor: NodeId, to: NodeId) -> None:
         """The errors of `move` that concern the new owner."""
         if any(await self.privacy.blocked_either_way(actor, [to])):
-            raise _not_given(Outcome.FORBIDDEN, to)
+            raise _cannot_give_error(Outcome.FORBIDDEN, to)
         if not await self.is_member(to, board.id):
             raise Forbidden("only a collaborator can take a board; invite them first", id=str(to))
         (node,) = await self.store.nodes([to])
         if node.state != State.NORMAL or node.labels & HIDE:
-            raise _not_given(Outcome.INACTIVE, to)
+            raise _cannot_give_error(Outcome.INACTIVE, to)
         counts = await self.store.count_many([Listing(self._boards, to, Direction.OUT, state) for state in LISTED])
         if sum(counts) >= BOARDS_MAX:
-            raise _no_room()
-        followers = Listing(self.settling.explicit, board.id, Direction.IN)
+            raise _too_many_boards()
+        followers = Listing(self.reconciler.explicit, board.id, Direction.IN)
         for direction in Direction:
-            barred = await read_whole_list(self.store, Listing(self.settling.blocks, to, direction))
+            barred = await read_whole_list(self.store, Listing(self.reconciler.blocks, to, direction))
             if len(barred) and (await self.store.contains(followers, barred)).any():
                 raise Forbidden(
                     "some who follow this board and its new owner block each other; it cannot be theirs with these "
@@ -347,7 +351,7 @@ class Boards:
             ]
             put = await self._records.put([*kept, changed], edges, only_if=seen)
             if put.refusal is not None:
-                raise _not_given(put.refusal, new.owner)
+                raise _cannot_give_error(put.refusal, new.owner)
             return put, new
 
         put, new = await rewrite("this board", id_, replace)
@@ -377,14 +381,14 @@ def _emptied(board: Board, into: int = 0, at: int = 0) -> Board:
     return msgspec.structs.replace(board, name="", deleted=True, merged_into=into, merged_at=at)
 
 
-def _no_room() -> BoardLimitReached:
+def _too_many_boards() -> BoardLimitReached:
     return BoardLimitReached(f"a user may own {BOARDS_MAX} boards; delete or merge some first", max=BOARDS_MAX)
 
 
-def _not_given(refusal: Outcome, to: int) -> KithError:
+def _cannot_give_error(refusal: Outcome, to: int) -> KithError:
     """The error for a board that cannot be given to a user, because the edge was refused."""
     if refusal is Outcome.OVER_LIMIT:
-        return _no_room()
+        return _too_many_boards()
     if refusal is Outcome.FORBIDDEN:
         return Forbidden("one of you has blocked the other", id=str(to))
     return UserNotFound("there is no such account, or it is not there for you", id=str(to))

@@ -2,7 +2,7 @@
 
 A board's followers are the followers of its owner, minus those who unfollowed the board, plus those who follow the
 board explicitly. A check looks up three rows, however many boards a user ever unfollowed. A page of followers reads as
-many entries of two lists as it shows. A count adds up the lengths of three lists. `settling` keeps these lists
+many entries of two lists as it shows. A count adds up the lengths of three lists. `reconciler` keeps these lists
 disjoint.
 """
 
@@ -15,7 +15,7 @@ import msgspec
 
 from kith.boards.board import Board, missing
 from kith.boards.boards import Boards
-from kith.boards.settling import DecidingEdges, void
+from kith.boards.reconciler import BoardFollowRows, void_edges
 from kith.boards.visibility import may_see_board
 from kith.core.errors import BatchTooLarge, FollowLimitReached, Forbidden, NotFollowing, SelfEdge
 from kith.core.ids import NodeId
@@ -33,13 +33,13 @@ from kith.people.privacy import Privacy, Standing, Viewer
 
 CHECKED_MAX = 25
 """Users and boards that one check takes (article 002)."""
-FOLLOWER_LOOKS_MAX = 10_000
+FOLLOWERS_SCANNED_MAX = 10_000
 """Entries of a list that a page of followers may look at."""
 _NORMAL = State.NORMAL
 FollowKind: TypeAlias = Literal["explicit", "implicit", "none"]
 
 
-class BoardFollowed(NamedTuple):
+class BoardFollowWritten(NamedTuple):
     """Whether the acting user now follows a board, whether that is new, and the place of the write."""
 
     following: bool
@@ -47,7 +47,7 @@ class BoardFollowed(NamedTuple):
     mark: WriteMark
 
 
-class Checked(NamedTuple):
+class FollowKinds(NamedTuple):
     """How the acting user follows each user and board of a check, in the order asked."""
 
     users: list[FollowKind]
@@ -68,13 +68,13 @@ class BoardFollowing:
     """The rules of following boards. `follows_max`: boards that a user may follow explicitly, and may unfollow."""
 
     def __init__(self, boards: Boards, *, follows_max: int) -> None:
-        self._boards, self._settling, self._follows_max = boards, boards.settling, follows_max
+        self._boards, self._reconciler, self._follows_max = boards, boards.reconciler, follows_max
         self._graph, self._store = boards.graph, boards.store
         self._privacy = Privacy(self._graph)
 
     # --- writing ---------------------------------------------------------------------------------------
 
-    async def follow(self, actor: NodeId, id_: int) -> BoardFollowed:
+    async def follow(self, actor: NodeId, id_: int) -> BoardFollowWritten:
         """Make `actor` follow a board. If they follow its owner, this only undoes their unfollow of the board.
 
         Errors: BoardNotFound; SelfEdge for their own; Forbidden for a secret board, for a collaborator who does not
@@ -86,63 +86,63 @@ class BoardFollowing:
         if board.secret:
             raise Forbidden("a secret board has members, no followers", id=str(id_))
         rows = await self._observe(actor, board)
-        follow, settling, target = rows.follow, self._settling, NodeId(id_)
+        follow, reconciler, target = rows.follow, self._reconciler, NodeId(id_)
         if follow is not None and follow.state == State.NORMAL:
-            changes = await self._store.apply([self._graph.remove_write(settling.unfollowed, actor, target)])
+            changes = await self._store.apply([self._graph.remove_write(reconciler.unfollowed, actor, target)])
         elif rows.owner_private:
             raise Forbidden("this board is of a private account; follow the account", id=str(board.owner))
         else:
-            changes = await self._add(settling.explicit, actor, board, rows)
-        mark = self._graph.later_mark(write_mark_of(changes), await settling.settle([(actor, board)]))
-        return BoardFollowed(True, changes[0].outcome is Outcome.APPLIED, mark)
+            changes = await self._add(reconciler.explicit, actor, board, rows)
+        mark = self._graph.later_mark(write_mark_of(changes), await reconciler.reconcile([(actor, board)]))
+        return BoardFollowWritten(True, changes[0].outcome is Outcome.APPLIED, mark)
 
-    async def unfollow(self, actor: NodeId, id_: int) -> BoardFollowed:
+    async def unfollow(self, actor: NodeId, id_: int) -> BoardFollowWritten:
         """End `actor`'s follow of a board, also of one that they follow through its owner.
 
         Errors: BoardNotFound; SelfEdge for their own; NotFollowing for one that they never followed; Forbidden if
         `actor` is deactivated and follows the owner.
         """
-        (board,) = await self._settling.read([id_])
+        (board,) = await self._reconciler.read([id_])
         if board is None or board.deleted:
             raise missing(id_)
         if board.owner == actor:
             raise SelfEdge("nobody follows their own boards", id=str(id_))
         rows = await self._observe(actor, board)
-        follow, settling, target = rows.follow, self._settling, NodeId(id_)
+        follow, reconciler, target = rows.follow, self._reconciler, NodeId(id_)
         explicit = rows.explicit
         if explicit is None or explicit.state == State.REMOVED:
             await self._boards.get(actor, id_)  # a user who does not follow the board must be allowed to see it
-        if rows.user_away and follow is not None and follow.state == State.ARCHIVED:
+        if rows.user_deactivated and follow is not None and follow.state == State.ARCHIVED:
             await check_active(self._store, actor)  # the follow returns with the account; an unfollow now has no effect
         if follow is not None and follow.state == State.NORMAL and board.is_open:
-            changes = await self._add(settling.unfollowed, actor, board, rows)
+            changes = await self._add(reconciler.unfollowed, actor, board, rows)
         elif explicit is None:
             if rows.unfollowed is None:
                 raise NotFollowing("you do not follow this board", id=str(id_))
-            return BoardFollowed(False, False, NO_MARK)
+            return BoardFollowWritten(False, False, NO_MARK)
         else:
-            changes = await self._store.apply([self._graph.remove_write(settling.explicit, actor, target)])
-        mark = self._graph.later_mark(write_mark_of(changes), await settling.settle([(actor, board)]))
-        return BoardFollowed(False, changes[0].outcome is Outcome.APPLIED, mark)
+            changes = await self._store.apply([self._graph.remove_write(reconciler.explicit, actor, target)])
+        mark = self._graph.later_mark(write_mark_of(changes), await reconciler.reconcile([(actor, board)]))
+        return BoardFollowWritten(False, changes[0].outcome is Outcome.APPLIED, mark)
 
-    async def _observe(self, actor: NodeId, board: Board) -> DecidingEdges:
+    async def _observe(self, actor: NodeId, board: Board) -> BoardFollowRows:
         """The rows of a user and a board. Also advances the clock, so that the next write is newer than anything that
         could void it.
         """
-        (rows,) = await self._settling.rows([(actor, board)])
+        (rows,) = await self._reconciler.rows([(actor, board)])
         for edge in (rows.follow, *rows.blocks):
             if edge is not None:
                 self._graph.clock.observe(edge.updated_at)
         self._graph.clock.observe(max(board.since, board.owned_since))
         return rows
 
-    async def _add(self, graph: int, actor: NodeId, board: Board, rows: DecidingEdges) -> list[EdgeChange]:
+    async def _add(self, graph: int, actor: NodeId, board: Board, rows: BoardFollowRows) -> list[EdgeChange]:
         """Write a user's follow or unfollow of a board, under the conditions of a follow. A void one that is still
         stored is written again.
         """
         write = msgspec.structs.replace(
             self._graph.add_write(graph, actor, NodeId(board.id)),
-            keep_live=all(edge.graph != graph for edge in void(actor, board, rows)),
+            keep_live=all(edge.graph != graph for edge in void_edges(actor, board, rows)),
             limit=EdgeLimit(self._follows_max),
             unless=self._privacy.blocks_between(actor, [board.owner]),
             if_active=True,
@@ -164,7 +164,7 @@ class BoardFollowing:
 
     # --- checks ----------------------------------------------------------------------------------------
 
-    async def check(self, actor: NodeId, users: Sequence[int], boards: Sequence[int]) -> Checked:
+    async def check(self, actor: NodeId, users: Sequence[int], boards: Sequence[int]) -> FollowKinds:
         """How `actor` follows each user and board; "none" for those that they must not see.
 
         A user is followed implicitly if one of their boards is followed explicitly. A board is followed implicitly if
@@ -172,16 +172,16 @@ class BoardFollowing:
         """
         if len(users) + len(boards) > CHECKED_MAX:
             raise BatchTooLarge(f"at most {CHECKED_MAX} users and boards a request", max=CHECKED_MAX)
-        settling, found, questions = self._settling, await self._settling.read(boards), Questions()
+        reconciler, found, questions = self._reconciler, await self._reconciler.read(boards), Questions()
         owners = [board.owner for board in found if board is not None]
         standings = self._privacy.ask_standings(questions, actor, [*users, *owners])
-        explicit = questions.towards(settling.explicit, actor, boards)
-        unfollowed = questions.towards(settling.unfollowed, actor, boards)
-        implicit = questions.states([(settling.implicit, actor, user) for user in users])
+        explicit = questions.towards(reconciler.explicit, actor, boards)
+        unfollowed = questions.towards(reconciler.unfollowed, actor, boards)
+        implicit = questions.states([(reconciler.implicit, actor, user) for user in users])
         answers = await self._store.answer(questions)
         states, known = answers.towards, standings(answers)
         rows = zip(found, states[explicit], states[unfollowed], strict=True)
-        return Checked(
+        return FollowKinds(
             [
                 _kind_of_user(known[user], tie, user == actor)
                 for user, tie in zip(users, answers.states[implicit], strict=True)
@@ -199,21 +199,21 @@ class BoardFollowing:
         board = await self._boards.get(viewer, id_)
         if not board.is_open:
             return Page([], False, False)
-        settling, first = self._settling, window.limit + 1
+        reconciler, first = self._reconciler, window.limit + 1
 
         async def not_unfollowed(marks: Sequence[Mark]) -> list[bool]:
-            unfollowed = await self._store.exists_many(settling.unfollowed, [(mark.id, id_) for mark in marks])
+            unfollowed = await self._store.exists_many(reconciler.unfollowed, [(mark.id, id_) for mark in marks])
             return [not one for one in unfollowed]
 
         async def not_through(marks: Sequence[Mark]) -> list[bool]:
-            through = await self._store.exists_many(settling.follows, [(mark.id, board.owner) for mark in marks])
+            through = await self._store.exists_many(reconciler.follows, [(mark.id, board.owner) for mark in marks])
             return [not one for one in through]
 
         pages = [
-            await walk(self._store, listing, window, shown, entries_max=FOLLOWER_LOOKS_MAX, first=first)
+            await walk(self._store, listing, window, shown, entries_max=FOLLOWERS_SCANNED_MAX, first=first)
             for listing, shown in (
-                (Listing(settling.follows, board.owner, Direction.IN), not_unfollowed),
-                (Listing(settling.explicit, id_, Direction.IN), not_through),
+                (Listing(reconciler.follows, board.owner, Direction.IN), not_unfollowed),
+                (Listing(reconciler.explicit, id_, Direction.IN), not_through),
             )
         ]
         return merge_pages(pages, window)
@@ -224,15 +224,15 @@ class BoardFollowing:
 
     async def follower_counts(self, boards: Sequence[Board]) -> list[int]:
         """The number of followers of each board, from the lengths of three lists."""
-        settling = self._settling
+        reconciler = self._reconciler
         counts = await self._store.count_many(
             [
                 listing
                 for board in boards
                 for listing in (
-                    Listing(settling.follows, board.owner, Direction.IN),
-                    Listing(settling.unfollowed, board.id, Direction.IN),
-                    Listing(settling.explicit, board.id, Direction.IN),
+                    Listing(reconciler.follows, board.owner, Direction.IN),
+                    Listing(reconciler.unfollowed, board.id, Direction.IN),
+                    Listing(reconciler.explicit, board.id, Direction.IN),
                 )
             ]
         )
@@ -244,31 +244,31 @@ class BoardFollowing:
 
     async def followed(self, viewer: Viewer, user: NodeId, window: Window) -> tuple[list[Board], Page]:
         """The boards that a user follows explicitly and that `viewer` may see, newest follow first."""
-        return await self._boards.listed(viewer, [Listing(self._settling.explicit, user, Direction.OUT)], window)
+        return await self._boards.listed(viewer, [Listing(self._reconciler.explicit, user, Direction.OUT)], window)
 
     async def unfollowed(self, user: NodeId, window: Window) -> tuple[list[Board], Page]:
         """The boards that a user unfollowed though they follow the owner, newest unfollow first."""
-        return await self._boards.listed(user, [Listing(self._settling.unfollowed, user, Direction.OUT)], window)
+        return await self._boards.listed(user, [Listing(self._reconciler.unfollowed, user, Direction.OUT)], window)
 
     async def implicit_following(self, user: NodeId, window: Window) -> Page:
         """The users of whom `user` follows boards explicitly, newest first."""
-        return await self._store.page(Listing(self._settling.implicit, user, Direction.OUT), window)
+        return await self._store.page(Listing(self._reconciler.implicit, user, Direction.OUT), window)
 
     async def implicit_followers(self, user: NodeId, window: Window) -> Page:
         """The users who follow boards of `user` explicitly, newest first."""
-        return await self._store.page(Listing(self._settling.implicit, user, Direction.IN), window)
+        return await self._store.page(Listing(self._reconciler.implicit, user, Direction.IN), window)
 
     async def interests(self, user: NodeId) -> Interests:
         """Exact counts of a user's lists. `boards` counts the public ones."""
-        settling = self._settling
+        reconciler = self._reconciler
         return Interests(
             *await self._store.count_many(
                 [
-                    Listing(settling.boards, user, Direction.OUT),
-                    Listing(settling.explicit, user, Direction.OUT),
-                    Listing(settling.unfollowed, user, Direction.OUT),
-                    Listing(settling.implicit, user, Direction.OUT),
-                    Listing(settling.implicit, user, Direction.IN),
+                    Listing(reconciler.boards, user, Direction.OUT),
+                    Listing(reconciler.explicit, user, Direction.OUT),
+                    Listing(reconciler.unfollowed, user, Direction.OUT),
+                    Listing(reconciler.implicit, user, Direction.OUT),
+                    Listing(reconciler.implicit, user, Direction.IN),
                 ]
             )
         )

@@ -50,16 +50,16 @@ async def audit_sets(
     None if no process keeps sets up to date now: no reader is answered from them then. Conflict if a new generation of
     sets began meanwhile. `progress` is called with the number of sets checked so far.
     """
-    kept_to = await sets.progress()
-    if kept_to is None:
+    before = await sets.progress()
+    if before is None:
         return None
-    generation, chosen, found = kept_to.generation, random.Random(), SetAudit()
+    generation, chosen, found = before.generation, random.Random(), SetAudit()
     differing: dict[SetKey, frozenset[int]] = {}
     async for keys in sets.keys(generation):
         looked_at = keys if sample >= 1 else [key for key in keys if chosen.random() < sample]
-        kept = await _kept(sets, generation, looked_at)
-        found.sets += len(kept)
-        differing |= await _differing(store, kept)
+        cached = await _cached_sets(sets, generation, looked_at)
+        found.sets += len(cached)
+        differing |= await _differing(store, cached)
         progress(found.sets)
     if not differing:
         return found
@@ -69,7 +69,7 @@ async def audit_sets(
         return None
     if later.generation != generation:
         raise Conflict("a new generation of cached sets began during the audit; audit again")
-    again = await _kept(sets, generation, list(differing))
+    again = await _cached_sets(sets, generation, list(differing))
     unchanged = {key: members for key, members in again.items() if members == differing[key]}
     wrong = await _differing(store, unchanged)
     found.late, found.wrong = len(differing) - len(wrong), len(wrong)
@@ -80,14 +80,14 @@ async def audit_sets(
     return found
 
 
-async def _kept(sets: CachedSets, generation: bytes, keys: Sequence[SetKey]) -> dict[SetKey, frozenset[int]]:
+async def _cached_sets(sets: CachedSets, generation: bytes, keys: Sequence[SetKey]) -> dict[SetKey, frozenset[int]]:
     members = await sets.members(generation, keys) if keys else []
     return {key: one for key, one in zip(keys, members, strict=True) if one is not None}
 
 
-async def _differing(store: EdgeStore, kept: Mapping[SetKey, frozenset[int]]) -> dict[SetKey, frozenset[int]]:
+async def _differing(store: EdgeStore, cached: Mapping[SetKey, frozenset[int]]) -> dict[SetKey, frozenset[int]]:
     """The sets that differ from what would be filled now."""
-    left, differing = list(kept.items()), dict[SetKey, frozenset[int]]()
+    left, differing = list(cached.items()), dict[SetKey, frozenset[int]]()
     for at in range(0, len(left), _AT_ONCE):
         batch = left[at : at + _AT_ONCE]
         true = await gather(False, *(members_of(store, key) for key, _ in batch))

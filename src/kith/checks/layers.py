@@ -17,7 +17,7 @@ from typing import Any, Protocol
 import structlog
 
 from kith.checks.filter import Filter
-from kith.checks.following import FRESH_S, FollowedFilter
+from kith.checks.live_filter import FILTER_LAG_MAX_S, LiveFilter
 from kith.checks.sets import CachedSets, FillLease, Members, SetKey, SetsProgress, Wait
 from kith.core.errors import KithError
 from kith.core.events import NOWHERE, LogPosition
@@ -29,12 +29,12 @@ from kith.log.store import LogStore
 
 SET_IDS_MAX = 1_000
 """Sources with more destinations are not cached: filling their sets costs more than checking them."""
-KEPT_S = 600.0
+SET_TTL_S = 600.0
 """How long a set is cached, in seconds, plus or minus a fifth, so that sets filled together do not expire together."""
 STALE_S = 3.0
 """Longest that an answer may lag behind the store, in seconds, from any layer."""
-_PROGRESS_VALID_S = STALE_S - FRESH_S
-_PATIENCE_S, _PAUSE_S = 0.1, 1.0
+_PROGRESS_VALID_S = STALE_S - FILTER_LAG_MAX_S
+_LOOKUP_TIMEOUT_S, _PAUSE_S = 0.1, 1.0
 _FILLED_AT_ONCE, _WAITING_MAX = 64, 100_000
 _seen: contextvars.ContextVar[LogPosition] = contextvars.ContextVar("kith_seen", default=NOWHERE)
 _log = structlog.get_logger("kith.checks")
@@ -48,7 +48,7 @@ class CheckObserver(Protocol):
         ...
 
 
-class SeenLog:
+class RequestPositionLog:
     """A log that remembers, per task, the positions that a request waited for with `reached`: its checks must show
     them.
     """
@@ -76,28 +76,28 @@ class TrackedSets:
         self._progress: SetsProgress | None = None
         self._until_s = 0.0
 
-    async def learn(self) -> None:
+    async def refresh(self) -> None:
         """Query whether the sets are up to date; the answer is valid for a moment."""
         asked_s = self.now_s()
         self._progress = await self.sets.progress()
         self._until_s = asked_s + _PROGRESS_VALID_S
 
-    def now(self) -> SetsProgress | None:
+    def progress(self) -> SetsProgress | None:
         """The position up to which the sets are up to date, if known now; else None."""
         return self._progress if self.now_s() < self._until_s else None
 
-    def rest(self) -> None:
-        """Make `now` return None until the next `learn`, because the sets did not answer."""
+    def mark_unknown(self) -> None:
+        """Make `progress` return None until the next `refresh`, because the sets did not answer."""
         self._until_s = 0.0
 
     async def run(self) -> None:
-        """Call `learn` regularly until cancelled."""
+        """Call `refresh` regularly until cancelled."""
         while True:
             try:
                 async with asyncio.timeout(_PAUSE_S):
-                    await self.learn()
+                    await self.refresh()
             except (KithError, TimeoutError) as error:
-                self.rest()
+                self.mark_unknown()
                 _log.warning("checks go without cached sets", error=str(error) or f"no answer within {_PAUSE_S:g} s")
                 await asyncio.sleep(_PAUSE_S)
             await asyncio.sleep(_PROGRESS_VALID_S / 2)
@@ -107,9 +107,9 @@ class LayeredEdges:
     """An `EdgeStore` whose `exists_many` and `answer` use the layers first. Only for reads that may be STALE_S old."""
 
     def __init__(
-        self, store: EdgeStore, log: LogStore, filtered: FollowedFilter, sets: TrackedSets, observer: CheckObserver
+        self, store: EdgeStore, log: LogStore, live_filter: LiveFilter, sets: TrackedSets, observer: CheckObserver
     ) -> None:
-        self._store, self._log, self._filtered, self._sets, self._observer = store, log, filtered, sets, observer
+        self._store, self._log, self._live_filter, self._sets, self._observer = store, log, live_filter, sets, observer
         self._waiting: dict[SetKey, float] = {}  # when to look for a set again, by `now_s`
         self._filling: set[asyncio.Task[None]] = set()
 
@@ -119,19 +119,19 @@ class LayeredEdges:
 
     async def exists_many(self, graph: int, pairs: Sequence[Pair]) -> list[bool]:
         """See `EdgeStore.exists_many`."""
-        if graph not in self._filtered.covered:
+        if graph not in self._live_filter.covered:
             there = await self._store.exists_many(graph, pairs)
             self._count("store", sum(there), len(there) - sum(there))
             return there
         found = [False] * len(pairs)
         seen = _seen.get()
         asked: Sequence[int] = range(len(pairs))
-        filter_ = self._filtered.for_reader(seen)
+        filter_ = self._live_filter.for_reader(seen)
         if filter_ is not None:
             asked = [at for at in asked if filter_.may_have(graph, *pairs[at])]
             self._count("filter", 0, len(pairs) - len(asked))
         if asked and graph in self._sets.graphs:
-            asked = await self._ask_sets(graph, pairs, asked, seen, found)
+            asked = await self._look_up_sets(graph, pairs, asked, seen, found)
         if asked:
             there = await self._store.exists_many(graph, [pairs[at] for at in asked])
             for at, holds in zip(asked, there, strict=True):
@@ -143,10 +143,10 @@ class LayeredEdges:
         """See `EdgeStore.answer`. The state of a removed edge may be None. Only the filter is used, because the store
         is queried anyway.
         """
-        filter_ = self._filtered.for_reader(_seen.get())
+        filter_ = self._live_filter.for_reader(_seen.get())
         if filter_ is None or not questions.asked_states:
             return await self._store.answer(questions)
-        asked = [at for at, key in enumerate(questions.asked_states) if self._may_be(filter_, key)]
+        asked = [at for at, key in enumerate(questions.asked_states) if self._may_exist(filter_, key)]
         every = questions.asked_states
         self._count("filter", 0, len(every) - len(asked))
         left = Questions()
@@ -160,18 +160,18 @@ class LayeredEdges:
             states[at] = state
         return answers._replace(states=states)
 
-    def _may_be(self, filter_: Filter, key: tuple[int, int, int]) -> bool:
-        return key[0] not in self._filtered.covered or filter_.may_have(*key)
+    def _may_exist(self, filter_: Filter, key: tuple[int, int, int]) -> bool:
+        return key[0] not in self._live_filter.covered or filter_.may_have(*key)
 
     def _count(self, layer: str, there: int, absent: int) -> None:
         if there or absent:
             self._observer.checked(layer, there, absent)
 
-    async def _ask_sets(
+    async def _look_up_sets(
         self, graph: int, pairs: Sequence[Pair], asked: Sequence[int], seen: LogPosition, found: list[bool]
     ) -> list[int]:
         """Write the answers of cached sets to `found`; returns the pairs without an answer."""
-        progress, now_s = self._sets.now(), self._sets.now_s()
+        progress, now_s = self._sets.progress(), self._sets.now_s()
         if progress is None or not (seen == NOWHERE or self._log.covers(progress.at, seen)):
             return list(asked)
         by_source: dict[int, list[int]] = {}
@@ -186,12 +186,12 @@ class LayeredEdges:
             return left
         sets = [((graph, source), [pairs[at][1] for at in indexes]) for source, indexes in by_source.items()]
         try:
-            async with asyncio.timeout(_PATIENCE_S):
-                looked = await self._sets.sets.look(progress.generation, sets)
+            async with asyncio.timeout(_LOOKUP_TIMEOUT_S):
+                found_sets = await self._sets.sets.lookup(progress.generation, sets)
         except (KithError, TimeoutError):
-            self._sets.rest()
+            self._sets.mark_unknown()
             return list(asked)
-        for (key, _), indexes, one in zip(sets, by_source.values(), looked, strict=True):
+        for (key, _), indexes, one in zip(sets, by_source.values(), found_sets, strict=True):
             if isinstance(one, Members):
                 for at, there in zip(indexes, one.there, strict=True):
                     found[at] = there
@@ -218,14 +218,14 @@ class LayeredEdges:
             task.add_done_callback(self._filling.discard)
 
     async def _fill(self, generation: bytes, key: SetKey, lease: FillLease) -> None:
-        ttl_ms = int(KEPT_S * random.uniform(800, 1_200))
+        ttl_ms = int(SET_TTL_S * random.uniform(800, 1_200))
         try:
             members = await members_of(self._store, key)
             await self._sets.sets.fill(generation, key, lease.name, members, ttl_ms)
         except KithError as error:
             _log.debug("a set is not filled", error=error.message)
 
-    async def settled(self) -> None:
+    async def wait_for_fills(self) -> None:
         """Wait until no set is being filled any more."""
         while self._filling:
             await asyncio.wait(self._filling)

@@ -2,7 +2,7 @@
 
 A set is complete or missing; nothing is ever added to one. A reader that misses a set may get a lease, which allows
 only that reader to fill it. A change of the source drops its set and the lease with it, so what was read before a
-change is never stored after it. Sets belong to a generation. A keeper that cannot tell what changed starts a new one,
+change is never stored after it. Sets belong to a generation. A worker that cannot tell what changed starts a new one,
 and sets of older generations count as missing. Implemented by `engines/redis`.
 """
 
@@ -46,13 +46,13 @@ class Wait(NamedTuple):
     ms: int
 
 
-Looked: TypeAlias = Members | FillLease | Wait
+SetLookup: TypeAlias = Members | FillLease | Wait
 
 
 class CachedSets(Protocol):
     """Errors: StoreFull, StoreUnavailable. A set may be lost at any moment, but never a part of one."""
 
-    async def look(self, generation: bytes, asked: Sequence[tuple[SetKey, Sequence[int]]]) -> list[Looked]:
+    async def lookup(self, generation: bytes, asked: Sequence[tuple[SetKey, Sequence[int]]]) -> list[SetLookup]:
         """For each set, which of some ids are members; one round trip for all."""
         ...
 
@@ -75,7 +75,7 @@ class CachedSets(Protocol):
         ...
 
     async def members(self, generation: bytes, keys: Sequence[SetKey]) -> list[frozenset[int] | None]:
-        """All ids in each of these sets; None if the set is missing. For audits; readers use `look`."""
+        """All ids in each of these sets; None if the set is missing. For audits; readers use `lookup`."""
         ...
 
     async def last_progress(self) -> SetsProgress | None:

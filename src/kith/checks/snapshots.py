@@ -29,9 +29,9 @@ FALSE_POSITIVES = 0.01
 """The share of absent edges for which the next layer is queried in vain. One in a hundred costs less than the memory
 for a smaller share.
 """
-ROOM, LEAST_ROOM = 0.25, 100_000
+FILTER_GROWTH_SHARE, FILTER_GROWTH_MIN = 0.25, 100_000
 """Room for growth in a new filter: this share of its edges, and at least this number."""
-KEPT = 2
+SNAPSHOTS_KEPT = 2
 _FOLDER, _LENGTH, _HASH_BYTES = "filter", struct.Struct(">I"), 32
 _log = structlog.get_logger("kith.checks")
 
@@ -121,7 +121,7 @@ class Snapshots:
         return Snapshot(head, Filter(stored, head.edges))
 
     def save(self, snapshot: Snapshot) -> None:
-        """Write a snapshot, and delete all but the newest KEPT."""
+        """Write a snapshot, and delete all but the newest SNAPSHOTS_KEPT."""
         head = msgspec.json.encode(snapshot.head)
         beginning, blocks = _LENGTH.pack(len(head)) + head, snapshot.filter.blocks
         hashed = hashlib.sha256(beginning)
@@ -129,7 +129,7 @@ class Snapshots:
         parts = (memoryview(blocks)[at : at + (1 << 20)] for at in range(0, len(blocks), 1 << 20))
         name = f"{_FOLDER}/{snapshot.head.made_ms:015d}.bloom"
         self._files.put(name, (hashed.digest() + beginning, *map(bytes, parts)))
-        self._files.delete(self.names()[KEPT:])
+        self._files.delete(self.names()[SNAPSHOTS_KEPT:])
 
 
 def _made_ms(name: str) -> int:
@@ -137,9 +137,9 @@ def _made_ms(name: str) -> int:
     return int(made) if made.isdecimal() else 0
 
 
-def room_for(edges: int) -> int:
+def growth_allowance(edges: int) -> int:
     """How many edges may be added to a filter that was made with `edges` edges."""
-    return max(int(edges * ROOM), LEAST_ROOM)
+    return max(int(edges * FILTER_GROWTH_SHARE), FILTER_GROWTH_MIN)
 
 
 async def build(scans: Scans, graphs: dict[str, int], at: LogPosition, made_ms: int, edges_max: int) -> Snapshot | None:
@@ -154,7 +154,7 @@ async def build(scans: Scans, graphs: dict[str, int], at: LogPosition, made_ms: 
         if edges > edges_max:
             _log.error("checks have no filter: there are more edges than `checks_edges_max`", more_than=edges_max)
             return None
-    made = Filter.sized(edges + room_for(edges), FALSE_POSITIVES)
+    made = Filter.sized(edges + growth_allowance(edges), FALSE_POSITIVES)
     for part in parts:
         made.add_many(part)
     _log.info(

@@ -19,7 +19,7 @@ from kith.commands import console
 from kith.commands.console import Data, out
 from kith.commands.dead import dead_events
 from kith.core.errors import BadRequest, Conflict
-from kith.notifications import intake, spread
+from kith.notifications import intake, mention_consumer
 from kith.run import config
 from kith.run.audit_process import Report
 from kith.run.audits import audit_caches, audit_edges, audit_notifications
@@ -30,7 +30,7 @@ from kith.run.serving import processes
 commands = typer.Typer()
 
 
-class Audited(enum.StrEnum):
+class AuditTarget(enum.StrEnum):
     """What is audited."""
 
     EDGES = "edges"
@@ -41,8 +41,8 @@ class Audited(enum.StrEnum):
 @commands.command("audit")
 def run_audit(
     what: Annotated[
-        Audited, typer.Argument(help="Edges and counts, rows of inboxes, or cached sets and timelines.")
-    ] = Audited.EDGES,
+        AuditTarget, typer.Argument(help="Edges and counts, rows of inboxes, or cached sets and timelines.")
+    ] = AuditTarget.EDGES,
     data: Data = None,
     repair: Annotated[bool, typer.Option("--repair", help="Repair what differs.")] = False,
     sample: Annotated[
@@ -59,15 +59,15 @@ def run_audit(
     With --against, compare a data folder with a cluster; neither may be written to meanwhile. Exit status 1 if anything
     differs.
     """
-    if what is not Audited.EDGES and (against is not None or report is not None):
+    if what is not AuditTarget.EDGES and (against is not None or report is not None):
         raise BadRequest(f"`--against` and `--report` are for `kith audit edges`; leave them out with {what.value}")
     if against is not None:
         _run_against(config.load({"data": data}), against)
         return
-    if what is Audited.NOTIFICATIONS:
+    if what is AuditTarget.NOTIFICATIONS:
         _run_notifications(config.load({"data": data}), repair=repair, sample=sample)
         return
-    if what is Audited.CACHES:
+    if what is AuditTarget.CACHES:
         _run_caches(config.load({"data": data}), repair=repair, sample=sample)
         return
     settings, written = processes.settings_of_process(data), None if report is None else Report(report)
@@ -113,7 +113,7 @@ def _run_against(settings: Settings, folder: Path) -> None:
 def _run_notifications(settings: Settings, *, repair: bool, sample: float) -> None:
     with console.counting("notices audited") as progress:
         untold, found = audit_notifications(settings, repair=repair, sample=sample, progress=progress)
-    dead = sum(name.startswith((f"{intake.NAME}/", f"{spread.NAME}/")) for name in dead_events(settings))
+    dead = sum(name.startswith((f"{intake.NAME}/", f"{mention_consumer.NAME}/")) for name in dead_events(settings))
     events = Table("what the log tells", "")
     for name, number in (
         ("expected", untold.expected),

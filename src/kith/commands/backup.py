@@ -22,8 +22,8 @@ from kith.graph.audit import Audit
 from kith.run import config
 from kith.run.audits import audit_edges
 from kith.run.backups import drills, restoring, schedule
+from kith.run.backups.backup_maker import BackupResult
 from kith.run.backups.drills import Drill
-from kith.run.backups.making import Made
 from kith.run.backups.restoring import Restored
 from kith.run.config import Settings
 from kith.run.opening.folders import open_environment
@@ -61,10 +61,12 @@ def run_backup(
     say(f"{made.files:,} files of media copied; bring it back with: kith restore {to} --data NEW_FOLDER")
 
 
-def backup(settings: Settings, to: str, *, whole: bool, progress: Callable[[int], None] = lambda _: None) -> Made:
-    """Back up a data folder. Errors: Conflict while another backup runs; and those of `BackUp.make`."""
+def backup(
+    settings: Settings, to: str, *, whole: bool, progress: Callable[[int], None] = lambda _: None
+) -> BackupResult:
+    """Back up a data folder. Errors: Conflict while another backup runs; and those of `BackupMaker.make`."""
     with open_environment(settings, create=False) as store:
-        return asyncio.run(schedule.once(schedule.over(settings, store, to, progress), store, whole=whole))
+        return asyncio.run(schedule.make_now(schedule.open_maker(settings, store, to, progress), store, whole=whole))
 
 
 @commands.command("restore")

@@ -14,7 +14,7 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 from rich.table import Table
 
 if TYPE_CHECKING:  # most commands start without this import
-    from kith.moving.comparing import Compared
+    from kith.moving.store_comparison import ComparisonResult
 
 Data = Annotated[str | None, typer.Option("--data", help="Data folder; default: the setting `data`.")]
 Host = Annotated[str | None, typer.Option("--host", help="Address to listen on; 0.0.0.0: all addresses.")]
@@ -76,7 +76,7 @@ def show_rows(names: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
         say(f"{first}: " + ", ".join(f"{name} {value}" for name, value in zip(names[1:], rest, strict=True)))
 
 
-def show_compared(found: Sequence[Compared]) -> None:
+def show_compared(found: Sequence[ComparisonResult]) -> None:
     """Print how many rows of two stores were compared, and examples of those that differ."""
     table = Table("compared", "rows of both", "differing")
     for one in found:

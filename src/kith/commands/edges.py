@@ -19,10 +19,11 @@ from rich.progress import TaskID
 from kith.access.policy import check_raw_write
 from kith.commands import console
 from kith.commands.console import Data, out, say
+from kith.commands.transfer.exporting import export
 from kith.commands.transfer.formats import read
 from kith.commands.transfer.loading import (
-    Imported,
     ImportProgress,
+    ImportResult,
     ReadLines,
     RefusalReport,
     file_fingerprint,
@@ -30,7 +31,6 @@ from kith.commands.transfer.loading import (
     load_merging,
 )
 from kith.commands.transfer.pins import VERSION, make_boards, read_pins
-from kith.commands.transfer.unloading import export
 from kith.core.clock import Hlc, HybridClock
 from kith.core.errors import BadRequest, Conflict
 from kith.engines.embedded import bulk
@@ -124,7 +124,7 @@ def import_edges(
     *,
     report: Path | None = None,
     mutual: bool = False,
-) -> Imported:
+) -> ImportResult:
     """Import a file of edges: as a sorted bulk load where the graph is empty and not served, else merged.
 
     Errors: BadRequest for a missing file or graph; Forbidden for a graph that only a route of the API writes;
@@ -146,7 +146,9 @@ def discard_import(settings: Settings, graph: str) -> None:
         bulk.discard(environment, graph)
 
 
-def import_pins(settings: Settings, path: Path, progress: ImportProgress, *, report: Path | None = None) -> Imported:
+def import_pins(
+    settings: Settings, path: Path, progress: ImportProgress, *, report: Path | None = None
+) -> ImportResult:
     """Import a file of pins (see `transfer.pins`): boards and posts first, then the pins, like `import_edges`.
 
     Errors: BadRequest for a missing file or one of another kind; StoreMismatch while another import is unfinished.
@@ -170,19 +172,19 @@ def _imported(
     read_file: ReadLines = read,
     version: Hlc | None = None,
     make: Callable[[], Coroutine[None, None, None]] | None = None,
-) -> Imported:
+) -> ImportResult:
     """Import the edges of a file. `version`: of the edges; None: now. `make`: makes the records that they connect."""
     if not path.is_file():
         raise BadRequest(f"there is no file {path}")
     where = report or _report_path(settings, path)
 
-    async def merge() -> Imported:
+    async def merge() -> ImportResult:
         async with open_graph(settings) as graphs:
             return await load_merging(
                 path, graphs, graph, where, progress, mutual=mutual, read_file=read_file, version=version
             )
 
-    async def beside() -> Imported:
+    async def beside() -> ImportResult:
         if make is not None:
             await make()
         return await merge()
@@ -219,7 +221,7 @@ def _has_begun(settings: Settings, graph: str) -> bool:
         return bulk.has_begun(environment, graph)
 
 
-class Exported(NamedTuple):
+class ExportResult(NamedTuple):
     """How many edges were written, and the token to watch from: the file and the changes since that token make up the
     whole graph.
 
@@ -231,15 +233,15 @@ class Exported(NamedTuple):
     expiring: int = 0
 
 
-def export_edges(settings: Settings, graph: str, path: Path, progress: Callable[[int], None]) -> Exported:
+def export_edges(settings: Settings, graph: str, path: Path, progress: Callable[[int], None]) -> ExportResult:
     """Write every live edge of a graph to a file, while servers run."""
 
-    async def run() -> Exported:
+    async def run() -> ExportResult:
         async with open_stores(settings, "chore", create=False) as stores:
             tokens = WatchTokens(await stores.credentials.secret("signing"))
             before = await stores.log.end()  # before the scan, so a concurrent change comes after the token
             done = await export(stores.store, stores.graph.graphs.number(graph), path, progress)
-            return Exported(done.written, tokens.issue(before), done.expiring)
+            return ExportResult(done.written, tokens.issue(before), done.expiring)
 
     return asyncio.run(run())
 
@@ -274,7 +276,7 @@ def _report_path(settings: Settings, file: Path) -> Path:
     return Path(settings.data) / "imports" / f"{file.name}.refused.tsv"
 
 
-def _say_imported(done: Imported, what: str, report: Path) -> None:
+def _say_imported(done: ImportResult, what: str, report: Path) -> None:
     if done.resumed_at_line:
         out.print(f"went on after line {done.resumed_at_line:,}")
     out.print(f"{done.applied:,} {what} written ({done.way})")

@@ -11,7 +11,7 @@ from kith.commands.console import Data, say
 from kith.core.clock import wall_ms
 from kith.core.ids import NODES_MAX
 from kith.leases.node_numbers import node_number
-from kith.media.library import Swept
+from kith.media.library import SweepResult
 from kith.run import config, posts_and_notices, services
 from kith.run.config import Settings
 from kith.run.opening import wiring
@@ -28,10 +28,10 @@ def run_sweep(
     say(f"{gone:,} of {files:,} files {'would go' if dry_run else 'removed'}, {size / 1e6:,.1f} MB")
 
 
-def sweep(settings: Settings, *, remove: bool) -> Swept:
+def sweep(settings: Settings, *, remove: bool) -> SweepResult:
     """Find media files that no record names, and delete them if `remove`; servers may run."""
 
-    async def run() -> Swept:
+    async def run() -> SweepResult:
         async with (
             wiring.open_stores(settings, "chore", create=False) as stores,
             stores.leases.hold_or_conflict("sweep"),

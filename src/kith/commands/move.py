@@ -12,8 +12,8 @@ from kith.commands import console
 from kith.commands.console import fail, say
 from kith.core.errors import BadRequest
 from kith.run import config
-from kith.run.moves import back, forth, opening
-from kith.run.moves.forth import Moved
+from kith.run.moves import opening, to_cluster, to_folder
+from kith.run.moves.to_cluster import MoveResult
 
 commands = typer.Typer()
 
@@ -37,9 +37,9 @@ def run_move(
         raise BadRequest("name the cluster to move into: KITH_ENGINE=cluster KITH_CASSANDRA=...; see docs/cluster.md")
     with console.steps() as tell:
         if back_:
-            returned = asyncio.run(back.take_back(settings, folder, tell=tell))
+            returned = asyncio.run(to_folder.take_back(settings, folder, tell=tell))
         else:
-            moved = asyncio.run(forth.move(settings, folder, switch=switch, audited=audited, tell=tell))
+            moved = asyncio.run(to_cluster.move(settings, folder, switch=switch, audited=audited, tell=tell))
     where = opening.name_of(settings)
     if back_:
         say(f"{returned:,} events of the cluster were done in {folder}; go on there with `kith serve --data {folder}`")
@@ -57,7 +57,7 @@ def run_move(
         say(f"{where} is a moment behind {folder}; let it take over with `kith move {folder} --switch`")
 
 
-def _show(moved: Moved) -> None:
+def _show(moved: MoveResult) -> None:
     if moved.compared:
         console.show_compared(moved.compared)
     for found in moved.audits:

@@ -19,7 +19,7 @@ _MENTION = capacity.MentionDemand()
 """Defaults: the figures of article 000, and the peak of article 003. Options that are not given scale with users."""
 
 
-class Planned(enum.StrEnum):
+class PlanTarget(enum.StrEnum):
     """What is planned."""
 
     GRAPH = "graph"
@@ -29,8 +29,8 @@ class Planned(enum.StrEnum):
 @commands.command("plan")
 def run_plan(
     what: Annotated[
-        Planned, typer.Argument(help="A graph, or mentions of accounts with many followers.")
-    ] = Planned.GRAPH,
+        PlanTarget, typer.Argument(help="A graph, or mentions of accounts with many followers.")
+    ] = PlanTarget.GRAPH,
     users: Annotated[int, typer.Option(help="Number of users.")] = _USERS,
     degree: Annotated[float | None, typer.Option(help="Average number of follows per user. Default: 400.")] = None,
     largest: Annotated[
@@ -57,9 +57,9 @@ def run_plan(
 ) -> None:
     """Show what a graph of this size needs, on one machine and on a cluster; or what mentions cost by each way."""
     if article:
-        _print_article(capacity.article_003() if what is Planned.NOTIFICATIONS else capacity.article_000())
+        _print_article(capacity.article_003() if what is PlanTarget.NOTIFICATIONS else capacity.article_000())
         return
-    if what is Planned.NOTIFICATIONS:
+    if what is PlanTarget.NOTIFICATIONS:
         _print_mentions(
             capacity.MentionDemand(
                 followers=followers,
@@ -99,7 +99,7 @@ def _print_mentions(demand: capacity.MentionDemand) -> None:
     for name, field, unit in capacity.MENTION_LINES:
         table.add_row(name, *(capacity.in_words(getattr(cost, field), unit) for cost in costs))
     out.print(table)
-    out.print("docs/capacity-of-mentions.md says what is taken for granted")
+    out.print("docs/capacity-of-mentions.md says the assumptions")
 
 
 def _print_plan(made: capacity.CapacityPlan) -> None:

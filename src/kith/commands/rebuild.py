@@ -42,7 +42,9 @@ def run_rebuild(
     Media files are not in the log: copy `media` as well. Timelines are rebuilt when readers come.
     """
     if as_is == (log is not None):
-        raise BadRequest("name the folder of the log with --from; or say --as-is, where a rebuild was cut short")
+        raise BadRequest(
+            "name the folder of the log with --from; or use --as-is to accept a folder whose rebuild was interrupted"
+        )
     if log is None:
         _take_as_it_is(folder)
         say(f"{folder} is as far as its rebuild came, and `kith serve --data {folder}` serves it")

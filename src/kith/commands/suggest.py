@@ -31,8 +31,8 @@ def run_suggest(data: Data = None) -> None:
     os.nice(_NICE)
     with _users_bar() as report:
         done = suggest_all(config.load({"data": data}), report)
-    if done.before:
-        out.print(f"went on after {done.before:,} users")
+    if done.ranked_before:
+        out.print(f"went on after {done.ranked_before:,} users")
     out.print(f"suggestions of {done.ranked:,} users kept")
 
 

@@ -31,7 +31,7 @@ def token(
     async def made() -> str:
         async with wiring.credentials(settings, create=server) as store:
             if user is None:
-                return await keys.made(store)
+                return await keys.make_server_key(store)
             return (await keys.user_tokens(store, settings)).issue(parse_id(user, "--user"), hours * 3600)
 
     print(asyncio.run(made()))

@@ -28,7 +28,7 @@ from kith.flockdb.jobs import Jobs
 from kith.flockdb.messages import Malformed
 from kith.flockdb.selects import (
     WIRE_STATES,
-    PageAsked,
+    PageRequest,
     SelectPage,
     Selects,
     Term,
@@ -189,7 +189,7 @@ class Calls:
             else:
                 await self._executes.edges(at_once)
                 at_once = []
-                await self._jobs.add(self._dated(task), priority, 1000 * (now_s if at is None else at))
+                await self._jobs.add(self._with_version(task), priority, 1000 * (now_s if at is None else at))
         await self._executes.edges(at_once)
 
     def _task(self, raw: Any, at_s: int | None, number: int) -> ExecuteTask:
@@ -200,15 +200,15 @@ class Calls:
             ExecuteOperation(raw.operation_type), self._terms.read(raw.term), check_position(raw.position), version
         )
 
-    def _dated(self, task: ExecuteTask) -> ExecuteTask:
+    def _with_version(self, task: ExecuteTask) -> ExecuteTask:
         """The operation, with the current version if it has none. So writes made before it runs are newer."""
         return task if task.version is not None else task._replace(version=self._graph.clock.next())
 
 
-def _page(raw: Any) -> PageAsked:
+def _page(raw: Any) -> PageRequest:
     if raw is None or raw.count is None or raw.cursor is None:
         raise BadRequest("a page has a count and a cursor; -1 begins")
-    return PageAsked(raw.count, raw.cursor)
+    return PageRequest(raw.count, raw.cursor)
 
 
 def _priority(raw: int | None) -> Priority:

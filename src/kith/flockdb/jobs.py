@@ -38,7 +38,7 @@ _COUNTED_EVERY = 100
 """After this many new jobs a process counts the waiting jobs again."""
 TRIES_MAX = 10
 _JOB, _DEAD, LEASE = "flockdb/job/", "flockdb/dead/", "flockdb/jobs"
-_LOOKED_S = 0.5
+_POLL_S = 0.5
 _PAUSE_MS, _PAUSE_MS_MAX = 1_000, 60_000
 _PAGE = 500
 _log = structlog.get_logger("kith.flockdb")
@@ -84,7 +84,7 @@ _decode = msgspec.msgpack.Decoder(ExecuteJob).decode
 _NOTHING = msgspec.msgpack.encode({})
 
 
-def _over(raw: bytes, job: ExecuteJob) -> bytes:
+def _merge_into_note(raw: bytes, job: ExecuteJob) -> bytes:
     """The note of a job, written over an earlier note. Fields that a newer version of Kith added stay."""
     return msgspec.msgpack.encode({**msgspec.msgpack.decode(raw), **msgspec.structs.asdict(job)})
 
@@ -106,11 +106,11 @@ class Jobs:
         job = ExecuteJob(
             priority, task.change, term.graph, term.node, term.direction, others, task.position, version, due_ms
         )  # fmt: skip
-        await self._take_room(0 if others is None else len(others))
+        await self._reserve_room(0 if others is None else len(others))
         await self._note(job)
         self._bells[priority].set()
 
-    async def _take_room(self, size: int) -> None:
+    async def _reserve_room(self, size: int) -> None:
         """Overloaded if a job whose edges take this many bytes may not wait. The waiting jobs are counted now and then
         only, because reading all of them for each new job gets slower the more there are.
         """
@@ -134,12 +134,12 @@ class Jobs:
                         await held.run_while_held(self._queues(held))
             except* Unavailable as errors:  # an exception group if a queue raised it
                 _log.warning("jobs wait for the store", error=str(errors.exceptions[0]))
-            await asyncio.sleep(_LOOKED_S)
+            await asyncio.sleep(_POLL_S)
 
-    async def work_off(self) -> None:
+    async def run_due(self) -> None:
         """Run all jobs that are due now, the most urgent first."""
         for priority in sorted(Priority, reverse=True):
-            await self._work_off(priority, lambda: None)
+            await self._run_due(priority, lambda: None)
 
     async def retry_dead(self) -> int:
         """Queue the dead jobs again; returns how many."""
@@ -162,12 +162,12 @@ class Jobs:
         rung = self._bells[priority]
         while True:
             rung.clear()
-            await self._work_off(priority, held.check)
+            await self._run_due(priority, held.check)
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(_LOOKED_S):
+                async with asyncio.timeout(_POLL_S):
                     await rung.wait()
 
-    async def _work_off(self, priority: Priority, check: Callable[[], None]) -> None:
+    async def _run_due(self, priority: Priority, check: Callable[[], None]) -> None:
         """Run the due jobs of a queue, oldest first. `check` raises if this process may not continue."""
         for raw in (await self._store.notes(f"{_JOB}{priority.value}/")).values():
             job = _decode(raw)
@@ -226,7 +226,7 @@ class Jobs:
 
     async def _checkpoint(self, job: ExecuteJob) -> ExecuteJob:
         raw = await self._store.get_note(job.key)
-        await self._store.put_note(job.key, msgspec.msgpack.encode(job) if raw is None else _over(raw, job))
+        await self._store.put_note(job.key, msgspec.msgpack.encode(job) if raw is None else _merge_into_note(raw, job))
         return job
 
     async def _failed(self, job: ExecuteJob, error: str) -> None:
@@ -238,13 +238,15 @@ class Jobs:
         due_ms = self._now_ms() + pause_ms(tries, _PAUSE_MS, _PAUSE_MS_MAX)
         now = msgspec.structs.replace(_decode(raw), tries=tries, error=error, due_ms=due_ms)
         if tries < TRIES_MAX:
-            await self._store.put_note(job.key, _over(raw, now))
+            await self._store.put_note(job.key, _merge_into_note(raw, now))
             return
         _log.error("a job failed for good; `kith flockdb --retry-dead` tries again", job=job.key, error=error)
         await self._note(now, over=raw, dead=True)
         await self._store.put_note(job.key, None)
 
     async def _note(self, job: ExecuteJob, *, over: bytes = _NOTHING, dead: bool = False) -> None:
-        """Write a job under a free key: its version is raised until one is free. `over`: see `_over`."""
-        while not await self._store.put_note(job.dead_key if dead else job.key, _over(over, job), only_if=None):
+        """Write a job under a free key: its version is raised until one is free. `over`: see `_merge_into_note`."""
+        while not await self._store.put_note(
+            job.dead_key if dead else job.key, _merge_into_note(over, job), only_if=None
+        ):
             job = msgspec.structs.replace(job, version=job.version + 1)

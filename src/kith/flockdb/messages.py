@@ -48,7 +48,7 @@ class Malformed(Exception):
         self.head = head
 
 
-class _Wrong(Exception):
+class _NotThrift(Exception):
     """These bytes are not a message of the protocol."""
 
 
@@ -56,7 +56,7 @@ class _Incomplete(Exception):
     """The bytes end before the message does."""
 
 
-class _Open:
+class _OpenContainer:
     """A struct, list or map whose end has not arrived: the types of its items (empty: a struct), and how many
     are left.
     """
@@ -96,7 +96,7 @@ class Inbound:
             if self.framed or len(self._data) <= MESSAGE_BYTES_MAX:
                 return None
             wrong = f"a message may have {MESSAGE_BYTES_MAX} bytes at most"
-        except _Wrong as error:
+        except _NotThrift as error:
             wrong = str(error)
         else:
             return self._taken(0, self._at, self._at)
@@ -116,7 +116,7 @@ class Inbound:
     def _take_framed(self) -> bytes:
         length = self._int(0, len(self._data))
         if length < 0:
-            raise _Wrong(f"a frame has {length} bytes")
+            raise _NotThrift(f"a frame has {length} bytes")
         end = _I32.size + length
         if length > MESSAGE_BYTES_MAX:
             self._skipped = end
@@ -126,7 +126,7 @@ class Inbound:
         self._at = _I32.size
         try:
             self._scan(end)
-        except (_Incomplete, _Wrong) as error:
+        except (_Incomplete, _NotThrift) as error:
             head = self._head(_I32.size)
             del self._data[:end]
             self._begin()
@@ -145,13 +145,13 @@ class Inbound:
     def _begin(self) -> None:
         self._at, self._left = 0, VALUES_MAX
         self._has_head = self._is_deep = False
-        self._open: list[_Open] = []
+        self._open: list[_OpenContainer] = []
 
     def _scan(self, end: int) -> None:
         """Continue to the end of the message. On _Incomplete it resumes later without checking anything twice."""
         if not self._has_head:
             self._at = self._head_end(end)
-            self._open, self._has_head = [_Open()], True
+            self._open, self._has_head = [_OpenContainer()], True
         while self._open:
             top = self._open[-1]
             if not top.kinds:
@@ -179,11 +179,11 @@ class Inbound:
         at = self._at
         if first < 0:
             if first & _VERSION_MASK != _VERSION_1:
-                raise _Wrong("this is not Thrift's binary protocol")
+                raise _NotThrift("this is not Thrift's binary protocol")
             at += _I32.size
         name = self._int(at, end)
         if not 0 <= name <= NAME_BYTES_MAX:
-            raise _Wrong(f"the name of a method may have {NAME_BYTES_MAX} bytes at most")
+            raise _NotThrift(f"the name of a method may have {NAME_BYTES_MAX} bytes at most")
         at += _I32.size + name + _I32.size + (first >= 0)
         if at > end:
             raise _Incomplete
@@ -207,7 +207,7 @@ class Inbound:
         elif kind == _STRING:
             at += _I32.size + self._length(at, end)
         elif kind == _STRUCT:
-            entered = _Open()
+            entered = _OpenContainer()
         elif kind in (_LIST, _SET, _MAP):
             kinds = tuple(self._data[at : at + (2 if kind == _MAP else 1)])
             at += len(kinds)
@@ -216,14 +216,14 @@ class Inbound:
             if all(kind in _FIXED for kind in kinds):
                 at += length * sum(_FIXED[kind] for kind in kinds)
             else:
-                entered = _Open(kinds, length)
+                entered = _OpenContainer(kinds, length)
         else:
-            raise _Wrong(f"there is no type {kind}")
+            raise _NotThrift(f"there is no type {kind}")
         if at > end:
             raise _Incomplete
         self._left -= 1
         if not self._left:
-            raise _Wrong(f"a message may have {VALUES_MAX} values at most, beside packed ids; send several")
+            raise _NotThrift(f"a message may have {VALUES_MAX} values at most, beside packed ids; send several")
         self._at = at
         if entered:
             self._is_deep |= len(self._open) == DEPTH_MAX
@@ -237,5 +237,5 @@ class Inbound:
     def _length(self, at: int, end: int) -> int:
         length = self._int(at, end)
         if not 0 <= length <= MESSAGE_BYTES_MAX:
-            raise _Wrong(f"a length of {length} is out of bounds")
+            raise _NotThrift(f"a length of {length} is out of bounds")
         return length

@@ -61,7 +61,7 @@ class Term(NamedTuple):
         return [(self.node, other) if self.direction is Direction.OUT else (other, self.node) for other in others]
 
 
-class PageAsked(NamedTuple):
+class PageRequest(NamedTuple):
     """How many rows, and the cursor to start at."""
 
     rows: int
@@ -154,7 +154,7 @@ class Selects:
         self._store, self._ids_max = store, ids_max
         self._lists = OrderedLists(store)
 
-    async def page(self, program: Sequence[Term | SelectOperation], asked: PageAsked) -> SelectPage:
+    async def page(self, program: Sequence[Term | SelectOperation], asked: PageRequest) -> SelectPage:
         """A page of the ids that a program selects."""
         _check(asked)
         (first, *rest) = program
@@ -172,7 +172,7 @@ class Selects:
         came_down = below is not None and len(rows) > 0
         return SelectPage(rows, following, -int(rows[0]) if came_down else END)
 
-    async def _upwards(self, evaluator: Evaluator, tree: Program, asked: PageAsked) -> SelectPage:
+    async def _upwards(self, evaluator: Evaluator, tree: Program, asked: PageRequest) -> SelectPage:
         """The page before a cursor."""
         above = -asked.cursor
         ids, checked_to = await evaluator.page(tree, above, asked.rows + 1, down=False)
@@ -187,7 +187,7 @@ class Selects:
         """How many ids a program selects, exactly."""
         return await Evaluator(self._store, self._lists, self._ids_max).count(await self._tree(program))
 
-    async def edges(self, term: Term, asked: PageAsked) -> tuple[list[Edge], int, int]:
+    async def edges(self, term: Term, asked: PageRequest) -> tuple[list[Edge], int, int]:
         """A page of a term's edges, and the cursors to both sides."""
         _check(asked)
         if term.others is None:
@@ -199,7 +199,7 @@ class Selects:
         found = await self._store.get_many(term.graph, term.pairs(ids))
         return [edge for edge in found if edge is not None], following, previous
 
-    async def listed(self, term: Term, asked: PageAsked) -> tuple[list[Mark], int, int]:
+    async def listed(self, term: Term, asked: PageRequest) -> tuple[list[Mark], int, int]:
         """A page of lists by position: entries newest first, and the cursors to both sides."""
         backward = asked.cursor < START
         window = Window(asked.rows + 1)
@@ -270,7 +270,7 @@ class Selects:
         return programs.given(others[np.array(kept, np.bool_)])
 
 
-def _check(asked: PageAsked) -> None:
+def _check(asked: PageRequest) -> None:
     if not 0 < asked.rows <= COUNT_MAX:
         raise BadRequest(f"a page has 1 to {COUNT_MAX} rows, not {asked.rows}")
     if asked.cursor < -ID_MAX:

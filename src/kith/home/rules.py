@@ -26,8 +26,8 @@ from kith.graph.graphs import BLOCKS, FOLLOWS, HIDES, MUTES
 from kith.graph.questions import Answers, Questions
 from kith.graph.shapes import Listing
 from kith.people.unrestricted import UnrestrictedPeople
-from kith.posts.cached import CachedPosts
 from kith.posts.post import Post
+from kith.posts.post_cache import PostCache
 from kith.posts.visibility import visible_posts
 from kith.records.cache_tables import CachedResults, CachedValues
 from kith.records.store import RecordKind
@@ -70,7 +70,7 @@ class _RuleInputs(NamedTuple):
 class HomeRules:
     """Filters posts for home. `immediate`: its stores answer without waiting."""
 
-    def __init__(self, graph: Graph, kept: CachedPosts, unrestricted: UnrestrictedPeople) -> None:
+    def __init__(self, graph: Graph, kept: PostCache, unrestricted: UnrestrictedPeople) -> None:
         self._posts, self._store, self.read_cache, self.read = kept.posts, graph.store, kept.read_cache, kept.read
         self._unrestricted, self._follows = unrestricted, graph.graphs.number(FOLLOWS)
         self._mutes, self._hides = graph.graphs.number(MUTES), graph.graphs.number(HIDES)
@@ -124,7 +124,7 @@ class HomeRules:
     async def prepare(self, reader: NodeId) -> None:
         """On an engine across a network, load ahead whether the reader is in any block."""
         if not self.immediate and self.read_cache.generation:
-            await self._unrestricted.learn((), reader)
+            await self._unrestricted.load_unknown((), reader)
 
     async def _judge(self, reader: NodeId, posts: Sequence[Post], known: Mapping[int, _Verdict]) -> dict[int, _Verdict]:
         """Judge these posts; returns their verdicts together with the `known` ones."""
@@ -163,7 +163,9 @@ class HomeRules:
         if self.immediate or not self.read_cache.generation:
             answers = await self._store.answer(questions)
         else:
-            answers, _ = await gather(False, self._store.answer(questions), self._unrestricted.learn(authors, reader))
+            answers, _ = await gather(
+                False, self._store.answer(questions), self._unrestricted.load_unknown(authors, reader)
+            )
         found = standings(answers)
         followed = {author for author, standing in found.items() if standing.followed or author == reader}
         return _RuleInputs(visible_posts(posts, reader, found), followed, muted(answers), hidden(answers))

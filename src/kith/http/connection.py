@@ -20,9 +20,9 @@ from kith.http.serving_state import ServingState
 
 _HEAD_BYTES_MAX = 1 << 16
 _HEADERS_MAX = 100
-_AHEAD_MAX = 16  # requests that wait for the one being answered
-_AHEAD_BYTES_MAX = 1 << 18  # of request bodies that no handler has read yet
-_PIECE_BYTES = 1 << 14  # parsed at once: small, so that few requests are begun before it shows that they must wait
+_PIPELINED_MAX = 16  # requests that wait for the one being answered
+_UNREAD_BYTES_MAX = 1 << 18  # of request bodies that no handler has read yet
+_PARSE_BYTES = 1 << 14  # parsed at once: small, so that few requests are begun before it shows that they must wait
 _HELD_BYTES_MAX = 1 << 16  # of answers that are written and not yet sent
 _DISCARDED_BYTES_MAX = 1 << 24
 LINGER_S = 2.0
@@ -35,9 +35,9 @@ class Connection(asyncio.Protocol):
     """One client connection. The parser calls `on_...`; the event loop calls the methods of `asyncio.Protocol`."""
 
     __slots__ = (
-        "_answering", "_arriving", "_discarded", "_gone", "_head_bytes", "_held", "_in_head", "_is_at_end",
+        "_answering", "_arriving", "_discarded", "_disconnected", "_head_bytes", "_held", "_in_head", "_is_at_end",
         "_is_between", "_is_finishing", "_is_reading", "_parser", "_queue", "_refusal", "_rest", "_room",
-        "_sent", "_shared", "_taken", "_taken_at_s", "_target", "_transport", "_unread", "closed", "draining",
+        "_sent", "_sent_acked", "_sent_acked_at_s", "_shared", "_target", "_transport", "_unread", "closed", "draining",
         "quiet_since_s", "socket",
     )  # fmt: skip
 
@@ -61,9 +61,9 @@ class Connection(asyncio.Protocol):
         self._is_reading, self._is_finishing, self._discarded = True, False, 0
         self._held = b""  # written and not yet sent: see `ServingState.hold`
         self._room: asyncio.Future[None] | None = None  # set while the client's buffer is full
-        self._gone: asyncio.Future[None] | None = None
+        self._disconnected: asyncio.Future[None] | None = None
         self._sent = 0  # bytes handed to the transport, ever
-        self._taken, self._taken_at_s = -1, 0.0  # bytes read by the client, and when that last changed
+        self._sent_acked, self._sent_acked_at_s = -1, 0.0  # bytes read by the client, and when that last changed
 
     # Callbacks of the event loop.
 
@@ -72,7 +72,7 @@ class Connection(asyncio.Protocol):
         self._transport = cast(asyncio.Transport, transport)
         handle = transport.get_extra_info("socket")
         self.socket = None if handle is None else handle.fileno()
-        self._shared.opened(self)
+        self._shared.connection_opened(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """The client disconnected."""
@@ -82,7 +82,7 @@ class Connection(asyncio.Protocol):
         self._rest = memoryview(b"")
         if self._room is not None:
             self.resume_writing()
-        self._shared.lost(self)
+        self._shared.connection_closed(self)
         del self._parser, self._arriving  # they refer back here: without this cycle the connection is freed at once
 
     def eof_received(self) -> bool:
@@ -94,13 +94,13 @@ class Connection(asyncio.Protocol):
     def _end_of_input(self) -> None:
         self._is_at_end = True
         self._arriving.fail(BadRequest("the connection ended before the body did; send it whole"))
-        if self._gone is not None and not self._gone.done():
-            self._gone.set_result(None)
+        if self._disconnected is not None and not self._disconnected.done():
+            self._disconnected.set_result(None)
 
     def data_received(self, data: bytes | memoryview) -> None:
         """Parse requests, and start answering if nothing is being answered."""
-        if len(data) > _PIECE_BYTES:
-            self._read_in_pieces(memoryview(data))
+        if len(data) > _PARSE_BYTES:
+            self._parse_in_chunks(memoryview(data))
             return
         if self._is_finishing or self._refusal is not None:
             self._discard(len(data))
@@ -113,11 +113,11 @@ class Connection(asyncio.Protocol):
         else:
             self._parse(data)
             if self._is_between and len(self._queue) == 1 and self._refusal is None and self._arriving.persistent:
-                self._shared.heads.learn(data, self._arriving.headers)
+                self._shared.heads.add(data, self._arriving.headers)
         if self._answering is None:
             if self._queue or self._refusal is not None:
                 self._answering = self._shared.loop.create_task(self._answer_all())
-        elif len(self._queue) > _AHEAD_MAX:
+        elif len(self._queue) > _PIPELINED_MAX:
             self._pause_reading()
 
     def _parse(self, data: bytes | memoryview) -> None:
@@ -140,10 +140,10 @@ class Connection(asyncio.Protocol):
         if self._refusal is not None:
             self._arriving.fail(self._refusal)
 
-    def _read_in_pieces(self, data: memoryview) -> None:
-        while data and len(self._queue) <= _AHEAD_MAX:
-            self.data_received(data[:_PIECE_BYTES])
-            data = data[_PIECE_BYTES:]
+    def _parse_in_chunks(self, data: memoryview) -> None:
+        while data and len(self._queue) <= _PIPELINED_MAX:
+            self.data_received(data[:_PARSE_BYTES])
+            data = data[_PARSE_BYTES:]
         if data:
             self._rest = data
             self._pause_reading()
@@ -213,7 +213,7 @@ class Connection(asyncio.Protocol):
             return
         self._unread += len(chunk)
         self._arriving.arrived(chunk)
-        if self._unread > _AHEAD_BYTES_MAX:
+        if self._unread > _UNREAD_BYTES_MAX:
             self._pause_reading()
 
     def on_message_complete(self) -> None:
@@ -283,7 +283,7 @@ class Connection(asyncio.Protocol):
         while self._room is not None and not self.closed:
             await asyncio.shield(self._room)
 
-    async def wait_until_gone(self) -> None:
+    async def wait_for_disconnect(self) -> None:
         """Wait until the client disconnects or its last answer ends. Further input is discarded; if it stayed unread, a
         disconnect would go unnoticed.
         """
@@ -293,9 +293,9 @@ class Connection(asyncio.Protocol):
         self._queue.clear()
         self._rest, self._unread = memoryview(b""), 0
         self._resume_reading()
-        if self._gone is None:
-            self._gone = self._shared.loop.create_future()
-        await asyncio.shield(self._gone)
+        if self._disconnected is None:
+            self._disconnected = self._shared.loop.create_future()
+        await asyncio.shield(self._disconnected)
 
     def unsent(self) -> int:
         """Bytes that wait in this process."""
@@ -308,7 +308,7 @@ class Connection(asyncio.Protocol):
 
     # Pausing and resuming reading.
 
-    def taken(self, size: int) -> None:
+    def consumed(self, size: int) -> None:
         """A handler has read this many bytes of a body."""
         self._unread -= size
         self._resume_reading()
@@ -321,10 +321,10 @@ class Connection(asyncio.Protocol):
     def _resume_reading(self) -> None:
         if self._is_reading or self._transport is None:
             return
-        while self._is_finishing or (self._unread <= _AHEAD_BYTES_MAX and len(self._queue) <= _AHEAD_MAX):
+        while self._is_finishing or (self._unread <= _UNREAD_BYTES_MAX and len(self._queue) <= _PIPELINED_MAX):
             if self._rest:
                 rest, self._rest = self._rest, memoryview(b"")
-                self._read_in_pieces(rest)
+                self._parse_in_chunks(rest)
             elif not self._transport.is_closing():
                 self._is_reading = True
                 self._transport.resume_reading()
@@ -347,8 +347,8 @@ class Connection(asyncio.Protocol):
         self._is_finishing = True
         self._queue.clear()
         self.quiet_since_s = self._shared.now_s
-        if self._gone is not None and not self._gone.done():
-            self._gone.set_result(None)
+        if self._disconnected is not None and not self._disconnected.done():
+            self._disconnected.set_result(None)
         if self._is_at_end:
             self.close()
         elif not self._transport.is_closing():
@@ -367,22 +367,22 @@ class Connection(asyncio.Protocol):
         if self._transport is not None:
             self._transport.abort()
 
-    def end_at_rest(self) -> None:
+    def close_if_idle(self) -> None:
         """Close if no request is being answered. While `draining`, busy connections close with their answer."""
         if self._answering is None and not self._is_finishing:
             self.close()
 
-    def look(self, now_s: float, idle_s: float) -> None:
+    def check(self, now_s: float, idle_s: float) -> None:
         """Close the connection if it is idle too long or its client reads nothing. Called regularly."""
         waiting = 0 if self._transport is None else self._transport.get_write_buffer_size()
         if waiting:
             taken = self._sent - waiting
-            if taken != self._taken:
-                self._taken, self._taken_at_s = taken, now_s
-            elif now_s - self._taken_at_s > idle_s:
+            if taken != self._sent_acked:
+                self._sent_acked, self._sent_acked_at_s = taken, now_s
+            elif now_s - self._sent_acked_at_s > idle_s:
                 self.abort()
             return
-        self._taken = -1
+        self._sent_acked = -1
         is_at_rest = self._answering is None and not self._held
         if is_at_rest and now_s - self.quiet_since_s > (LINGER_S if self._is_finishing else idle_s):
             self.abort() if self._is_finishing else self.close()

@@ -57,7 +57,7 @@ class Headers:
             raise BadRequest(f"{name} was sent {len(values)} times; send it once, and have no proxy add another")
         return value
 
-    def but(self, name: str, value: str) -> Headers:
+    def replaced(self, name: str, value: str) -> Headers:
         """The same headers with another value for one that was sent once."""
         other = Headers()
         other._pairs, other._values = self._pairs, {**(self._values or self._sorted()), name: value}

@@ -13,39 +13,39 @@ from kith.http.headers import Headers
 HEADS_MAX = 1_000
 HEAD_BYTES_MAX = 2_048
 _FIRST_LINE = re.compile(rb"GET (/[\w/.~:@=&?,;+-]*) HTTP/1\.1\r\n", re.ASCII)
-_ACTS_FOR = b"\r\nx-kith-user: "
+_ACTING_USER_LINE = b"\r\nx-kith-user: "
 _ID_DIGITS_MAX = 19
 _END = b"\r\n\r\n"
 _NOT_PLAIN = ("content-length", "transfer-encoding", "expect", "upgrade")
 
 
-class KnownHeads:
+class HeadCache:
     """Parsed headers, by the bytes of their head."""
 
     def __init__(self) -> None:
-        self._known: dict[bytes, Headers] = {}
+        self._heads: dict[bytes, Headers] = {}
 
     def __len__(self) -> int:
-        return len(self._known)
+        return len(self._heads)
 
     def find(self, data: bytes) -> tuple[bytes, Headers] | None:
         """The target and headers of a request; None unless `data` is one complete request whose head is cached."""
         key, target, user = _parts_of(data)
-        headers = self._known.get(key)
+        headers = self._heads.get(key)
         if headers is None:
             return None
-        return target, headers if user is None else headers.but("x-kith-user", user.decode())
+        return target, headers if user is None else headers.replaced("x-kith-user", user.decode())
 
-    def learn(self, data: bytes, headers: Headers) -> None:
+    def add(self, data: bytes, headers: Headers) -> None:
         """Cache what the parser read from `data`, which must be one request after which the connection stays open."""
         key = _parts_of(data)[0]
         if not key or data.find(_END) != len(data) - len(_END) or headers.are_repeated:
             return
         if any(name in headers for name in _NOT_PLAIN):
             return
-        if len(self._known) >= HEADS_MAX:
-            self._known.clear()
-        self._known[key] = headers
+        if len(self._heads) >= HEADS_MAX:
+            self._heads.clear()
+        self._heads[key] = headers
 
 
 def _parts_of(data: bytes) -> tuple[bytes, bytes, bytes | None]:
@@ -55,10 +55,10 @@ def _parts_of(data: bytes) -> tuple[bytes, bytes, bytes | None]:
     first = _FIRST_LINE.match(data)
     if first is None or len(data) > HEAD_BYTES_MAX:
         return b"", b"", None
-    at = data.lower().find(_ACTS_FOR)
+    at = data.lower().find(_ACTING_USER_LINE)
     if at < 0:
         return data[first.end() :], first[1], None
-    start = at + len(_ACTS_FOR)
+    start = at + len(_ACTING_USER_LINE)
     end = data.find(b"\r\n", start)
     user = data[start:end]
     if not (user.isdigit() and len(user) <= _ID_DIGITS_MAX):

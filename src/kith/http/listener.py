@@ -49,7 +49,7 @@ class Listener:
         """
         self._shared, self._idle_s = ServingState(door, refusal, connections_max), idle_s
         self._accepting: asyncio.Server | SharedSocket | None = None
-        self._next_look: asyncio.TimerHandle | None = None
+        self._next_check: asyncio.TimerHandle | None = None
 
     def __len__(self) -> int:
         """The number of open connections."""
@@ -59,7 +59,7 @@ class Listener:
         """Start accepting connections. `alone`: no other process accepts from this socket."""
         shared = self._shared
         _end_unacknowledged(listening, self._idle_s)
-        self._look()
+        self._check_connections()
         if alone:  # costs a fifth less per connection
             self._accepting = await shared.loop.create_server(
                 lambda: Connection(shared), sock=listening, backlog=BACKLOG
@@ -77,30 +77,30 @@ class Listener:
             connection.draining = True
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(within_s):
-                await self._end_at_rest()
-                await self._shared.all_lost.wait()
+                await self._close_idle()
+                await self._shared.all_closed.wait()
         for connection in list(self._shared.connections):
             connection.abort()
-        if self._next_look is not None:
-            self._next_look.cancel()
+        if self._next_check is not None:
+            self._next_check.cancel()
 
-    async def _end_at_rest(self) -> None:
+    async def _close_idle(self) -> None:
         """Close idle connections. Busy clients are told in their next answer that the connection closes; closing
         between two requests would lose the second.
         """
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_IN_FLIGHT_S):
-                await self._shared.all_lost.wait()
+                await self._shared.all_closed.wait()
         for connection in list(self._shared.connections):
-            connection.end_at_rest()
+            connection.close_if_idle()
 
-    def _look(self) -> None:
+    def _check_connections(self) -> None:
         """Note the time, and check every connection."""
         shared = self._shared
         shared.now_s, shared.last_lines = time.monotonic(), b"date: %b\r\n\r\n" % formatdate(usegmt=True).encode()
         for connection in list(shared.connections):
-            connection.look(shared.now_s, self._idle_s)
-        self._next_look = shared.loop.call_later(min(_CHECKED_EVERY_S, self._idle_s / 2), self._look)
+            connection.check(shared.now_s, self._idle_s)
+        self._next_check = shared.loop.call_later(min(_CHECKED_EVERY_S, self._idle_s / 2), self._check_connections)
 
 
 def _end_unacknowledged(listening: socket.socket, after_s: float) -> None:
@@ -119,7 +119,7 @@ class SharedSocket:
     def __init__(self, listening: socket.socket, shared: ServingState) -> None:
         listening.setblocking(False)
         self._listening, self._shared, self._closed = listening, shared, False
-        self._beginning = set[asyncio.Task[None]]()  # accepted, not connected yet
+        self._connecting = set[asyncio.Task[None]]()  # accepted, not connected yet
         self._recent, self._recent_until_s = (
             0,
             0.0,
@@ -164,13 +164,13 @@ class SharedSocket:
 
     def _wait_s(self) -> float:
         """How long to leave the next connection to others, in seconds."""
-        now_s, has = time.monotonic(), self._has()
+        now_s, has = time.monotonic(), self._connection_count()
         if now_s > self._recent_until_s:
             self._recent = has
         return 0.0 if has < self._recent else self._may_grow_s - now_s
 
     def _take(self, accepted: socket.socket) -> None:
-        now_s, has = time.monotonic(), self._has()
+        now_s, has = time.monotonic(), self._connection_count()
         if has >= self._recent:
             self._recent, self._may_grow_s = (
                 has + 1 + has // _GROWTH_SHARE,
@@ -178,11 +178,11 @@ class SharedSocket:
             )
         self._recent_until_s = now_s + _REPLACEMENT_S
         task = self._shared.loop.create_task(self._begin(accepted))
-        self._beginning.add(task)
-        task.add_done_callback(self._beginning.discard)
+        self._connecting.add(task)
+        task.add_done_callback(self._connecting.discard)
 
-    def _has(self) -> int:
-        return len(self._shared.connections) + len(self._beginning)
+    def _connection_count(self) -> int:
+        return len(self._shared.connections) + len(self._connecting)
 
     async def _begin(self, accepted: socket.socket) -> None:
         shared = self._shared

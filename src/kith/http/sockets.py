@@ -10,7 +10,7 @@ import socket
 from kith.core.errors import Unavailable
 
 BACKLOG = 4096
-_NOT_HERE = frozenset({errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT, errno.EINVAL})
+_FOREIGN_ADDRESS_ERRORS = frozenset({errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT, errno.EINVAL})
 """Errors of the system for an address that does not belong to this machine or to any."""
 _BROADCAST = ipaddress.ip_address("255.255.255.255")
 
@@ -33,7 +33,7 @@ def listen_on(host: str, port: int, *, name_host: str = "set `host` to", port_op
     except (OSError, TypeError, ValueError) as error:  # the last two: not a valid host name
         why = error.strerror if isinstance(error, OSError) else "this is no name of a host"
         raise Unavailable(
-            f"cannot listen on {host}:{port} ({why}); {_instead(error, name_host, port_option)}"
+            f"cannot listen on {host}:{port} ({why}); {_advice(error, name_host, port_option)}"
         ) from error
 
 
@@ -44,9 +44,9 @@ def _refuse_many_machines(host: str) -> None:
         raise OSError(errno.EADDRNOTAVAIL, "it is a multicast or broadcast address")
 
 
-def _instead(error: Exception, name_host: str, port_option: str) -> str:
+def _advice(error: Exception, name_host: str, port_option: str) -> str:
     """What the user can do, by the system's error."""
-    if not isinstance(error, OSError) or isinstance(error, socket.gaierror) or error.errno in _NOT_HERE:
+    if not isinstance(error, OSError) or isinstance(error, socket.gaierror) or error.errno in _FOREIGN_ADDRESS_ERRORS:
         return f"{name_host} an address of this machine"
     if error.errno in (errno.EACCES, errno.EPERM):
         return f"name a port of 1024 or more with {port_option}"

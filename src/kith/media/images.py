@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 from PIL import Image, ImageCms, ImageOps, ImageSequence
 
 from kith.core.errors import InvalidContent, KithError
-from kith.media.endings import check_ending
 from kith.media.media import Format
+from kith.media.trailing_data import check_trailing_data
 
 FRAMES_MAX = 1_000
 """Frames of an animation."""
@@ -26,14 +26,14 @@ THUMBNAIL_SIDE = 400
 """The longest side of a thumbnail, in pixels."""
 _COLOUR_PROFILE_BYTES_MAX = 4 << 20
 _FRAME_MS = 100  # of a frame that has no duration
-_PILLOW: dict[str, str] = {"jpg": "JPEG", "png": "PNG", "gif": "GIF", "webp": "WEBP"}
-_WRITTEN: dict[str, dict[str, Any]] = {
+_PILLOW_FORMATS: dict[str, str] = {"jpg": "JPEG", "png": "PNG", "gif": "GIF", "webp": "WEBP"}
+_ENCODE_OPTIONS: dict[str, dict[str, Any]] = {
     "jpg": {"quality": 85},
     "png": {},
     "gif": {"disposal": 2},  # our frames are whole pictures, so each replaces the one before
     "webp": {"quality": 85, "method": 2},
 }
-_SCALED_AS_THEY_ARE = ("RGB", "RGBA", "L", "LA", "CMYK")
+_SCALABLE_MODES = ("RGB", "RGBA", "L", "LA", "CMYK")
 
 
 class Picture(NamedTuple):
@@ -52,13 +52,15 @@ def read_image(data: bytes, form: Format, *, pixels_max: int, side_max: int) -> 
     `pixels_max`: the limit for the pixels of all frames together. `side_max`: an image with a longer side is scaled
     down to it. InvalidContent if the image is damaged, cut off or too large, or if something else follows it.
     """
-    scans = check_ending(data, form)
+    scans = check_trailing_data(data, form)
     try:
-        with Image.open(io.BytesIO(data), formats=[_PILLOW[form]]) as image:
+        with Image.open(io.BytesIO(data), formats=[_PILLOW_FORMATS[form]]) as image:
             _check_size(image, scans, pixels_max)
             if form == "jpg" or not getattr(image, "is_animated", False):
-                image.draft(None, _fitting(image, side_max))  # JPEG: decode at a half or less if that is large enough
-                frames, times = [_plain(image, side_max)], [0]
+                image.draft(
+                    None, _scaled_size(image, side_max)
+                )  # JPEG: decode at a half or less if that is large enough
+                frames, times = [_normalized(image, side_max)], [0]
             else:
                 frames, times = _frames(image, pixels_max, side_max)
             written = _write(frames, times, form)
@@ -109,30 +111,30 @@ def _frames(image: Image.Image, pixels_max: int, side_max: int) -> tuple[list[Im
                 "pixels of all together",
                 max=FRAMES_MAX,
             )
-        frames.append(_plain(frame, side_max))
+        frames.append(_normalized(frame, side_max))
         times.append(int(frame.info.get("duration", _FRAME_MS)))
     return frames, times
 
 
-def _plain(image: Image.Image, side_max: int) -> Image.Image:
+def _normalized(image: Image.Image, side_max: int) -> Image.Image:
     """The pixels alone: RGB, RGBA or grey, rotated upright, in sRGB, scaled down to `side_max`."""
     keyed = image.has_transparency_data and image.mode not in (
         "RGBA",
         "LA",
     )  # one colour or palette entry means transparent
-    scaled = _fitted(_colours(image) if keyed or image.mode not in _SCALED_AS_THEY_ARE else image, side_max)
+    scaled = _scaled_down(_colours(image) if keyed or image.mode not in _SCALABLE_MODES else image, side_max)
     upright = _in_srgb(_upright(scaled), image.info.get("icc_profile"))
     plain = upright if upright.mode in ("RGB", "RGBA", "L") else _colours(upright)
     return Image.frombytes(plain.mode, plain.size, plain.tobytes())
 
 
-def _fitted(image: Image.Image, side_max: int) -> Image.Image:
+def _scaled_down(image: Image.Image, side_max: int) -> Image.Image:
     """The image, scaled down if a side is longer than `side_max`."""
-    size = _fitting(image, side_max)
+    size = _scaled_size(image, side_max)
     return image if size == image.size else image.resize(size, Image.Resampling.LANCZOS, reducing_gap=2.0)
 
 
-def _fitting(image: Image.Image, side_max: int) -> tuple[int, int]:
+def _scaled_size(image: Image.Image, side_max: int) -> tuple[int, int]:
     """The size of the image after scaling it down to `side_max`."""
     share = min(1.0, side_max / max(image.size))
     return max(1, round(image.width * share)), max(1, round(image.height * share))
@@ -168,15 +170,15 @@ def _colours(image: Image.Image) -> Image.Image:
 
 
 def _write(frames: list[Image.Image], times: list[int], form: Format) -> bytes:
-    out, options = io.BytesIO(), dict(_WRITTEN[form])
+    out, options = io.BytesIO(), dict(_ENCODE_OPTIONS[form])
     first, rest = frames[0], frames[1:]
     if rest:
         options |= {"save_all": True, "append_images": rest, "duration": times, "loop": 0}
-    first.save(out, _PILLOW[form], **options)
+    first.save(out, _PILLOW_FORMATS[form], **options)
     return out.getvalue()
 
 
 def _thumbnail(image: Image.Image) -> bytes:
     out = io.BytesIO()
-    _fitted(image, THUMBNAIL_SIDE).save(out, "WEBP", quality=80, method=2)
+    _scaled_down(image, THUMBNAIL_SIDE).save(out, "WEBP", quality=80, method=2)
     return out.getvalue()

@@ -47,7 +47,7 @@ from kith.records.fields import check_text
 from kith.records.rewriting import next_version, rewrite, with_newer_fields
 from kith.records.store import AtVersion, Put, RecordKind, RecordStore
 
-SWEPT_AFTER_MS = 3_600_000
+ORPHAN_AGE_MIN_MS = 3_600_000
 """Age in ms from which a file without a record is an orphan. A newer file may still get its record."""
 _SNIFFED_BYTES = 8_192
 _FORMATS: dict[str, Format] = {
@@ -86,7 +86,7 @@ class MediaWritten(NamedTuple):
     mark: WriteMark
 
 
-class Swept(NamedTuple):
+class SweepResult(NamedTuple):
     """The result of a sweep: the files that it checked, how many of them are orphans, and the bytes of these."""
 
     files: int
@@ -102,28 +102,28 @@ class MediaLibrary:
     ) -> None:
         self._store, self._graph, self._snowflakes, self.blobs, self.limits = store, graph, snowflakes, blobs, limits
         self._threads = ThreadPoolExecutor(limits.threads, thread_name_prefix="kith-media")
-        self._under_way = Counter[NodeId]()
+        self._uploads = Counter[NodeId]()
 
     def close(self) -> None:
         """Stop the threads. Each finishes the file that it is decoding."""
         self._threads.shutdown(cancel_futures=True)
 
     @contextlib.contextmanager
-    def under_way(self, actor: NodeId) -> Iterator[None]:
+    def upload_slot(self, actor: NodeId) -> Iterator[None]:
         """Hold one of the `uploads_max` slots, from an upload's first byte to its answer.
 
         Overloaded if all slots are taken, or `actor` holds half of them.
         """
-        own, every = self._under_way[actor], self._under_way.total()
+        own, every = self._uploads[actor], self._uploads.total()
         if every >= self.limits.uploads_max or own >= max(1, self.limits.uploads_max // 2):
             raise Overloaded(f"{every} uploads are under way here, {own} of this user; try again in a moment")
-        self._under_way[actor] += 1
+        self._uploads[actor] += 1
         try:
             yield
         finally:
-            self._under_way[actor] -= 1
-            if not self._under_way[actor]:
-                del self._under_way[actor]
+            self._uploads[actor] -= 1
+            if not self._uploads[actor]:
+                del self._uploads[actor]
 
     # --- writing ---------------------------------------------------------------------------------------
 
@@ -194,7 +194,7 @@ class MediaLibrary:
 
         So deleted media, and those of a removed account, are gone at once, even before `sweep` deletes their files.
         """
-        if key not in await self._named([key]):
+        if key not in await self._referenced_keys([key]):
             raise no_file()
         place = await self.blobs.locate(key)
         if place is None:
@@ -203,7 +203,7 @@ class MediaLibrary:
 
     # --- files that no record names --------------------------------------------------------------------
 
-    async def sweep(self, now_ms: int, *, remove: bool) -> Swept:
+    async def sweep(self, now_ms: int, *, remove: bool) -> SweepResult:
         """Count orphans: old files without a record, or whose record is deleted or of a removed account.
 
         `remove`: delete them, and empty the records of removed accounts. Then it raises first if the store takes no
@@ -215,28 +215,28 @@ class MediaLibrary:
         files = orphans = orphan_bytes = 0
         async for listed in self.blobs.list():
             blobs = [blob for blob in listed if id_in_key(blob.key) is not None]
-            names = await self._named([blob.key for blob in blobs])
+            names = await self._referenced_keys([blob.key for blob in blobs])
             gone = [blob for blob in blobs if blob.key not in names and _is_old(blob, now_ms)]
             if remove:
-                await self._empty([blob.key for blob in gone])
+                await self._delete_of_removed_owners([blob.key for blob in gone])
                 await self.blobs.delete([blob.key for blob in gone])
             files, orphans = files + len(blobs), orphans + len(gone)
             orphan_bytes += sum(blob.size for blob in gone)
-        return Swept(files, orphans, orphan_bytes)
+        return SweepResult(files, orphans, orphan_bytes)
 
-    async def _empty(self, keys: Sequence[str]) -> None:
+    async def _delete_of_removed_owners(self, keys: Sequence[str]) -> None:
         """Delete those media of these files whose owners were removed."""
-        found = await self._of_keys(keys)
+        found = await self._media_of_keys(keys)
         living = await self._with_owners(found)
         for media in found:
             if media not in living:
                 await self.delete(NodeId(media.owner), NodeId(media.id))
 
-    async def _named(self, keys: Sequence[str]) -> set[str]:
+    async def _referenced_keys(self, keys: Sequence[str]) -> set[str]:
         """The keys of all files of the media that `keys` belong to, if the media and their owners exist."""
-        return {key for media in await self._with_owners(await self._of_keys(keys)) for key in keys_of(media)}
+        return {key for media in await self._with_owners(await self._media_of_keys(keys)) for key in keys_of(media)}
 
-    async def _of_keys(self, keys: Sequence[str]) -> list[Media]:
+    async def _media_of_keys(self, keys: Sequence[str]) -> list[Media]:
         """The existing media that these files belong to."""
         return list((await self.get_many([id_ for key in keys if (id_ := id_in_key(key)) is not None])).values())
 
@@ -318,7 +318,7 @@ def check_upload(file: BinaryIO, size: int, limits: MediaLimits) -> CheckedUploa
 
 
 def _is_old(blob: Blob, now_ms: int) -> bool:
-    return blob.modified_at_ms < now_ms - SWEPT_AFTER_MS
+    return blob.modified_at_ms < now_ms - ORPHAN_AGE_MIN_MS
 
 
 def no_file() -> MediaNotFound:

@@ -24,9 +24,11 @@ PARTS_MAX = 500_000
 _ZEROS = bytes(1 << 16)
 _READ_BYTES = 1 << 20
 
-_TOP = frozenset(b"ftyp moov mdat moof free skip wide udta meta uuid sidx ssix styp mfra emsg prft pdin".split())
-_NOTES = frozenset(b"free skip wide udta meta uuid emsg prft".split())
-_KEPT: dict[int | bytes, frozenset[bytes]] = {
+_TOP_LEVEL_BOXES = frozenset(
+    b"ftyp moov mdat moof free skip wide udta meta uuid sidx ssix styp mfra emsg prft pdin".split()
+)
+_METADATA_BOXES = frozenset(b"free skip wide udta meta uuid emsg prft".split())
+_NEEDED_BOXES: dict[int | bytes, frozenset[bytes]] = {
     b"moov": frozenset(b"mvhd trak mvex".split()),
     b"trak": frozenset(b"tkhd edts tref mdia".split()),
     b"mdia": frozenset(b"mdhd hdlr minf".split()),
@@ -36,7 +38,7 @@ _KEPT: dict[int | bytes, frozenset[bytes]] = {
     b"traf": frozenset(b"tfhd tfdt trun sdtp sbgp sgpd subs saiz saio senc".split()),
 }
 """The boxes that a player needs, by the box that holds them."""
-_SHOWN = frozenset((b"vide", b"soun"))
+_SHOWN_HANDLERS = frozenset((b"vide", b"soun"))
 _HANDLER_NAME = 24  # offset in the body of `hdlr`
 
 _EBML, _SEGMENT, _CLUSTER, _TRACKS = 0x1A45DFA3, 0x18538067, 0x1F43B675, 0x1654AE6B
@@ -46,7 +48,7 @@ _BLANKED = frozenset((_VOID, _CHECKSUM, _TAGS, _ATTACHMENTS, _CHAPTERS))
 _INFO = 0x1549A966
 _IN_SEGMENT = _BLANKED | {_CLUSTER, _TRACKS, _INFO, 0x114D9B74, 0x1C53BB6B}
 _IN_INFO = frozenset((0x2AD7B1, 0x4489))  # the scale of times, the duration
-_APPS = frozenset((0x4D80, 0x5741))  # the names of the apps that made it: mandatory, so they are emptied
+_APP_NAMES = frozenset((0x4D80, 0x5741))  # the names of the apps that made it: mandatory, so they are emptied
 _IN_TRACK = frozenset((
     0xD7, 0x73C5, _TRACK_TYPE, 0xB9, 0x88, 0x55AA, 0x9C, 0x6DE7, 0x6DF8, 0x23E383, 0x234E7A, 0x23314F, 0x55EE, 0x41E4,
     0x22B59C, 0x22B59D, 0x86, 0x63A2, 0x56AA, 0x56BB, _VIDEO, 0xE1, 0xE2, 0x6D80,
@@ -112,7 +114,7 @@ class _Reader:
         self._file.seek(at)
         found = self._file.read(count)
         if len(found) < count:
-            raise cut_off()
+            raise truncation_error()
         return found
 
     def number(self, at: int, count: int) -> int:
@@ -126,7 +128,7 @@ class _Reader:
             raise InvalidContent(f"this video has more than {PARTS_MAX} parts; save it again", max=PARTS_MAX)
 
 
-def cut_off() -> InvalidContent:
+def truncation_error() -> InvalidContent:
     """The error for a file that ends too early."""
     return InvalidContent("this video is cut off or damaged; send the whole file")
 
@@ -153,7 +155,7 @@ def _boxes(reader: _Reader, start: int, end: int) -> Iterator[_Part]:
         elif size == 0 and kind == b"mdat":  # to the end of the file
             size = end - start
         if size < body - start or start + size > end:
-            raise cut_off()
+            raise truncation_error()
         yield _Part(kind, start, body, start + size)
         start += size
 
@@ -165,19 +167,19 @@ def _mp4(reader: _Reader) -> tuple[int, int, list[_Blank]]:
     kinds = {box.kind for box in top}
     data = None if b"moof" in kinds else [box for box in top if box.kind == b"mdat"]
     for box in top:
-        if box.kind not in _TOP:
+        if box.kind not in _TOP_LEVEL_BOXES:
             raise InvalidContent(f"this MP4 holds {box.kind!r}, which is no part of a video")
-        if box.kind in _NOTES:
+        if box.kind in _METADATA_BOXES:
             blanks.append(_blank_box(reader, box))
         elif box.kind == b"moof":
             blanks += _unneeded(reader, box)
         elif box.kind == b"moov":
             parts = list(_boxes(reader, box.body, box.end))
-            blanks += [_blank_box(reader, part) for part in parts if part.kind not in _KEPT[b"moov"]]
+            blanks += [_blank_box(reader, part) for part in parts if part.kind not in _NEEDED_BOXES[b"moov"]]
             for track in (part for part in parts if part.kind == b"trak"):
                 within = list(_boxes(reader, track.body, track.end))
                 kind = _handler(reader, within)
-                if kind not in _SHOWN:
+                if kind not in _SHOWN_HANDLERS:
                     samples += _samples(reader, within, data)
                     blanks.append(_blank_box(reader, track))
                     continue
@@ -185,18 +187,18 @@ def _mp4(reader: _Reader) -> tuple[int, int, list[_Blank]]:
                 if kind == b"vide" and not width:
                     width, height = _shown_size(reader, within)
     if not (b"moov" in kinds and kinds & {b"mdat", b"moof"}):
-        raise cut_off()
-    return width, height, [*blanks, *_united(samples)]
+        raise truncation_error()
+    return width, height, [*blanks, *_merged_ranges(samples)]
 
 
 def _unneeded(reader: _Reader, box: _Part) -> Iterator[_Blank]:
     """The boxes inside this one, at any depth, that no player needs; and handler names, which tell the maker."""
     for part in _boxes(reader, box.body, box.end):
-        if part.kind not in _KEPT[box.kind]:
+        if part.kind not in _NEEDED_BOXES[box.kind]:
             yield _blank_box(reader, part)
         elif part.kind == b"hdlr":
             yield _Blank(min(part.body + _HANDLER_NAME, part.end), b"", part.end)
-        elif part.kind in _KEPT:
+        elif part.kind in _NEEDED_BOXES:
             yield from _unneeded(reader, part)
 
 
@@ -210,7 +212,7 @@ def _find(reader: _Reader, parts: list[_Part], *path: bytes) -> _Part:
     for box in parts:
         if box.kind == path[0]:
             return box if len(path) == 1 else _find(reader, list(_boxes(reader, box.body, box.end)), *path[1:])
-    raise cut_off()
+    raise truncation_error()
 
 
 def _handler(reader: _Reader, track: list[_Part]) -> bytes:
@@ -230,7 +232,7 @@ def _samples(reader: _Reader, track: list[_Part], data: Sequence[_Part] | None) 
     table = _find(reader, track, b"mdia", b"minf", b"stbl")
     boxes = {box.kind: box.body + 4 for box in _boxes(reader, table.body, table.end)}  # after version and flags
     if not (b"stsz" in boxes and b"stsc" in boxes and (b"stco" in boxes or b"co64" in boxes)):
-        raise cut_off()
+        raise truncation_error()
     wide = 8 if b"co64" in boxes else 4
     at_chunks, at_runs, at_sizes = boxes[b"co64" if wide == 8 else b"stco"], boxes[b"stsc"], boxes[b"stsz"]
     chunks, runs, same = reader.number(at_chunks, 4), reader.number(at_runs, 4), reader.number(at_sizes, 4)
@@ -246,7 +248,7 @@ def _samples(reader: _Reader, track: list[_Part], data: Sequence[_Part] | None) 
             sample += 1
         at = bisect_right(data, start, key=_body) - 1
         if at < 0 or end > data[at].end:
-            raise cut_off()
+            raise truncation_error()
         yield start, end
 
 
@@ -254,7 +256,7 @@ def _body(box: _Part) -> int:
     return box.body
 
 
-def _united(ranges: Iterable[_Range]) -> Iterator[_Blank]:
+def _merged_ranges(ranges: Iterable[_Range]) -> Iterator[_Blank]:
     """Blanks that cover the ranges, each byte once. Chunks may name the same place many times."""
     done = 0
     for start, end in sorted(ranges):
@@ -281,16 +283,16 @@ def _element(reader: _Reader, at: int, limit: int) -> _Part:
     head = reader.bytes(at, min(_ELEMENT_HEAD, reader.size - at))
     id_bytes = 9 - head[0].bit_length() if head else 0
     if not 1 <= id_bytes <= 4 or len(head) <= id_bytes:
-        raise cut_off()
+        raise truncation_error()
     size_bytes = 9 - head[id_bytes].bit_length()
     if size_bytes > 8 or len(head) < id_bytes + size_bytes:
-        raise cut_off()
+        raise truncation_error()
     kind, unknown = int.from_bytes(head[:id_bytes], "big"), (1 << 7 * size_bytes) - 1
     size, body = int.from_bytes(head[id_bytes : id_bytes + size_bytes], "big") & unknown, at + id_bytes + size_bytes
     if size == unknown:
         return _Part(kind, at, body, -1)
     if body + size > limit:
-        raise cut_off()
+        raise truncation_error()
     return _Part(kind, at, body, body + size)
 
 
@@ -299,7 +301,7 @@ def _elements(reader: _Reader, start: int, end: int) -> Iterator[_Part]:
     while start < end:
         part = _element(reader, start, end)
         if part.end < 0:
-            raise cut_off()
+            raise truncation_error()
         yield part
         start = part.end
 
@@ -316,7 +318,7 @@ def _webm(reader: _Reader) -> tuple[int, int, list[_Blank]]:
         if part.kind not in _IN_SEGMENT and not (in_cluster and part.kind in _IN_CLUSTER):
             raise InvalidContent(f"this WebM holds an element {part.kind!r}, which is no part of a video")
         if part.end < 0 and part.kind != _CLUSTER:
-            raise cut_off()
+            raise truncation_error()
         if part.kind == _CLUSTER:  # if its size is unknown (a live recording), the walk goes through its elements
             clusters += 1
         elif part.kind == _TRACKS:
@@ -329,7 +331,7 @@ def _webm(reader: _Reader) -> tuple[int, int, list[_Blank]]:
         in_cluster = part.end < 0 if part.kind == _CLUSTER else in_cluster and part.kind in _IN_CLUSTER | _BLANKED
         at = part.body if part.end < 0 else part.end
     if not clusters:
-        raise cut_off()
+        raise truncation_error()
     return width, height, blanks
 
 
@@ -344,7 +346,7 @@ def _blank_element(part: _Part) -> _Blank:
 def _unneeded_of_info(reader: _Reader, info: _Part) -> Iterator[_Blank]:
     """Blanks for titles, file names, dates, and the names of the apps that made the video."""
     for part in _elements(reader, info.body, info.end):
-        if part.kind in _APPS:
+        if part.kind in _APP_NAMES:
             yield _Blank(part.body, b"", part.end)
         elif part.kind not in _IN_INFO:
             yield _blank_element(part)
@@ -390,5 +392,5 @@ def _tracks(reader: _Reader, tracks: _Part) -> tuple[int, int]:
 def _value(reader: _Reader, part: _Part) -> int:
     """The number that an element holds."""
     if not 0 < part.end - part.body <= 8:
-        raise cut_off()
+        raise truncation_error()
     return reader.number(part.body, part.end - part.body)

@@ -18,7 +18,7 @@ from kith.records.store import Record, RecordKind
 T = TypeVar("T")
 
 
-class SomeRows(NamedTuple, Generic[T]):
+class RowPage(NamedTuple, Generic[T]):
     """A page of rows. `after`: the engine's opaque cursor of the next page; None: there is none."""
 
     rows: list[T]
@@ -56,23 +56,23 @@ class Contents(Protocol):
     Errors: `StoreUnavailable`.
     """
 
-    async def edges(self, after: bytes | None, limit: int) -> SomeRows[Edge]:
+    async def edges(self, after: bytes | None, limit: int) -> RowPage[Edge]:
         """Edges of all graphs as stored: one that has expired may still have its old state."""
         ...
 
-    async def records(self, after: bytes | None, limit: int) -> SomeRows[Record]:
+    async def records(self, after: bytes | None, limit: int) -> RowPage[Record]:
         """Records of all kinds."""
         ...
 
-    async def nodes(self, after: bytes | None, limit: int) -> SomeRows[NodeRow]:
+    async def nodes(self, after: bytes | None, limit: int) -> RowPage[NodeRow]:
         """The stored state, privacy and labels of nodes."""
         ...
 
-    async def claims(self, after: bytes | None, limit: int) -> SomeRows[ClaimRow]:
+    async def claims(self, after: bytes | None, limit: int) -> RowPage[ClaimRow]:
         """Claims of keys."""
         ...
 
-    async def inbox_rows(self, after: bytes | None, limit: int) -> SomeRows[InboxRow]:
+    async def inbox_rows(self, after: bytes | None, limit: int) -> RowPage[InboxRow]:
         """Rows of all inboxes."""
         ...
 

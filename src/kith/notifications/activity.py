@@ -20,7 +20,7 @@ Users = NDArray[np.int64]
 """One dimension of ids of users."""
 SEEN_STEP_MS = 60_000
 """Resolution of the time when a user was last seen."""
-ASKED_MAX = 200_000
+LOOKUP_USERS_MAX = 200_000
 """The most users in one call."""
 
 
@@ -35,7 +35,7 @@ class Activity(Protocol):
     """When users were last seen, and who has a stream open.
 
     Atomicity: per user. Visibility: at once. Durability: what was reported in the last minutes may be lost. Errors:
-    StoreFull, StoreUnavailable; BatchTooLarge above ASKED_MAX, in `limit` too.
+    StoreFull, StoreUnavailable; BatchTooLarge above LOOKUP_USERS_MAX, in `limit` too.
     """
 
     async def seen(self, users: Users, at_ms: int) -> None:
@@ -62,10 +62,10 @@ class Activity(Protocol):
         ...
 
 
-def check_asked(users: int) -> None:
+def check_lookup_size(users: int) -> None:
     """Raise BatchTooLarge if these are too many users for one call."""
-    if users > ASKED_MAX:
-        raise BatchTooLarge(f"{users} users in one call; at most {ASKED_MAX}")
+    if users > LOOKUP_USERS_MAX:
+        raise BatchTooLarge(f"{users} users in one call; at most {LOOKUP_USERS_MAX}")
 
 
 def are_connected(processes: Iterable[Connected], users: Users, now_ms: int) -> NDArray[np.bool_]:

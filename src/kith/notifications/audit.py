@@ -9,7 +9,7 @@ a follower who was not online since the mention, the tier is known: if they were
 last tier was completed, they were notified, so an absent row is missing. For a follower who was online since, the tier
 is not known.
 
-`untold` finds events of which no notice was made.
+`missing_notices` finds events of which no notice was made.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class NoticeAudit(msgspec.Struct, rename="camel"):
         self.expected += delivered + suppressed + pull + dead + missing
 
 
-class Fate(NamedTuple):
+class MentionDelivery(NamedTuple):
     """How the followers of a mentioned account were notified."""
 
     tiered: bool  # in tiers; the others find it on opening the inbox
@@ -110,14 +110,14 @@ class Auditor:
             if sample >= 1 or chosen.random() < sample:
                 part.append(notice)
             if len(part) == PART:
-                await self._look(part, under_way, found, repair=repair)
+                await self._audit_part(part, under_way, found, repair=repair)
                 progress(found.notices)
                 part = []
-        await self._look(part, under_way, found, repair=repair)
+        await self._audit_part(part, under_way, found, repair=repair)
         progress(found.notices)
         return found
 
-    async def _look(
+    async def _audit_part(
         self, notices: Sequence[Notice], under_way: Collection[int], found: NoticeAudit, *, repair: bool
     ) -> None:
         found.notices += len(notices)
@@ -132,7 +132,7 @@ class Auditor:
             else:
                 missing.append(InboxRow(notice.recipient, notice.id))
             if notice.type == "mention" and notice.id not in under_way:
-                await self._look_at_followers(notice, found, repair=repair)
+                await self._audit_followers(notice, found, repair=repair)
         await self._count_missing(missing, found, dead=False, repair=repair)
 
     async def _count_missing(self, rows: Sequence[InboxRow], found: NoticeAudit, *, dead: bool, repair: bool) -> None:
@@ -145,39 +145,43 @@ class Auditor:
         if repair and rows:
             found.repaired += sum(await self._inbox.add(rows))
 
-    async def _fate(self, notice: Notice) -> Fate:
+    async def _delivery_of(self, notice: Notice) -> MentionDelivery:
         """How the followers of a mentioned account were notified."""
         tiered = await follower_count(self._graph, notice.recipient) >= self._celebrity
         (outcomes,) = await self._outcomes.of([notice.id])
         last = next((one for one in outcomes if one.tier is Tier.MONTH), None)
         whole = last is not None and not (last.left or last.dead)
-        return Fate(tiered, whole, not tiered and any(one.dead for one in outcomes))
+        return MentionDelivery(tiered, whole, not tiered and any(one.dead for one in outcomes))
 
-    async def _look_at_followers(self, notice: Notice, found: NoticeAudit, *, repair: bool) -> None:
+    async def _audit_followers(self, notice: Notice, found: NoticeAudit, *, repair: bool) -> None:
         """Check the followers of a mentioned account who should have a row of the mention."""
-        account, after, fate = notice.recipient, None, await self._fate(notice)
+        account, after, delivery = notice.recipient, None, await self._delivery_of(notice)
         while True:
             chunk = await self._graph.store.chunk(followers_of(self._graph, NodeId(account)), after, CHUNK)
             if len(chunk.ids):
-                without = await self._left_out_of(notice, np.sort(chunk.ids), found)
-                left_out = without if not fate.tiered else await self._reached(notice, fate, without, found)
+                without = await self._followers_without_row(notice, np.sort(chunk.ids), found)
+                left_out = (
+                    without if not delivery.tiered else await self._surely_reached(notice, delivery, without, found)
+                )
                 rows = [InboxRow(user, notice.id) for user in left_out]
-                await self._count_missing(rows, found, dead=fate.dead, repair=repair)
+                await self._count_missing(rows, found, dead=delivery.dead, repair=repair)
             if chunk.after is None:
                 return
             after = chunk.after
 
-    async def _reached(self, notice: Notice, fate: Fate, without: Sequence[int], found: NoticeAudit) -> list[int]:
+    async def _surely_reached(
+        self, notice: Notice, delivery: MentionDelivery, without: Sequence[int], found: NoticeAudit
+    ) -> list[int]:
         """Which of these followers of a celebrity a tier notified for sure; the others count as pull."""
         reached = list[int]()
-        if fate.whole and without:
+        if delivery.whole and without:
             seen, made_ms = await self._activity.last_seen(np.array(without, np.int64)), made_at_ms(notice.id)
             sure = (seen > made_ms - MONTH_MS + MARGIN_MS) & (seen < made_ms - SEEN_STEP_MS)
             reached = [user for user, told in zip(without, sure.tolist(), strict=True) if told]
         found.count(pull=len(without) - len(reached))
         return reached
 
-    async def _left_out_of(self, notice: Notice, followers: Users, found: NoticeAudit) -> list[int]:
+    async def _followers_without_row(self, notice: Notice, followers: Users, found: NoticeAudit) -> list[int]:
         """Which of these followers have no row, though they wanted one when the mention was made."""
         held = await self._inbox.holding(notice.id, followers)
         others = followers[~held].tolist()

@@ -23,9 +23,9 @@ async def watch_pressure(notes: Notes, waiting: int, now_ms: int, tasks_max: int
         if until is None or int(until) - now_ms < FLAG_MS // 2:
             await notes.put_note(FLAG, str(now_ms + FLAG_MS).encode())
         return True
-    return stands(until, now_ms)
+    return is_raised(until, now_ms)
 
 
-def stands(until: bytes | None, now_ms: int) -> bool:
+def is_raised(until: bytes | None, now_ms: int) -> bool:
     """Whether the flag is up, given its note."""
     return until is not None and now_ms < int(until) <= now_ms + FLAG_MS

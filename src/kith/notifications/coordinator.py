@@ -25,8 +25,8 @@ from kith.notifications.activity import Activity, Users
 from kith.notifications.backpressure import TASKS_MAX, watch_pressure
 from kith.notifications.inbox import InboxStore
 from kith.notifications.router import Router, followers_of
-from kith.notifications.tiers import DAY_MS, Tier, told_in
-from kith.notifications.walks import Ended, Walk, Walks
+from kith.notifications.tiers import DAY_MS, Tier, in_tier
+from kith.notifications.walks import EndedWalk, Walk, Walks
 
 CHUNK_IDS = 100_000
 """Followers in a chunk."""
@@ -46,15 +46,15 @@ PAUSE_MS, PAUSE_MS_MAX = 2_000, 300_000
 """First and longest pause before a failed chunk is retried."""
 _log = structlog.get_logger("kith.notifications")
 
-WhoWants = Callable[[int, int, Users], Awaitable[NDArray[np.bool_]]]
+WantMention = Callable[[int, int, Users], Awaitable[NDArray[np.bool_]]]
 """(notice, account, users): which of the users want to be notified, as of now, that this account was mentioned."""
-RINGS_MS = DAY_MS
+RING_AGE_MAX_MS = DAY_MS
 """A mention older than this sends no rings, because it may have come again after a restore."""
-OnEnd = Callable[[Ended], Awaitable[None]]
+OnEnd = Callable[[EndedWalk], Awaitable[None]]
 """Called with how a walk ended, before the walk is deleted, so perhaps again after a crash."""
 
 
-KeepMentions = Callable[[Sequence[tuple[int, int]]], Awaitable[None]]
+NoteMentions = Callable[[Sequence[tuple[int, int]]], Awaitable[None]]
 """Called with mentions that go through tiers, as (account, notice): for the followers whom no tier notifies."""
 
 
@@ -81,12 +81,12 @@ class Coordinator:
         inboxes: InboxStore,
         activity: Activity,
         router: Router,
-        wanted: WhoWants,
+        wanted: WantMention,
         leases: Leases,
         now_ms: Callable[[], int],
         on_end: OnEnd,
         ring: RingUsers,
-        keep: KeepMentions,
+        keep: NoteMentions,
         *,
         tiers: Sequence[Tier] = tuple(Tier),
         chunk_ids: int = CHUNK_IDS,
@@ -109,16 +109,16 @@ class Coordinator:
         if len(walks) > 1:  # intake may have counted fewer followers a moment earlier, and not have kept the mention
             await self._keep([(account, notice)])
         if followers <= min(self._chunk_ids, AT_ONCE_MAX) and len(walks) == 1:
-            further, more = await self._tell_chunk(walks[0])
+            further, more = await self._deliver_chunk(walks[0])
             if not more:
-                await self._on_end(Ended(further))
+                await self._on_end(EndedWalk(further))
                 return
         if walks[0].tier is Tier.ONLINE:
             walks[0] = await self._shorter_walk(walks[0], followers)
         for left in await self._walks.begin(walks):
-            await self._on_end(Ended(left, left=left.waiting))
+            await self._on_end(EndedWalk(left, left=left.waiting))
 
-    async def begin_again(self, notice: int, account: int) -> None:
+    async def begin_untiered(self, notice: int, account: int) -> None:
         """Begin to notify all followers who want it, without tiers. May be repeated. Errors: Overloaded."""
         chunks = max(1, -(-await self._router.followers(account) // self._chunk_ids))
         await self._walks.begin([Walk(notice, account, Tier.ALL, chunks)], again=True)
@@ -138,7 +138,7 @@ class Coordinator:
         """
         now_ms = self._now_ms()
         walks = [walk for walk in await self._walks.of(self._tiers) if is_due(walk.next_try_ms, now_ms, PAUSE_MS_MAX)]
-        pressed = Tier.MONTH in self._tiers and bool(walks) and await self._pressed()
+        pressed = Tier.MONTH in self._tiers and bool(walks) and await self._is_under_pressure()
         for walk in walks:
             async with self._leases.hold(walk.key) as held:
                 if held is not None and (now := await self._walks.current(walk)) is not None:
@@ -146,7 +146,7 @@ class Coordinator:
                     return True
         return False
 
-    async def _pressed(self) -> bool:
+    async def _is_under_pressure(self) -> bool:
         waiting = sum(walk.waiting for walk in await self._walks.of(Tier))
         return await watch_pressure(self._graph.store, waiting, self._now_ms(), self._tasks_max)
 
@@ -157,18 +157,18 @@ class Coordinator:
         dead.
         """
         if yields:
-            await self._end(walk, Ended(walk, left=walk.waiting))
+            await self._end(walk, EndedWalk(walk, left=walk.waiting))
             return
         for _ in range(SLICE_CHUNKS):
             try:
-                further, more = await self._tell_chunk(walk)
+                further, more = await self._deliver_chunk(walk)
             except Unavailable:
                 raise
             except Exception:
                 await self._failed(walk)
                 return
             if not more:
-                await self._end(walk, Ended(further))
+                await self._end(walk, EndedWalk(further))
                 return
             if not await self._walks.step(walk, further):
                 return
@@ -176,23 +176,25 @@ class Coordinator:
 
     async def _failed(self, walk: Walk) -> None:
         tries = walk.tries + 1
-        _log.exception("a mention is not told", notice=str(walk.notice), tier=walk.tier.name, tries=tries)
+        _log.exception("a chunk of a mention failed", notice=str(walk.notice), tier=walk.tier.name, tries=tries)
         if tries >= TRIES_MAX:
-            await self._end(walk, Ended(walk, dead=walk.waiting))
+            await self._end(walk, EndedWalk(walk, dead=walk.waiting))
         else:
             next_try_ms = self._now_ms() + pause_ms(tries, PAUSE_MS, PAUSE_MS_MAX)
             await self._walks.step(walk, msgspec.structs.replace(walk, tries=tries, next_try_ms=next_try_ms))
 
-    async def _end(self, walk: Walk, ended: Ended) -> None:
+    async def _end(self, walk: Walk, ended: EndedWalk) -> None:
         await self._on_end(ended)
         await self._walks.step(walk, None)
 
-    async def _tell_chunk(self, walk: Walk) -> tuple[Walk, bool]:
+    async def _deliver_chunk(self, walk: Walk) -> tuple[Walk, bool]:
         """Notify the users of the next chunk who are in the tier; returns the walk then, and whether chunks follow."""
-        reached, after = await (self._probe(walk) if walk.probes else self._next(walk))
+        reached, after = await (self._next_online(walk) if walk.probes else self._next_followers(walk))
         asked = reached[await self._wanted(walk.notice, walk.account, reached)] if len(reached) else reached
         told = await self._inboxes.add_for_all(walk.notice, asked) if len(asked) else 0
-        if len(asked) and self._now_ms() - made_at_ms(walk.notice) < RINGS_MS:  # also rows that a stopped worker wrote
+        if (
+            len(asked) and self._now_ms() - made_at_ms(walk.notice) < RING_AGE_MAX_MS
+        ):  # also rows that a stopped worker wrote
             await self._ring(walk.notice, asked, devices=walk.tier is not Tier.MONTH)
         further = msgspec.structs.replace(
             walk,
@@ -205,13 +207,13 @@ class Coordinator:
         )
         return further, after is not None
 
-    async def _next(self, walk: Walk) -> tuple[Users, bytes | None]:
+    async def _next_followers(self, walk: Walk) -> tuple[Users, bytes | None]:
         """Which of the next followers the tier notifies, ascending, and where to continue."""
         chunk = await self._graph.store.chunk(followers_of(self._graph, walk.account), walk.after, self._chunk_ids)
         users = np.sort(chunk.ids)
-        return users[await self._reached(walk.tier, users)], chunk.after
+        return users[await self._in_tier(walk.tier, users)], chunk.after
 
-    async def _probe(self, walk: Walk) -> tuple[Users, bytes | None]:
+    async def _next_online(self, walk: Walk) -> tuple[Users, bytes | None]:
         """Which of the next online users follow the account, ascending, and where to continue."""
         after = -1 if walk.after is None else int.from_bytes(walk.after, "big")
         online = await self._activity.online_page(after, PROBES_A_CHUNK, self._now_ms())
@@ -219,11 +221,11 @@ class Coordinator:
         more = len(online) == PROBES_A_CHUNK
         return online[follow], int(online[-1]).to_bytes(8, "big") if more else None
 
-    async def _reached(self, tier: Tier, users: Users) -> NDArray[np.bool_]:
+    async def _in_tier(self, tier: Tier, users: Users) -> NDArray[np.bool_]:
         """Which of these users the tier notifies now."""
         if tier is Tier.ALL or not len(users):
             return np.ones(len(users), np.bool_)
         now_ms = self._now_ms()
         online = await self._activity.online(users, now_ms)
         seen = np.zeros(len(users), np.int64) if tier is Tier.ONLINE else await self._activity.last_seen(users)
-        return told_in(tier, online, seen, now_ms)
+        return in_tier(tier, online, seen, now_ms)

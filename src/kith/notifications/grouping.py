@@ -18,14 +18,14 @@ def actors_of(group: Sequence[Notice]) -> list[int]:
     return list(dict.fromkeys([notice.actor for notice in group]))
 
 
-def gathers(notice: Notice) -> bool:
+def is_groupable(notice: Notice) -> bool:
     """Whether a notice is grouped with others of its type."""
     return notice.type not in _NEVER_GROUPED and not notice.event
 
 
 def key_of(notice: Notice, *, grouped: bool) -> tuple[object, ...]:
     """The key that the notices of one group share."""
-    return (notice.type, notice.subject) if grouped and gathers(notice) else (notice.id,)
+    return (notice.type, notice.subject) if grouped and is_groupable(notice) else (notice.id,)
 
 
 def groups_of(notices: Iterable[Notice], limit: int, *, grouped: bool) -> tuple[list[list[Notice]], Notice | None]:

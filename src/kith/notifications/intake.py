@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from kith.boards.board import Board
-from kith.boards.settling import read_boards
+from kith.boards.reconciler import read_boards
 from kith.core.clock import ms_of
 from kith.core.events import NORMAL, Event
 from kith.core.gathering import gather
@@ -74,29 +74,29 @@ class Intake:
     ) -> None:
         self._notices, self._recipients, self._recent = notices, recipients, recent
         self._posts, self._comments, self._graph = posts, comments, posts.graph
-        self._meaning = Meaning(self._graph.graphs)
+        self._drafter = NoticeDrafter(self._graph.graphs)
 
     async def handle(self, events: Sequence[Event]) -> None:
         """Notify the users whom these events concern."""
-        telling = [event for event in events if self._meaning.tells(event)]
-        for at in range(0, len(telling), PART):
-            drafts = [draft for _, draft in await self._drafts(telling[at : at + PART])]
-            await self.tell(await self._recipients.worth_storing(drafts))
+        notifying = [event for event in events if self._drafter.may_notify(event)]
+        for at in range(0, len(notifying), PART):
+            drafts = [draft for _, draft in await self._drafts(notifying[at : at + PART])]
+            await self.notify(await self._recipients.worth_storing(drafts))
 
-    async def tell(self, allowed: Sequence[NoticeDraft]) -> None:
+    async def notify(self, allowed: Sequence[NoticeDraft]) -> None:
         """Make the notice of each allowed draft, once however often it comes."""
-        told = await self._notices.tell(allowed)
+        told = await self._notices.notify(allowed)
         await self._recent.note(list(zip(allowed, told, strict=True)))
 
     async def drafts(self, events: Sequence[Event]) -> list[tuple[Event, NoticeDraft]]:
         """The drafts that up to PART events make, by what is stored now, before it is checked who may be notified."""
-        return await self._drafts([event for event in events if self._meaning.tells(event)])
+        return await self._drafts([event for event in events if self._drafter.may_notify(event)])
 
-    async def _drafts(self, telling: Sequence[Event]) -> list[tuple[Event, NoticeDraft]]:
-        if not telling:
+    async def _drafts(self, notifying: Sequence[Event]) -> list[tuple[Event, NoticeDraft]]:
+        if not notifying:
             return []
-        seen = await self._look(telling)
-        return [(event, draft) for event in telling for draft in self._meaning.drafts_of(event, seen)]
+        seen = await self._read_subjects(notifying)
+        return [(event, draft) for event in notifying for draft in self._drafter.drafts_of(event, seen)]
 
     async def work_backlog(self) -> bool:
         """Do nothing: no work is deferred."""
@@ -105,9 +105,9 @@ class Intake:
     async def rebuild(self) -> None:
         """Do nothing: which of the forgotten events were new is not known, so nobody is notified of them."""
 
-    async def _look(self, events: Sequence[Event]) -> StoredSubjects:
+    async def _read_subjects(self, events: Sequence[Event]) -> StoredSubjects:
         """Read what these events are about."""
-        posts, comments, boards, follows = self._meaning.subjects_of(events)
+        posts, comments, boards, follows = self._drafter.subjects_of(events)
         said = {one.id: one for one in await self._comments.read(comments) if one is not None}
         above = {one.reply_to for one in said.values() if one.reply_to is not None} - said.keys()
         wanted = {*posts, *(one.post for one in said.values())}
@@ -115,7 +115,7 @@ class Intake:
             self._graph.store.immediate,
             self._posts.read(list(wanted)),
             self._comments.read(list(above)),
-            self._graph.store.get_many(self._meaning.requests, follows),
+            self._graph.store.get_many(self._drafter.requests, follows),
             self._graph.store.nodes([followed for _, followed in follows]),
         )
         said |= {one.id: one for one in answered if one is not None}
@@ -129,7 +129,7 @@ class Intake:
         )
 
 
-class Meaning:
+class NoticeDrafter:
     """Which drafts of notices an event of the log makes. Pure."""
 
     def __init__(self, graphs: Graphs) -> None:
@@ -141,16 +141,16 @@ class Meaning:
         self._to_posts = frozenset({self._likes, self._shares, self._mentioned})
         self._to_comments = frozenset({self._comment_likes, self._commented})
         self._to_boards = frozenset({self._board_follows, self._board_members})
-        self._telling = self._to_posts | self._to_comments | self._to_boards | {self._follows, self.requests}
+        self._notifying_graphs = self._to_posts | self._to_comments | self._to_boards | {self._follows, self.requests}
 
-    def tells(self, event: Event) -> bool:
+    def may_notify(self, event: Event) -> bool:
         """Whether an event may notify somebody: its edge is new, and did not come back with an account.
 
         The edge of a mention of a deactivated account is archived from the start.
         """
         return (
             event.state in _NOTIFYING_STATES  # checked first: most events are of records
-            and event.graph in self._telling
+            and event.graph in self._notifying_graphs
             and (event.began or (event.graph == self._mentioned and event.before is None))
             and event.before != State.ARCHIVED
             and event.logged_ms - ms_of(event.updated_at) < FRESH_MS

@@ -75,7 +75,7 @@ def read_marks(record: Record | None) -> Marks:
     return NO_MARKS if record is None else _decode(record.data)
 
 
-class MarksKept:
+class MarkStore:
     """Reads and changes the marks of users."""
 
     def __init__(self, records: RecordStore, clock: HybridClock) -> None:

@@ -24,9 +24,9 @@ AT_ONCE_MAX = 200
 """Notices that one call writes. On an embedded store other writers wait meanwhile."""
 FORGOTTEN_AT_ONCE = 1_000
 """Notices that one call deletes, so that other writes get their turns in between."""
-BEGUN_MAX = 10_000
+UNFINISHED_MAX = 10_000
 """Claims of failed calls that are remembered, so that a repeated call writes the same rows."""
-NOBODY = NodeId(0)
+NO_NOTICE = NodeId(0)
 """The notice id in a claim for something that nobody is notified of."""
 
 
@@ -35,7 +35,7 @@ class Notices:
 
     def __init__(self, records: RecordStore, inbox: InboxStore, graph: Graph, snowflakes: Snowflakes) -> None:
         self.records, self.inbox, self._clock, self._snowflakes = records, inbox, graph.clock, snowflakes
-        self._begun: dict[bytes, Claim] = {}
+        self._unfinished: dict[bytes, Claim] = {}
 
     def next(self) -> tuple[NodeId, Hlc]:
         """The id and version of a new notice."""
@@ -45,11 +45,11 @@ class Notices:
         """For each draft, the value of the claim under which its notice was made; None if none was."""
         return await self.records.claimed([claim for _, claim in self._claims(drafts)])
 
-    async def tell(self, drafts: Sequence[NoticeDraft]) -> list[NodeId]:
+    async def notify(self, drafts: Sequence[NoticeDraft]) -> list[NodeId]:
         """Make a notice of each draft, once however often this is repeated; returns the ids of the notices."""
         told: list[NodeId] = []
         for at in range(0, len(drafts), AT_ONCE_MAX):
-            told += await self.tell_under(self._claims(drafts[at : at + AT_ONCE_MAX]))
+            told += await self.notify_under(self._claims(drafts[at : at + AT_ONCE_MAX]))
         return told
 
     def _claims(self, drafts: Sequence[NoticeDraft]) -> list[tuple[NoticeDraft, Claim]]:
@@ -57,20 +57,20 @@ class Notices:
         ids, version = self._snowflakes.next_many(len(drafts)), self._clock.next()
         return [(draft, claim_of(draft, id_, version)) for draft, id_ in zip(drafts, ids, strict=True)]
 
-    async def tell_under(self, drafts: Sequence[tuple[NoticeDraft, Claim]]) -> list[NodeId]:
+    async def notify_under(self, drafts: Sequence[tuple[NoticeDraft, Claim]]) -> list[NodeId]:
         """Make a notice of each draft under its claim, unless the key is claimed already; returns the notices' ids.
 
-        A claim for NOBODY, or one whose key is claimed for NOBODY already, notifies nobody.
+        A claim for NO_NOTICE, or one whose key is claimed for NO_NOTICE already, notifies nobody.
         """
-        drafts = [(draft, self._begun.get(claim.key, claim)) for draft, claim in drafts]
+        drafts = [(draft, self._unfinished.get(claim.key, claim)) for draft, claim in drafts]
         known = await self.records.claimed([claim for _, claim in drafts])
         told = [first_of(value or claim.value, claim) for (_, claim), value in zip(drafts, known, strict=True)]
         new = [at for at, value in enumerate(known) if value is None]
         begun = {drafts[at][1].key: drafts[at][1] for at in new}
-        self._begun |= begun
-        while len(self._begun) > BEGUN_MAX:
-            del self._begun[next(iter(self._begun))]
-        rows = [InboxRow(drafts[at][0].recipient, told[at][0]) for at in new if told[at][0] != NOBODY]
+        self._unfinished |= begun
+        while len(self._unfinished) > UNFINISHED_MAX:
+            del self._unfinished[next(iter(self._unfinished))]
+        rows = [InboxRow(drafts[at][0].recipient, told[at][0]) for at in new if told[at][0] != NO_NOTICE]
         if rows:
             await self.inbox.put(rows)
         puts = await self.records.put_many([_write(*drafts[at], *told[at]) for at in new]) if new else []
@@ -85,7 +85,7 @@ class Notices:
         if left:
             await self._finish(left)
         for key in begun:
-            self._begun.pop(key, None)
+            self._unfinished.pop(key, None)
         return [id_ for id_, _ in told]
 
     async def _finish(self, told: Sequence[tuple[NoticeDraft, Claim, NodeId, Hlc]]) -> None:
@@ -123,5 +123,5 @@ class Notices:
 
 
 def _write(draft: NoticeDraft, claim: Claim, id_: NodeId, version: Hlc) -> Write:
-    """The claim, and the notice that it stands for; no notice for NOBODY."""
-    return Write([] if id_ == NOBODY else [notice_record(notice_from(id_, draft), version)], claim)
+    """The claim, and the notice that it stands for; no notice for NO_NOTICE."""
+    return Write([] if id_ == NO_NOTICE else [notice_record(notice_from(id_, draft), version)], claim)

@@ -18,13 +18,13 @@ from kith.core.paging import Mark, Page, Window
 from kith.core.tokens import WriteMark
 from kith.graph.graph import Graph
 from kith.graph.questions import Questions
-from kith.notifications.grouping import gathers, groups_of, newest_first
+from kith.notifications.answer_cache import AnswerCache, RecordedReads
+from kith.notifications.grouping import groups_of, is_groupable, newest_first
 from kith.notifications.inbox import PAGE_MAX, InboxRow, InboxStore, Users
-from kith.notifications.kept import KeptAnswers, Reads
-from kith.notifications.marks import READ_AT_ONCE_MAX, Marks, MarksKept
+from kith.notifications.marks import READ_AT_ONCE_MAX, Marks, MarkStore
 from kith.notifications.notice import Notice
 from kith.notifications.notices import Notices
-from kith.notifications.preferences import DEFAULT, Preferences, PreferencesKept
+from kith.notifications.preferences import DEFAULT, Preferences, PreferenceStore
 from kith.notifications.recent import RecentMentions
 from kith.notifications.rules import NoticeRules
 from kith.posts.comment import Comment
@@ -32,9 +32,9 @@ from kith.posts.post import Post
 
 UNREAD_MAX = 1_000
 """Newest rows that the unread number covers. If there are more, the number is partial."""
-LOOKS_MAX = 500
+PAGE_ROWS_MAX = 500
 """Rows that a page reads to fill its groups."""
-FOUND_MAX = 50_000
+RECENT_USERS_MAX = 50_000
 """Users for whom a process remembers which recent mentions are rows already."""
 READ_MAX = 1_000
 """Notices that one request marks as read."""
@@ -81,22 +81,22 @@ class Notifications:
         graph: Graph,
         notices: Notices,
         rules: NoticeRules,
-        preferences: PreferencesKept,
+        preferences: PreferenceStore,
         recent: RecentMentions,
     ) -> None:
         self._graph, self._notices, self._rules, self._recent = graph, notices, rules, recent
         self._inbox: InboxStore = notices.inbox
         self.preferences = preferences
-        self._marks = MarksKept(notices.records, graph.clock)
-        self._found: dict[int, list[int]] = {}
+        self._marks = MarkStore(notices.records, graph.clock)
+        self._recent_of_user: dict[int, list[int]] = {}
         self.immediate = graph.store.immediate and notices.inbox.immediate
-        self._numbers = KeptAnswers[UnreadCount](immediate=self.immediate)
+        self._numbers = AnswerCache[UnreadCount](immediate=self.immediate)
 
     async def page(
-        self, user: NodeId, window: Window, *, grouped: bool = True, reads: Reads | None = None
+        self, user: NodeId, window: Window, *, grouped: bool = True, reads: RecordedReads | None = None
     ) -> NotificationPage:
-        """A page of at most `window.limit` groups, for which at most about LOOKS_MAX rows are read."""
-        size, reads = window.limit + 1, Reads() if reads is None else reads
+        """A page of at most `window.limit` groups, for which at most about PAGE_ROWS_MAX rows are read."""
+        size, reads = window.limit + 1, RecordedReads() if reads is None else reads
         part, marks, preferences = await gather(
             self.immediate,
             self._rows(reads, user, window, [], size),
@@ -105,7 +105,7 @@ class Notifications:
         )
         missing = False
         if _is_first(window) and preferences.mentions in ("followed", "these"):
-            added, missing = await self._keep_recent(reads, user, preferences)
+            added, missing = await self._add_recent_rows(reads, user, preferences)
             part = await self._rows(reads, user, window, [], size) if added else part
         unread_rows = await self._unread_rows(reads, user, marks, part if _is_first(window) else None, size)
         checks = _RowChecks(self._graph, self._notices, self._rules, user, preferences, reads)
@@ -114,16 +114,18 @@ class Notifications:
             await checks.check([*part, *also])
             groups, rest = groups_of(checks.shown(rows), window.limit, grouped=grouped)
             more = len(part) == size
-            if rest is not None or not more or len(rows) >= LOOKS_MAX:
+            if rest is not None or not more or len(rows) >= PAGE_ROWS_MAX:
                 break
-            size, also = min(2 * len(rows), LOOKS_MAX), []
+            size, also = min(2 * len(rows), PAGE_ROWS_MAX), []
             part = await self._rows(reads, user, window, rows, size)
             rows = rows + part
         if rest is not None:
             rows = rows[: rows.index(rest.id)]
         page = _page_of(window, rows, more=more or rest is not None)
         found = groups if window.before is None else newest_first(groups)
-        entries = [_entry(group, marks, partial=page.more_after and grouped and gathers(group[0])) for group in found]
+        entries = [
+            _entry(group, marks, partial=page.more_after and grouped and is_groupable(group[0])) for group in found
+        ]
         unread = _count(unread_rows, marks, checks)
         return NotificationPage(entries, checks.posts, checks.comments, checks.boards, page, unread, missing)
 
@@ -131,30 +133,32 @@ class Notifications:
         """How many notices the user has not read."""
         return await self._numbers.get(user, partial(self._unread, user))
 
-    async def _unread(self, user: NodeId, reads: Reads) -> UnreadCount:
+    async def _unread(self, user: NodeId, reads: RecordedReads) -> UnreadCount:
         marks, preferences = await gather(
             self.immediate, reads.of(self._marks.of, user), reads.of(self.preferences.of, user)
         )
-        await self._keep_recent(reads, user, preferences)
+        await self._add_recent_rows(reads, user, preferences)
         rows = await self._unread_rows(reads, user, marks)
         checks = _RowChecks(self._graph, self._notices, self._rules, user, preferences, reads)
         await checks.check(_unread_of(rows, marks))
         return _count(rows, marks, checks)
 
-    async def some(self, user: NodeId, ids: Sequence[int]) -> list[Notice]:
+    async def visible(self, user: NodeId, ids: Sequence[int]) -> list[Notice]:
         """Those of a user's notices `ids` that the user may see now, and wants."""
         if not ids:
             return []
-        checks = _RowChecks(self._graph, self._notices, self._rules, user, await self.preferences.of(user), Reads())
+        checks = _RowChecks(
+            self._graph, self._notices, self._rules, user, await self.preferences.of(user), RecordedReads()
+        )
         await checks.check(ids)
         return checks.shown(ids)
 
-    async def told(self, notice: int, users: Users) -> list[int]:
+    async def holders(self, notice: int, users: Users) -> list[int]:
         """Which of these users have a notice in their inbox. `users` ascend."""
         found: list[int] = users[await self._inbox.holding(notice, users)].tolist()
         return found
 
-    async def held(self, user: NodeId, ids: Collection[int]) -> set[int]:
+    async def held_ids(self, user: NodeId, ids: Collection[int]) -> set[int]:
         """Which of these notices are in the user's inbox. If they are far apart, few of the rows between are read."""
         left, held, size = sorted(ids), set[int](), PAGE_MAX
         while left:
@@ -168,7 +172,7 @@ class Notifications:
         """Note that the user has read these notices; ids not in their inbox are ignored. Errors: BatchTooLarge."""
         if len(ids) > READ_MAX:
             raise BatchTooLarge(f"at most {READ_MAX} ids a request; send several, or `upTo`", max=READ_MAX)
-        return (await self._marks.read(user, await self.held(user, ids)))[1]
+        return (await self._marks.read(user, await self.held_ids(user, ids)))[1]
 
     async def read_up_to(self, user: NodeId, id_: int) -> WriteMark:
         """Note that the user has read everything up to this notice, at most up to their newest one."""
@@ -191,25 +195,27 @@ class Notifications:
         """The newest row of a user. Marks must not reach beyond it, to rows written later."""
         return next(iter(await self._inbox.page(user, limit=1)), -1)
 
-    async def _keep_recent(self, reads: Reads, user: NodeId, preferences: Preferences) -> tuple[bool, bool]:
+    async def _add_recent_rows(self, reads: RecordedReads, user: NodeId, preferences: Preferences) -> tuple[bool, bool]:
         """Write rows of the recent mentions of accounts that the user follows.
 
         Returns whether one was new, and whether the list of recent mentions lacks some.
         """
         found, missing = await reads.of(self._recent.followed, user, preferences)
-        if not found or self._found.get(user) == found:
+        if not found or self._recent_of_user.get(user) == found:
             return False, missing
-        held = await self.held(user, found)
+        held = await self.held_ids(user, found)
         new = [id_ for id_ in found if id_ not in held]
         notices = [one for one in await self._notices.read(new) if one is not None and one.actor != user]
         if notices:
             await self._inbox.add([InboxRow(user, one.id) for one in notices])
-        self._found[user] = found
-        if len(self._found) > FOUND_MAX:
-            del self._found[next(iter(self._found))]
+        self._recent_of_user[user] = found
+        if len(self._recent_of_user) > RECENT_USERS_MAX:
+            del self._recent_of_user[next(iter(self._recent_of_user))]
         return bool(notices), missing
 
-    async def _rows(self, reads: Reads, user: NodeId, window: Window, before: Sequence[int], limit: int) -> list[int]:
+    async def _rows(
+        self, reads: RecordedReads, user: NodeId, window: Window, before: Sequence[int], limit: int
+    ) -> list[int]:
         """The rows of a window that follow the rows `before`, the nearest first."""
         if window.before is not None:
             found = await self._inbox.page(user, after=before[-1] if before else window.before.id, limit=limit)
@@ -219,7 +225,7 @@ class Notifications:
         return await reads.of(newest)
 
     async def _unread_rows(
-        self, reads: Reads, user: NodeId, marks: Marks, newest: Sequence[int] | None = None, limit: int = 0
+        self, reads: RecordedReads, user: NodeId, marks: Marks, newest: Sequence[int] | None = None, limit: int = 0
     ) -> list[int]:
         """The rows newer than `marks.read_up_to`: the newest UNREAD_MAX, and one more if there is.
 
@@ -243,7 +249,7 @@ class _RowChecks:
         rules: NoticeRules,
         user: NodeId,
         preferences: Preferences,
-        reads: Reads,
+        reads: RecordedReads,
     ) -> None:
         self._store, self._notices, self._rules = graph.store, notices, rules
         self._user, self._preferences, self._reads = user, preferences, reads

@@ -14,7 +14,7 @@ import msgspec
 
 from kith.core.clock import HybridClock
 from kith.notifications.tiers import Tier
-from kith.notifications.walks import Ended
+from kith.notifications.walks import EndedWalk
 from kith.records.rewriting import NOTHING_TO_DO, newer_fields_of_each, next_version, rewrite
 from kith.records.store import AtVersion, Put, Record, RecordKind, RecordStore
 
@@ -41,7 +41,7 @@ class Outcomes:
     def __init__(self, records: RecordStore, clock: HybridClock) -> None:
         self._records, self._clock = records, clock
 
-    async def note(self, ended: Ended) -> None:
+    async def note(self, ended: EndedWalk) -> None:
         """Store how a walk ended. May be repeated."""
         walk = ended.walk
         outcome = TierOutcome(walk.tier, walk.told, walk.suppressed, ended.left, ended.dead)

@@ -49,7 +49,7 @@ class PoolWorker:
                     _log.warning("mentions wait for the store", worker=self.name, error=error.message)
                     await self._stopping.pause(RETRY_S)
                 except Exception:
-                    _log.exception("mentions are told later", worker=self.name)
+                    _log.exception("mentions are sent later", worker=self.name)
                     await self._stopping.pause(RETRY_S)
 
     async def _rest(self, bell: Bell) -> None:

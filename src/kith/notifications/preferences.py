@@ -121,7 +121,7 @@ def _zone_of(name: str) -> ZoneInfo | None:
         return None
 
 
-class PreferencesKept:
+class PreferenceStore:
     """Reads and writes the preferences of users."""
 
     def __init__(
@@ -134,7 +134,7 @@ class PreferencesKept:
         """The preferences of a user, as they are now."""
         return (await self._read([user]))[user]
 
-    async def lately(self, users: Sequence[int]) -> Mapping[int, Preferences]:
+    async def cached(self, users: Sequence[int]) -> Mapping[int, Preferences]:
         """The preferences of each user, at most CACHED_MS old."""
         now, known = self._now_ms(), dict[int, Preferences]()
         for user in users:
@@ -143,7 +143,7 @@ class PreferencesKept:
                 known[user] = found[1]
         read = await self._read([user for user in dict.fromkeys(users) if user not in known])
         for user, preferences in read.items():
-            self._remember(user, preferences)
+            self._cache(user, preferences)
         return known | read
 
     async def put(self, user: NodeId, preferences: Preferences) -> WriteMark:
@@ -159,14 +159,14 @@ class PreferencesKept:
             return await self._records.put([record], only_if=[at]), None
 
         put, _ = await rewrite("these preferences", user, replace)
-        self._remember(user, preferences)
+        self._cache(user, preferences)
         return put.mark
 
     async def _read(self, users: Sequence[int]) -> dict[int, Preferences]:
         said = await read_preferences(self._records, users) if users else {}
         return {user: said.get(user, DEFAULT) for user in users}
 
-    def _remember(self, user: int, preferences: Preferences) -> None:
+    def _cache(self, user: int, preferences: Preferences) -> None:
         self._cached.pop(user, None)
         self._cached[user] = (self._now_ms(), preferences)
         if len(self._cached) > CACHED_MAX:

@@ -1,7 +1,7 @@
 """Reports to `activity` who has a stream open in this process, and who read their home or notifications.
 
-No request waits for it: users are noted in memory and reported together every TELL_S. If a process dies, what it noted
-since its last report is lost, and its streams count as closed after ONLINE_MS.
+No request waits for it: users are noted in memory and reported together every REPORT_EVERY_S. If a process dies, what
+it noted since its last report is lost, and its streams count as closed after ONLINE_MS.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ import numpy as np
 import structlog
 
 from kith.core.errors import Unavailable
-from kith.notifications.activity import ASKED_MAX, SEEN_STEP_MS, Activity, Users
+from kith.notifications.activity import LOOKUP_USERS_MAX, SEEN_STEP_MS, Activity, Users
 
-TELL_S = 5.0
+REPORT_EVERY_S = 5.0
 """Pause between two reports."""
 ONLINE_MS = 60_000
 """How long a reported stream counts as open without a further report."""
@@ -38,11 +38,11 @@ class Presence:
         self._reported_until_ms = self._seen_due_ms = 0
 
     def note(self, user: int) -> None:
-        """Note that a user is here now. Beyond ASKED_MAX users within a minute some are left out."""
-        if len(self._seen) < ASKED_MAX:
+        """Note that a user is here now. Beyond LOOKUP_USERS_MAX users within a minute some are left out."""
+        if len(self._seen) < LOOKUP_USERS_MAX:
             self._seen.add(user)
 
-    async def tell(self) -> None:
+    async def report(self) -> None:
         """Report who is connected, if that changed or expires soon; once a minute, who was seen. Raises Unavailable."""
         now_ms, connected = self._now_ms(), set(self._connected())
         if connected != self._reported or (connected and self._reported_until_ms - now_ms < ONLINE_MS // 2):
@@ -56,14 +56,14 @@ class Presence:
             self._seen -= seen
             self._seen_due_ms = now_ms + SEEN_STEP_MS
 
-    async def keep_telling(self) -> None:
-        """Call `tell` every TELL_S, until cancelled."""
+    async def keep_reporting(self) -> None:
+        """Call `report` every REPORT_EVERY_S, until cancelled."""
         while True:
             try:
-                await self.tell()
+                await self.report()
             except Unavailable as error:
                 _log.warning("who is here is told later", error=error.message)
-            await asyncio.sleep(TELL_S)
+            await asyncio.sleep(REPORT_EVERY_S)
 
 
 def _ascending(users: Iterable[int]) -> Users:

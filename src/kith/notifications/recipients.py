@@ -14,14 +14,14 @@ from kith.graph.edge import State
 from kith.graph.graph import Graph
 from kith.graph.questions import Questions
 from kith.notifications.notice import NoticeDraft
-from kith.notifications.preferences import PreferencesKept
-from kith.notifications.rules import NoticeRules, Showing
+from kith.notifications.preferences import PreferenceStore
+from kith.notifications.rules import NoticeRules, NoticeVisibility
 
 
 class Recipients:
     """Queries the rules and the preferences."""
 
-    def __init__(self, graph: Graph, rules: NoticeRules, preferences: PreferencesKept) -> None:
+    def __init__(self, graph: Graph, rules: NoticeRules, preferences: PreferenceStore) -> None:
         self._store, self._rules, self._preferences = graph.store, rules, preferences
 
     async def allowed(self, drafts: Sequence[NoticeDraft]) -> list[NoticeDraft]:
@@ -44,7 +44,7 @@ class Recipients:
             return allowed, for_others
         recipients = [draft.recipient for draft in drafts]
         content, preferences = await gather(
-            self._store.immediate, self._rules.content(drafts), self._preferences.lately(recipients)
+            self._store.immediate, self._rules.content(drafts), self._preferences.cached(recipients)
         )
         questions = Questions()
         shown = self._rules.ask_each(questions, [(NodeId(one.recipient), one) for one in drafts], content)
@@ -52,9 +52,9 @@ class Recipients:
         answers = await self._store.answer(questions)
         for draft, showing, node in zip(drafts, shown(answers), answers.nodes[nodes], strict=True):
             user = draft.recipient
-            if showing is Showing.NO or node.state is State.REMOVED:
+            if showing is NoticeVisibility.NO or node.state is State.REMOVED:
                 continue
-            if showing is Showing.YES and preferences[user].allow(draft.type, draft.actor, user, user):
+            if showing is NoticeVisibility.YES and preferences[user].allow(draft.type, draft.actor, user, user):
                 allowed.append(draft)
             elif draft.type == "mention":
                 for_others.append(draft)

@@ -24,7 +24,7 @@ ROOM_S = 1.0
 """Pause before retrying when there is no room for another walk."""
 
 
-class Refilling:
+class InboxRefill:
     """Rewrites rows. `walk`: given a notice and the account that it mentions, begins to notify all its followers."""
 
     def __init__(
@@ -38,14 +38,14 @@ class Refilling:
 
     async def write(self, records: Sequence[Record]) -> int:
         """Write the rows of the recipients of up to PART notices; returns how many were missing. May be repeated."""
-        return sum(await self._inboxes.add([InboxRow(one.recipient, one.id) for one in self._kept(records)]))
+        return sum(await self._inboxes.add([InboxRow(one.recipient, one.id) for one in self._retained(records)]))
 
     async def tell_followers(self, records: Sequence[Record]) -> int:
         """Have followers notified of the mentions among up to PART notices; returns how many mentions. May be repeated.
 
         If there is no room for more walks, it waits: a caller that restarted at the first would never reach the last.
         """
-        mentions = [one for one in self._kept(records) if one.type == "mention"]
+        mentions = [one for one in self._retained(records) if one.type == "mention"]
         outcomes = await self._outcomes.of([one.id for one in mentions])
         told = [one for one, ended in zip(mentions, outcomes, strict=True) if any(tier.told for tier in ended)]
         for mention in told:
@@ -59,7 +59,7 @@ class Refilling:
                 return await self._walk(mention.id, mention.recipient)
             await asyncio.sleep(ROOM_S)
 
-    def _kept(self, records: Sequence[Record]) -> list[Notice]:
+    def _retained(self, records: Sequence[Record]) -> list[Notice]:
         """The notices that have not expired."""
         since_ms = self._now_ms() - NOTICE_KEPT_MS
         read = [read_notice(record.data) for record in records if made_at_ms(record.id) > since_ms]

@@ -11,7 +11,7 @@ from kith.graph.graphs import FOLLOWS
 from kith.graph.shapes import Listing
 from kith.notifications.tiers import Tier
 
-COUNT_KEPT_MS = 300_000
+COUNT_CACHED_MS = 300_000
 """How long a number of followers is cached."""
 COUNTS_MAX = 10_000
 """Accounts whose number of followers is cached."""
@@ -27,7 +27,7 @@ def route(followers: int, threshold: int) -> tuple[Tier, ...]:
 
 
 class Router:
-    """`route` by the number of followers, which is cached for COUNT_KEPT_MS."""
+    """`route` by the number of followers, which is cached for COUNT_CACHED_MS."""
 
     def __init__(
         self, follower_count: Callable[[int], Awaitable[int]], threshold: int, now_ms: Callable[[], int]
@@ -40,9 +40,9 @@ class Router:
         return route(await self.followers(account), self._threshold)
 
     async def followers(self, account: int) -> int:
-        """How many follow an account, at most COUNT_KEPT_MS old."""
-        count, at_ms = self._counts.get(account, (0, -COUNT_KEPT_MS))
-        if not 0 <= self._now_ms() - at_ms < COUNT_KEPT_MS:
+        """How many follow an account, at most COUNT_CACHED_MS old."""
+        count, at_ms = self._counts.get(account, (0, -COUNT_CACHED_MS))
+        if not 0 <= self._now_ms() - at_ms < COUNT_CACHED_MS:
             count, at_ms = await self._follower_count(account), self._now_ms()
             if len(self._counts) >= COUNTS_MAX:
                 self._counts.clear()

@@ -34,11 +34,11 @@ from kith.graph.graphs import (
 )
 from kith.graph.questions import Answers, Questions
 from kith.graph.shapes import EdgeKey, Listing
-from kith.notifications.kept import Reads
+from kith.notifications.answer_cache import RecordedReads
 from kith.notifications.notice import Notice, NoticeDraft
 from kith.people.privacy import Privacy, Standing
-from kith.posts.comment import Comment, is_reached, line_of, read_comment
-from kith.posts.comment_reader import by_id, with_above
+from kith.posts.comment import Comment, ancestry_of, has_visible_ancestry, read_comment
+from kith.posts.comment_reader import by_id, with_ancestors
 from kith.posts.post import Post, read_post
 from kith.posts.visibility import visible_comments, visible_posts
 from kith.records.store import Record, RecordKind, RecordStore
@@ -47,21 +47,21 @@ AnyNotice = Notice | NoticeDraft
 """A notice, stored or about to be."""
 
 
-class Content(NamedTuple):
+class NoticeContent(NamedTuple):
     """The posts, comments and boards that notices are about. Visibility is checked separately."""
 
     posts: Mapping[int, Post]
     comments: Mapping[int, Comment]
     boards: Mapping[int, Board]
 
-    def of(self, one: AnyNotice) -> Content:
+    def of(self, one: AnyNotice) -> NoticeContent:
         """The content of one notice."""
         if one.post is None and one.board is None:
             return _NOTHING
         post = None if one.post is None else self.posts.get(one.post)
-        said = [] if one.comment is None else line_of(one.comment, self.comments)
+        said = [] if one.comment is None else ancestry_of(one.comment, self.comments)
         board = None if one.board is None else self.boards.get(one.board)
-        return Content(
+        return NoticeContent(
             {} if post is None else {post.id: post},
             by_id(said),
             {} if board is None else {board.id: board},
@@ -79,11 +79,11 @@ class Content(NamedTuple):
         """The authors of posts that only friends see."""
         return {post.author for post in self.posts.values() if post.visibility == "friends"}
 
-    def visible_content(self, user: NodeId, authors: Mapping[int, Standing], hidden: Collection[int]) -> Content:
+    def visible_content(self, user: NodeId, authors: Mapping[int, Standing], hidden: Collection[int]) -> NoticeContent:
         """The part that a user may see. `authors`: how each stands to the user; `hidden`: posts that the user hid."""
         posts = visible_posts([post for id_, post in self.posts.items() if id_ not in hidden], user, authors)
         comments = visible_comments([*self.comments.values()], user, authors)
-        return Content(
+        return NoticeContent(
             {post.id: post for post in posts if post is not None},
             by_id(comments),
             {
@@ -94,17 +94,17 @@ class Content(NamedTuple):
         )
 
 
-_NOTHING = Content({}, {}, {})
+_NOTHING = NoticeContent({}, {}, {})
 
 
-class Shown(NamedTuple):
+class VisibleNotices(NamedTuple):
     """Which notices their reader may see, and the part of their content that the reader may see."""
 
     notices: Sequence[bool]
-    content: Content
+    content: NoticeContent
 
 
-class Showing(Enum):
+class NoticeVisibility(Enum):
     """Whether a user may see a notice."""
 
     NO = 0
@@ -123,9 +123,9 @@ class NoticeRules:
         self._follows, self._requests = number(FOLLOWS), number(FOLLOW_REQUESTS)
         self._board_follows, self._members = number(BOARD_FOLLOWS), number(BOARD_MEMBERS)
 
-    async def content(self, notices: Sequence[AnyNotice], reads: Reads | None = None) -> Content:
+    async def content(self, notices: Sequence[AnyNotice], reads: RecordedReads | None = None) -> NoticeContent:
         """What these notices are about, with all parents of the comments."""
-        reads, records = reads or Reads(), self._records
+        reads, records = reads or RecordedReads(), self._records
         ids = list({one.post for one in notices if one.post is not None})
         said = list({one.comment for one in notices if one.comment is not None})
         named = list(dict.fromkeys(one.board for one in notices if one.board is not None))
@@ -139,15 +139,15 @@ class NoticeRules:
         async def read(ids: list[int]) -> list[Comment]:
             return _comments_of(await reads.records(records, RecordKind.COMMENT, ids))
 
-        return Content(
+        return NoticeContent(
             {record.id: read_post(record) for record in posts if record is not None},
-            by_id(await with_above(_comments_of(comments), read)),
+            by_id(await with_ancestors(_comments_of(comments), read)),
             {record.id: read_board(record) for record in boards if record is not None},
         )
 
     def ask(
-        self, questions: Questions, user: NodeId, notices: Sequence[AnyNotice], content: Content
-    ) -> Callable[[Answers], Shown]:
+        self, questions: Questions, user: NodeId, notices: Sequence[AnyNotice], content: NoticeContent
+    ) -> Callable[[Answers], VisibleNotices]:
         """Ask which of these notices `user` may see; returns a function of the answers."""
         about = {one.recipient for one in notices} - {user}
         told = {one.actor for one in notices} | about
@@ -158,10 +158,10 @@ class NoticeRules:
         edges = [self._edge(one) for one in notices]
         held = questions.states([edge for edge in edges if edge is not None])
 
-        def shown(answers: Answers) -> Shown:
+        def shown(answers: Answers) -> VisibleNotices:
             found = standings(answers)
             silent = {*told_ids[answers.members[muted]].tolist()}
-            loud = {one for one in told if one not in silent and _may_tell(found[one])} | {user}
+            loud = {one for one in told if one not in silent and _allows_notices(found[one])} | {user}
             near = {one for one in about if one in loud and found[one].followed} | {user}
             seen = content.visible_content(user, found, post_ids[answers.members[hidden]].tolist())
             states = iter(answers.states[held])
@@ -169,16 +169,16 @@ class NoticeRules:
                 (edge is None or next(states) is State.NORMAL)
                 and one.actor in loud
                 and one.recipient in near
-                and _is_there(one, seen)
+                and _content_is_visible(one, seen)
                 for one, edge in zip(notices, edges, strict=True)
             ]
-            return Shown(marks, seen)
+            return VisibleNotices(marks, seen)
 
         return shown
 
     def ask_each(
-        self, questions: Questions, told: Sequence[tuple[NodeId, AnyNotice]], content: Content
-    ) -> Callable[[Answers], list[Showing]]:
+        self, questions: Questions, told: Sequence[tuple[NodeId, AnyNotice]], content: NoticeContent
+    ) -> Callable[[Answers], list[NoticeVisibility]]:
         """Ask for each (user, notice) whether the user may see it; returns a function of the answers.
 
         For many users with few notices each.
@@ -198,20 +198,20 @@ class NoticeRules:
         edges = [self._edge(one) for _, one in told]
         held = questions.states([edge for edge in edges if edge is not None])
 
-        def shown(answers: Answers) -> list[Showing]:
+        def shown(answers: Answers) -> list[NoticeVisibility]:
             found, states = standings(answers), answers.states
             muted = {pair for pair, state in zip(heard, states[mutes], strict=True) if state is State.NORMAL}
             hidden = {pair for pair, state in zip(posts, states[hides], strict=True) if state is State.NORMAL}
             holding = iter(states[held])
 
             def may_hear(user: NodeId, other: NodeId) -> bool:
-                return user == other or _may_tell(found[user, other])
+                return user == other or _allows_notices(found[user, other])
 
-            def sees(user: NodeId, one: AnyNotice, about: Content) -> bool:
+            def sees(user: NodeId, one: AnyNotice, about: NoticeContent) -> bool:
                 authors = {author: found[user, NodeId(author)] for author in about.authors()}
-                return _is_there(one, about.visible_content(user, authors, ()))
+                return _content_is_visible(one, about.visible_content(user, authors, ()))
 
-            def showing(user: NodeId, one: AnyNotice, about: Content, state: State | None) -> Showing:
+            def showing(user: NodeId, one: AnyNotice, about: NoticeContent, state: State | None) -> NoticeVisibility:
                 may = (
                     (state is State.NORMAL or (state is State.ARCHIVED and one.type == "mention"))
                     and may_hear(user, NodeId(one.actor))
@@ -220,11 +220,11 @@ class NoticeRules:
                     and (about is _NOTHING or sees(user, one, about))
                 )
                 if not may:
-                    return Showing.NO
+                    return NoticeVisibility.NO
                 silent = (user, one.actor) in muted or (user, one.recipient) in muted
                 if state is not State.NORMAL or silent or any((user, post) in hidden for post in about.posts):
-                    return Showing.FOR_OTHERS
-                return Showing.YES
+                    return NoticeVisibility.FOR_OTHERS
+                return NoticeVisibility.YES
 
             return [
                 showing(user, one, about, State.NORMAL if edge is None else next(holding))
@@ -260,16 +260,19 @@ class NoticeRules:
                 return None
 
 
-def _may_tell(one: Standing) -> bool:
+def _allows_notices(one: Standing) -> bool:
     """Whether a user may be notified of an actor's actions, given how the actor stands to the user."""
     return one.state is State.NORMAL and not one.blocked and not one.labels & HIDE
 
 
-def _is_there(one: AnyNotice, seen: Content) -> bool:
+def _content_is_visible(one: AnyNotice, seen: NoticeContent) -> bool:
     """Whether what a notice is about is among the content `seen`."""
     return (
         (one.post is None or one.post in seen.posts)
-        and (one.comment is None or (is_reached(one.comment, seen.comments) and not seen.comments[one.comment].deleted))
+        and (
+            one.comment is None
+            or (has_visible_ancestry(one.comment, seen.comments) and not seen.comments[one.comment].deleted)
+        )
         and (one.board is None or _is_of_board(one, seen.boards))
     )
 

@@ -26,7 +26,7 @@ class Tier(enum.IntEnum):
     ALL = 3  # every follower; for accounts below the threshold, instead of the others
 
 
-def told_in(tier: Tier, online: NDArray[np.bool_], last_seen: Users, now_ms: int) -> NDArray[np.bool_]:
+def in_tier(tier: Tier, online: NDArray[np.bool_], last_seen: Users, now_ms: int) -> NDArray[np.bool_]:
     """Which users a tier notifies."""
     match tier:
         case Tier.ONLINE:

@@ -49,7 +49,7 @@ class Walk(msgspec.Struct, frozen=True, array_like=True):
         return f"{_PREFIX}{self.tier.value}/{self.notice:020}"
 
 
-class Ended(msgspec.Struct, frozen=True):
+class EndedWalk(msgspec.Struct, frozen=True):
     """How a walk ended.
 
     `left`: about how many chunks it skipped, whose followers find the mention on opening the inbox. `dead`: about how
@@ -61,7 +61,7 @@ class Ended(msgspec.Struct, frozen=True):
     dead: int = 0
 
 
-class Depth(msgspec.Struct, frozen=True):
+class WalkBacklog(msgspec.Struct, frozen=True):
     """The backlog of a tier."""
 
     walks: int
@@ -124,10 +124,10 @@ def read_walks(notes: Iterable[bytes]) -> list[Walk]:
     return [_decode(raw) for raw in notes]
 
 
-def depth_of(walks: Sequence[Walk], now_ms: int) -> Depth:
+def backlog_of(walks: Sequence[Walk], now_ms: int) -> WalkBacklog:
     """How much waits, and for how long."""
     oldest_ms = min((made_at_ms(walk.notice) for walk in walks), default=now_ms)
-    return Depth(len(walks), sum(walk.waiting for walk in walks), max(0, now_ms - oldest_ms) / 1000)
+    return WalkBacklog(len(walks), sum(walk.waiting for walk in walks), max(0, now_ms - oldest_ms) / 1000)
 
 
 _encode = msgspec.msgpack.Encoder().encode

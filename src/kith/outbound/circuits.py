@@ -22,10 +22,10 @@ _DOUBLINGS_MAX = 10
 
 
 class _Circuit:
-    failures, until_s, trying = 0, 0.0, False
+    failures, until_s, probing = 0, 0.0, False
 
 
-class Pass:
+class CallPermit:
     """Permission to call a host. `failed`: the result, which the caller sets; None: unknown."""
 
     failed: bool | None = None
@@ -39,28 +39,28 @@ class Circuits:
         self._failing: dict[str, _Circuit] = {}
 
     @contextmanager
-    def passing(self, host: str) -> Iterator[Pass]:
+    def permit(self, host: str) -> Iterator[CallPermit]:
         """Permission to call a host while the context is open.
 
         SendFailed while the host rests, or while another request probes it.
         """
         circuit = self._failing.get(host)
         if circuit is not None and circuit.failures >= OPEN_AFTER:
-            rest_s = _PROBE_WAIT_S if circuit.trying else circuit.until_s - self._now_s()
+            rest_s = _PROBE_WAIT_S if circuit.probing else circuit.until_s - self._now_s()
             if rest_s > 0:
                 raise SendFailed(
                     SendFault.RESTING, f"{host} failed {circuit.failures} times in a row, and rests", rest_s
                 )
-            circuit.trying = True
-        passed = Pass()
+            circuit.probing = True
+        permit = CallPermit()
         try:
-            yield passed
+            yield permit
         finally:
             if circuit is not None:
-                circuit.trying = False
-            if passed.failed is False:
+                circuit.probing = False
+            if permit.failed is False:
                 self._failing.pop(host, None)
-            elif passed.failed:
+            elif permit.failed:
                 self._failed(host)
 
     def _failed(self, host: str) -> None:

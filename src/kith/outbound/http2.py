@@ -27,7 +27,7 @@ from hpack import NeverIndexedHeaderTuple
 from kith.outbound.stream import ConnectionStream
 from kith.outbound.urls import Target
 
-KEPT_S = 30.0
+IDLE_MAX_S = 30.0
 """How long an unused connection is kept."""
 HOSTS_MAX = 100
 """Hosts with a connection; beyond that, the connection that was opened first is closed."""
@@ -54,7 +54,7 @@ class Received(NamedTuple):
     body: bytes
 
 
-class NotLookedAt(Exception):
+class NotHandled(Exception):
     """The host did not handle the request, and the connection ends: the request may be sent on another connection."""
 
 
@@ -96,17 +96,17 @@ class Http2Connection:
         """Whether a new request may use this connection."""
         if self._draining or self._reading.done():
             return False
-        return bool(self._exchanges) or time.monotonic() - self._used_s < KEPT_S
+        return bool(self._exchanges) or time.monotonic() - self._used_s < IDLE_MAX_S
 
     async def send(self, headers: HeaderPairs, body: bytes) -> Received:
-        """Send a request; returns its answer. Errors: NotLookedAt; those of httpcore."""
+        """Send a request; returns its answer. Errors: NotHandled; those of httpcore."""
         await self._wait_for_slot()
         try:
             id_ = self._h2.get_next_available_stream_id()
             self._h2.send_headers(id_, headers, end_stream=not body)
         except h2.exceptions.ProtocolError as error:  # out of stream ids, or the connection has ended
             self._draining = True
-            raise NotLookedAt from error
+            raise NotHandled from error
         exchange = self._exchanges[id_] = _Exchange(asyncio.get_running_loop())
         try:
             await self._send_body(id_, exchange, body)
@@ -115,9 +115,9 @@ class Http2Connection:
         except h2.exceptions.ProtocolError as error:
             raise httpcore.RemoteProtocolError(str(error)) from error
         finally:
-            self._forget(id_, exchange)
+            self._release(id_, exchange)
 
-    async def leave(self) -> None:
+    async def drain(self) -> None:
         """Drain: accept no new requests, and close once the pending ones are answered."""
         self._draining = True
         if not self._exchanges:
@@ -139,7 +139,7 @@ class Http2Connection:
         while not self._draining and len(self._exchanges) >= self._h2.remote_settings.max_concurrent_streams:
             await self._wait()
         if self._draining or self._reading.done():
-            raise NotLookedAt
+            raise NotHandled
 
     async def _send_body(self, id_: int, exchange: _Exchange, body: bytes) -> None:
         at = 0
@@ -166,7 +166,7 @@ class Http2Connection:
         if data:
             await self._stream.write(data)
 
-    def _forget(self, id_: int, exchange: _Exchange) -> None:
+    def _release(self, id_: int, exchange: _Exchange) -> None:
         """End a request that was answered, or that its caller gave up.
 
         If nothing came from the host for over half of the time that the request waited, stop using the connection.
@@ -196,7 +196,7 @@ class Http2Connection:
             while data := await self._stream.read(_READ_BYTES):
                 self._heard_s = time.monotonic()
                 for event in self._h2.receive_data(data):
-                    self._take(event)
+                    self._handle(event)
                 await self._flush()
         except (httpcore.NetworkError, h2.exceptions.ProtocolError) as ended:
             error = ended if isinstance(ended, httpcore.NetworkError) else httpcore.RemoteProtocolError(str(ended))
@@ -208,7 +208,7 @@ class Http2Connection:
                 exchange.fail(error)
             await self._stream.aclose()
 
-    def _take(self, event: h2.events.Event) -> None:
+    def _handle(self, event: h2.events.Event) -> None:
         match event:
             case h2.events.RemoteSettingsChanged():
                 self._ready.set()
@@ -217,7 +217,7 @@ class Http2Connection:
                 last = event.last_stream_id
                 for id_, exchange in self._exchanges.items():
                     if last is not None and id_ > last:
-                        exchange.fail(NotLookedAt())
+                        exchange.fail(NotHandled())
             case h2.events.ResponseReceived():
                 self._take_head(self._exchanges.get(event.stream_id or 0), event.headers or [])
             case h2.events.DataReceived():
@@ -226,7 +226,7 @@ class Http2Connection:
                 self._settle(event.stream_id, None)
             case h2.events.StreamReset():
                 refused = event.error_code == h2.errors.ErrorCodes.REFUSED_STREAM
-                error = NotLookedAt() if refused else httpcore.RemoteProtocolError("the host reset the stream")
+                error = NotHandled() if refused else httpcore.RemoteProtocolError("the host reset the stream")
                 self._settle(event.stream_id, error)
         self._changed.set()
 
@@ -264,7 +264,7 @@ class Connections:
 
     def __init__(self, backend: httpcore.AsyncNetworkBackend, tls: ssl.SSLContext, bytes_max: int) -> None:
         self._backend, self._tls, self._bytes_max = backend, tls, bytes_max
-        self._opening: dict[tuple[str, int], asyncio.Task[Http2Connection | None]] = {}
+        self._connections: dict[tuple[str, int], asyncio.Task[Http2Connection | None]] = {}
 
     async def send(
         self, method: str, where: Target, headers: Mapping[str, str], body: bytes, connect_s: float
@@ -280,14 +280,14 @@ class Connections:
                 return None
             try:
                 return await connection.send(head, body)
-            except NotLookedAt:
+            except NotHandled:
                 if tried == TRIES_MAX:
-                    raise httpcore.RemoteProtocolError("the host takes no requests") from None
+                    raise httpcore.RemoteProtocolError("the host accepts no requests") from None
         return None
 
     async def close(self) -> None:
         """Close every connection."""
-        opening, self._opening = self._opening, {}
+        opening, self._connections = self._connections, {}
         for task in opening.values():
             if (connection := _connected(task)) is not None:
                 await connection.close()
@@ -295,32 +295,32 @@ class Connections:
 
     async def _connection(self, host: str, port: int, connect_s: float) -> Http2Connection | None:
         """The connection of a host; opened if there is no usable one."""
-        task = self._opening.get((host, port))
-        if task is None or _is_over(task):
+        task = self._connections.get((host, port))
+        if task is None or _is_unusable(task):
             if task is not None:
-                del self._opening[host, port]
-                await _leave(task)
-            task = self._opening.get((host, port))
+                del self._connections[host, port]
+                await _drain(task)
+            task = self._connections.get((host, port))
             if task is None:
-                task = self._opening[host, port] = asyncio.create_task(self._open(host, port, connect_s))
+                task = self._connections[host, port] = asyncio.create_task(self._open(host, port, connect_s))
                 task.add_done_callback(partial(self._forget_failed, (host, port)))
-            if len(self._opening) > HOSTS_MAX:
-                await self._leave_oldest()
+            if len(self._connections) > HOSTS_MAX:
+                await self._drain_oldest()
         return await asyncio.shield(task)
 
-    async def _leave_oldest(self) -> None:
+    async def _drain_oldest(self) -> None:
         """Drain the connection that was opened first. Connections that are still opening are left: requests wait."""
-        for place, task in self._opening.items():
+        for place, task in self._connections.items():
             if task.done():
-                del self._opening[place]
-                await _leave(task)
+                del self._connections[place]
+                await _drain(task)
                 return
 
     def _forget_failed(self, place: tuple[str, int], task: asyncio.Task[Http2Connection | None]) -> None:
         """Forget a connection that could not be opened. Reads its error, as nobody may be waiting for it any more."""
         failed = task.cancelled() or task.exception() is not None
-        if failed and self._opening.get(place) is task:
-            del self._opening[place]
+        if failed and self._connections.get(place) is task:
+            del self._connections[place]
 
     async def _open(self, host: str, port: int, connect_s: float) -> Http2Connection | None:
         stream = await self._backend.connect_tcp(host, port, connect_s)
@@ -338,7 +338,7 @@ def _connected(task: asyncio.Task[Http2Connection | None]) -> Http2Connection | 
     return None if not task.done() or task.cancelled() or task.exception() is not None else task.result()
 
 
-def _is_over(task: asyncio.Task[Http2Connection | None]) -> bool:
+def _is_unusable(task: asyncio.Task[Http2Connection | None]) -> bool:
     """Whether another connection must be opened."""
     if task.done() and (task.cancelled() or task.exception() is not None):
         return True
@@ -346,10 +346,10 @@ def _is_over(task: asyncio.Task[Http2Connection | None]) -> bool:
     return connection is not None and not connection.usable
 
 
-async def _leave(task: asyncio.Task[Http2Connection | None]) -> None:
+async def _drain(task: asyncio.Task[Http2Connection | None]) -> None:
     connection = _connected(task)
     if connection is not None:
-        await connection.leave()
+        await connection.drain()
     task.cancel()  # if it is still opening
 
 

@@ -20,16 +20,16 @@ from kith.outbound.addresses import IpNetwork
 from kith.outbound.circuits import Circuits
 from kith.outbound.errors import SendFailed, SendFault
 from kith.outbound.http2 import Connections, Received
-from kith.outbound.pinned import Pinned, Resolve, resolved
+from kith.outbound.pinned import PinnedBackend, Resolve, resolved
 from kith.outbound.urls import Target, check_url
 
-CONNECT_S, WHOLE_S = 5.0, 15.0
+CONNECT_S, TOTAL_S = 5.0, 15.0
 """How long connecting may take, and a whole request with its answer."""
 ANSWER_BYTES_MAX = 1 << 16
 """Bytes of an answer's body that are read; the rest is ignored."""
 RETRY_AFTER_S_MAX = 86_400.0
 CONNECTIONS_MAX = 100
-_KEPT_S = 30.0
+_IDLE_MAX_S = 30.0
 _UNAVAILABLE = 500
 
 
@@ -59,7 +59,7 @@ class Outbound:
         resolve: Resolve = resolved,
         tls: ssl.SSLContext | None = None,
         connect_s: float = CONNECT_S,
-        whole_s: float = WHOLE_S,
+        total_s: float = TOTAL_S,
         circuits: Circuits | None = None,
         connections_max: int = CONNECTIONS_MAX,
         http2: bool = False,
@@ -67,16 +67,16 @@ class Outbound:
         """`connections_max`: requests at a time; others wait, which counts towards their deadline. `http2`: use HTTP/2
         with hosts that offer it, as some push services speak nothing else.
         """
-        self._connect_s, self._whole_s = connect_s, whole_s
+        self._connect_s, self._total_s = connect_s, total_s
         self._circuits = circuits or Circuits(time.monotonic)
-        backend = Pinned(allowed, resolve)
+        backend = PinnedBackend(allowed, resolve)
         over_tls = httpcore.default_ssl_context() if http2 and tls is None else tls
         self._http2 = Connections(backend, over_tls, ANSWER_BYTES_MAX) if http2 and over_tls is not None else None
         self._pool = httpcore.AsyncConnectionPool(
             ssl_context=tls,
             max_connections=connections_max,
             max_keepalive_connections=connections_max,  # with fewer, as busy ones count, it reconnects constantly
-            keepalive_expiry=_KEPT_S,
+            keepalive_expiry=_IDLE_MAX_S,
             network_backend=backend,
         )
 
@@ -86,13 +86,13 @@ class Outbound:
             where = check_url(url)
         except BadRequest as error:
             raise SendFailed(SendFault.URL, error.message) from None
-        with self._circuits.passing(where.authority) as passed:
+        with self._circuits.permit(where.authority) as permit:
             try:
-                answer = await self._sent(method, where, headers, body)
+                answer = await self._send_once(method, where, headers, body)
             except SendFailed as error:
-                passed.failed = error.why is not SendFault.REFUSED  # a refused address says nothing about the host
+                permit.failed = error.why is not SendFault.REFUSED  # a refused address says nothing about the host
                 raise
-            passed.failed = answer.status >= _UNAVAILABLE
+            permit.failed = answer.status >= _UNAVAILABLE
             return answer
 
     async def close(self) -> None:
@@ -101,10 +101,10 @@ class Outbound:
             await self._http2.close()
         await self._pool.aclose()
 
-    async def _sent(self, method: str, where: Target, headers: Mapping[str, str], body: bytes) -> Answer:
+    async def _send_once(self, method: str, where: Target, headers: Mapping[str, str], body: bytes) -> Answer:
         host, received = where.authority, None
         try:
-            async with asyncio.timeout(self._whole_s):
+            async with asyncio.timeout(self._total_s):
                 if self._http2 is not None and where.scheme == "https":
                     received = await self._http2.send(method, where, headers, body, self._connect_s)
                 if received is None:
@@ -112,7 +112,7 @@ class Outbound:
             found = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in received.headers}
             return Answer(received.status, found, received.body, retry_after_s(found))
         except (TimeoutError, httpcore.TimeoutException):
-            raise SendFailed(SendFault.TIMEOUT, f"{host} did not answer within {self._whole_s:g} s") from None
+            raise SendFailed(SendFault.TIMEOUT, f"{host} did not answer within {self._total_s:g} s") from None
         except httpcore.ConnectError as error:
             raise _unconnected(host, error) from None
         except (httpcore.NetworkError, httpcore.ProtocolError, OSError):
@@ -121,7 +121,7 @@ class Outbound:
     async def _over_http1(self, method: str, where: Target, headers: Mapping[str, str], body: bytes) -> Received:
         url = httpcore.URL(scheme=where.scheme, host=where.host, port=where.port, target=where.path)
         sent = [("Host", where.authority), *headers.items()]
-        waits = {"connect": self._connect_s}  # `_sent` bounds the rest as a whole
+        waits = {"connect": self._connect_s}  # `_send_once` bounds the rest as a whole
         async with self._pool.stream(
             method, url, headers=sent, content=body, extensions={"timeout": waits}
         ) as response:

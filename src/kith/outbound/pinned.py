@@ -19,7 +19,7 @@ from kith.outbound.addresses import IpNetwork, may_call
 from kith.outbound.errors import SendFailed, SendFault
 from kith.outbound.stream import connected
 
-ADDRESS_S = 1.0
+ADDRESS_TIMEOUT_S = 1.0
 """Of several addresses, each but the last gets at least this long to accept a connection."""
 Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
 """(host, port) -> the host's addresses. OSError if it has none."""
@@ -38,7 +38,7 @@ async def resolved(host: str, port: int) -> list[str]:
     return list(dict.fromkeys(str(address[0]) for *_, address in found))
 
 
-class Pinned(httpcore.AsyncNetworkBackend):
+class PinnedBackend(httpcore.AsyncNetworkBackend):
     """Opens connections to checked addresses. If any address of a host may not be called, the host is refused."""
 
     def __init__(self, allowed: Sequence[IpNetwork], resolve: Resolve = resolved) -> None:
@@ -95,4 +95,4 @@ def _until_s(end_s: float | None, others: int) -> float | None:
     if end_s is None or not others:
         return None
     now_s = asyncio.get_running_loop().time()
-    return now_s + max(ADDRESS_S, (end_s - now_s) / (others + 1))
+    return now_s + max(ADDRESS_TIMEOUT_S, (end_s - now_s) / (others + 1))

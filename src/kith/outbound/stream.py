@@ -20,8 +20,8 @@ _SHUTDOWN_S = 1.0
 class ConnectionStream(httpcore.AsyncNetworkStream):
     """One connection. Only one task may read at a time, which httpcore ensures."""
 
-    def __init__(self, transport: asyncio.Transport, arriving: Arriving) -> None:
-        self._transport, self._arriving = transport, arriving
+    def __init__(self, transport: asyncio.Transport, receive_buffer: ReceiveBuffer) -> None:
+        self._transport, self._receive_buffer = transport, receive_buffer
         self._unsent: list[bytes] = []
         self._is_closed = False
 
@@ -29,7 +29,7 @@ class ConnectionStream(httpcore.AsyncNetworkStream):
         """Read some bytes; b"" at the end. Errors: ReadError, ReadTimeout."""
         try:
             async with asyncio.timeout(timeout):
-                return await self._arriving.read(max_bytes)
+                return await self._receive_buffer.read(max_bytes)
         except TimeoutError:
             raise httpcore.ReadTimeout from None
         except OSError as error:
@@ -42,14 +42,14 @@ class ConnectionStream(httpcore.AsyncNetworkStream):
         """
         if not buffer:
             return
-        if self._arriving.ended:
+        if self._receive_buffer.ended:
             raise httpcore.WriteError("the connection has ended")
         if not self._unsent:
             asyncio.get_running_loop().call_soon(self._flush)
         self._unsent.append(buffer)
         try:
             async with asyncio.timeout(timeout):
-                await self._arriving.writable.wait()
+                await self._receive_buffer.writable.wait()
         except TimeoutError:
             raise httpcore.WriteTimeout from None
 
@@ -76,7 +76,7 @@ class ConnectionStream(httpcore.AsyncNetworkStream):
         try:
             async with asyncio.timeout(timeout):
                 transport = await loop.start_tls(
-                    self._transport, self._arriving, ssl_context,
+                    self._transport, self._receive_buffer, ssl_context,
                     server_hostname=server_hostname, ssl_shutdown_timeout=_SHUTDOWN_S,
                 )  # fmt: skip
         except TimeoutError:
@@ -87,13 +87,13 @@ class ConnectionStream(httpcore.AsyncNetworkStream):
             raise httpcore.ConnectError(str(error)) from error
         if transport is None:
             raise httpcore.ConnectError("the connection ended before TLS began")
-        self._arriving.transport = transport
-        return ConnectionStream(transport, self._arriving)
+        self._receive_buffer.transport = transport
+        return ConnectionStream(transport, self._receive_buffer)
 
     def get_extra_info(self, info: str) -> Any:
         """For httpcore: whether there is anything to read, or the transport's extra info."""
         if info == "is_readable":
-            return self._arriving.is_readable
+            return self._receive_buffer.is_readable
         return self._transport.get_extra_info(info)
 
     def _flush(self) -> None:
@@ -102,7 +102,7 @@ class ConnectionStream(httpcore.AsyncNetworkStream):
             self._transport.write(b"".join(unsent))
 
 
-class Arriving(asyncio.Protocol):
+class ReceiveBuffer(asyncio.Protocol):
     """Buffers incoming bytes until they are read."""
 
     def __init__(self) -> None:
@@ -110,7 +110,7 @@ class Arriving(asyncio.Protocol):
         self.ended = False
         self.writable = asyncio.Event()
         self.writable.set()
-        self._unread, self._come = bytearray(), asyncio.Event()
+        self._unread, self._arrived = bytearray(), asyncio.Event()
         self._error: Exception | None = None
 
     @property
@@ -121,8 +121,8 @@ class Arriving(asyncio.Protocol):
     async def read(self, bytes_max: int) -> bytes:
         """Up to `bytes_max` bytes, as soon as there are any; b"" at the end, or the error that ended the connection."""
         while not self.is_readable:
-            self._come.clear()
-            await self._come.wait()
+            self._arrived.clear()
+            await self._arrived.wait()
         if not self._unread and self._error is not None:
             raise self._error
         some = bytes(self._unread[:bytes_max])
@@ -137,7 +137,7 @@ class Arriving(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         self._unread += data
-        self._come.set()
+        self._arrived.set()
         if self.transport is not None and len(self._unread) >= _UNREAD_BYTES_MAX:
             self.transport.pause_reading()
 
@@ -155,11 +155,11 @@ class Arriving(asyncio.Protocol):
 
     def _end(self, error: Exception | None) -> None:
         self._error, self.ended = self._error or error, True
-        self._come.set()
+        self._arrived.set()
         self.writable.set()
 
 
 async def connected(address: str, port: int) -> ConnectionStream:
     """Connect to an address. OSError if that fails."""
-    transport, arriving = await asyncio.get_running_loop().create_connection(Arriving, address, port)
-    return ConnectionStream(transport, arriving)
+    transport, receive_buffer = await asyncio.get_running_loop().create_connection(ReceiveBuffer, address, port)
+    return ConnectionStream(transport, receive_buffer)

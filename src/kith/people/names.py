@@ -3,7 +3,7 @@
 The index is the graph `names`. Each of its lists holds, in the order of names, the users with a name that begins with
 the same character:
 
-    names   ENTRIES_FROM + kind << 32 + the first character -> user, at a position that holds the next 8 bytes (UTF-8)
+    names   LIST_IDS_MIN + kind << 32 + the first character -> user, at a position that holds the next 8 bytes (UTF-8)
 
 `kind`: 0 is the username, 1 the display name, 2 and 3 the display name from its second and third word on. An entry has
 the version of the profile that it comes from. So by the merge law the newest profile wins, in whatever order entries
@@ -22,7 +22,7 @@ from kith.core.ids import NodeId
 from kith.graph.edge import POSITION_MAX, Direction, Edge, EdgeWrite, State
 from kith.graph.shapes import Listing
 
-ENTRIES_FROM = 1 << 62
+LIST_IDS_MIN = 1 << 62
 """The lowest id of a list. User ids are expected to be lower."""
 WORDS_MAX = 3
 """Words of a display name at which a search may begin."""
@@ -38,7 +38,7 @@ class NameEntry(NamedTuple):
     position: int
 
 
-class NameSpan(NamedTuple):
+class NameRange(NamedTuple):
     """The positions of the names with a prefix, in their list: from `since` to below `until`; None: to the end."""
 
     list_id: int
@@ -56,7 +56,7 @@ def fold_name(name: str) -> str:
     return " ".join(folded.split())
 
 
-def searched(username: str, display_name: str) -> Iterator[tuple[int, str]]:
+def searchable_names(username: str, display_name: str) -> Iterator[tuple[int, str]]:
     """The names by which a user is found, as (kind, folded name)."""
     if username:
         yield _USERNAME, fold_name(username)
@@ -65,19 +65,19 @@ def searched(username: str, display_name: str) -> Iterator[tuple[int, str]]:
         yield 1 + at, " ".join(words[at:])
 
 
-def entry_of(kind: int, name: str) -> NameEntry:
+def index_entry(kind: int, name: str) -> NameEntry:
     """The entry of a folded name."""
     return NameEntry(_list_id(kind, name), _position(name[1:].encode()[:_BYTES].ljust(_BYTES, b"\0")))
 
 
-def span_of(kind: int, prefix: str) -> NameSpan:
+def index_range(kind: int, prefix: str) -> NameRange:
     """The span of the names with this folded prefix. It may contain others if the prefix is longer than an entry."""
     start = prefix[1:].encode()[:_BYTES]
     first, last = _position(start.ljust(_BYTES, b"\0")), _position(start.ljust(_BYTES, b"\xff"))
-    return NameSpan(_list_id(kind, prefix), last, None if first == POSITION_MAX else first + 1)
+    return NameRange(_list_id(kind, prefix), last, None if first == POSITION_MAX else first + 1)
 
 
-def renaming(
+def index_writes(
     graph: int, user: NodeId, before: tuple[str, str], after: tuple[str, str], version: Hlc, *, atomic: bool
 ) -> list[EdgeWrite]:
     """The writes that update the index when a user's (username, display name) changes from `before` to `after`.
@@ -87,7 +87,7 @@ def renaming(
     """
     if atomic and before == after:
         return []
-    old, new = (dict(entry_of(*one) for one in searched(*names)) for names in (before, after))
+    old, new = (dict(index_entry(*one) for one in searchable_names(*names)) for names in (before, after))
     gone = [NameEntry(list_id, position) for list_id, position in old.items() if list_id not in new]
     writes = [_write(graph, user, entry, version, State.REMOVED) for entry in gone]
     for list_id, position in new.items():
@@ -101,7 +101,7 @@ def _write(graph: int, user: NodeId, entry: NameEntry, version: Hlc, state: Stat
 
 
 def _list_id(kind: int, name: str) -> int:
-    return ENTRIES_FROM + (kind << 32) + ord(name[0])
+    return LIST_IDS_MIN + (kind << 32) + ord(name[0])
 
 
 def _position(name: bytes) -> int:

@@ -27,7 +27,7 @@ from kith.graph.graphs import BLOCKS, FOLLOWS
 from kith.graph.questions import Answers, Questions
 from kith.graph.shapes import EdgeKey, Ids, Listing, Node
 
-_PLAIN = Node()
+_DEFAULT_NODE = Node()
 """The node of most accounts: active, public, unlabelled."""
 _NORMAL = State.NORMAL
 _LOOKED_UP_MAX = 16
@@ -73,7 +73,7 @@ class Privacy:
     async def check_may_see(self, viewer: Viewer, *users: NodeId) -> None:
         """Forbidden if one of `users` blocks `viewer`, or is private and not followed by `viewer`.
 
-        UserNotFound if one of the accounts does not exist for `viewer` (`is_there`).
+        UserNotFound if one of the accounts does not exist for `viewer` (`is_visible_account`).
         """
         questions = Questions()
         checks = [self.ask_may_see(questions, viewer, user) for user in users if viewer not in (SYSTEM, user)]
@@ -94,7 +94,7 @@ class Privacy:
 
         def check(answers: Answers) -> None:
             (node,) = answers.nodes[nodes]
-            if not is_there(node, user, viewer):
+            if not is_visible_account(node, user, viewer):
                 raise UserNotFound("there is no such account, or it is not there for you", id=str(user))
             if edges:
                 block, follow = answers.states[asked]
@@ -153,14 +153,14 @@ class Privacy:
         return tuple((self._blocks, *pair) for other in others for pair in ((one, other), (other, one)))
 
     async def without_blockers(self, viewer: Viewer, page: Page) -> Page:
-        """The page without users who block `viewer` or do not exist for `viewer` (`is_there`).
+        """The page without users who block `viewer` or do not exist for `viewer` (`is_visible_account`).
 
         It may be short although more entries follow.
         """
-        return _without(page, [not seen for seen in await self.are_seen(viewer, [mark.id for mark in page.items])])
+        return _without(page, [not seen for seen in await self.are_visible(viewer, [mark.id for mark in page.items])])
 
-    async def are_seen(self, viewer: Viewer, users: Sequence[int]) -> list[bool]:
-        """For each of `users`, whether the account exists for `viewer` (`is_there`) and does not block them.
+    async def are_visible(self, viewer: Viewer, users: Sequence[int]) -> list[bool]:
+        """For each of `users`, whether the account exists for `viewer` (`is_visible_account`) and does not block them.
 
         The back office sees all, even removed accounts.
         """
@@ -168,15 +168,15 @@ class Privacy:
             return [True] * len(users)
         if viewer is None:
             nodes = await self._store.nodes(users)
-            return [is_there(node, user, viewer) for node, user in zip(nodes, users, strict=True)]
+            return [is_visible_account(node, user, viewer) for node, user in zip(nodes, users, strict=True)]
         questions = Questions()
         asked, blocking = questions.nodes(users), self._ask_blocking(questions, viewer, users)
         answers = await self._store.answer(questions)
         nodes, blocks = answers.nodes[asked], blocking(answers)
-        if True not in blocks and nodes.count(_PLAIN) == len(nodes):  # nearly every page
+        if True not in blocks and nodes.count(_DEFAULT_NODE) == len(nodes):  # nearly every page
             return [True] * len(users)
         found = zip(nodes, users, blocks, strict=True)
-        return [not block and is_there(node, user, viewer) for node, user, block in found]
+        return [not block and is_visible_account(node, user, viewer) for node, user, block in found]
 
     def _ask_blocking(self, questions: Questions, user: int, others: Sequence[int]) -> Callable[[Answers], list[bool]]:
         """Ask which of `others` block the user."""
@@ -237,7 +237,9 @@ class Privacy:
             states = zip(tied, answers.states[back], strict=True)
             follow_back = {author for author, state in states if state is State.NORMAL}
             found, (blocked, followed) = answers.nodes[nodes], blocks_and_follows(answers)
-            if not follow_back and True not in blocked and found.count(_PLAIN) == len(known):  # nearly every page
+            if (
+                not follow_back and True not in blocked and found.count(_DEFAULT_NODE) == len(known)
+            ):  # nearly every page
                 return {author: _FOLLOWED if one else _STRANGER for author, one in zip(known, followed, strict=True)}
             return {
                 author: Standing(node.state, node.private, bar, one, author in follow_back, node.labels)
@@ -267,7 +269,7 @@ class Privacy:
             states = iter(answers.states[rows])  # three for each
             found = {}
             for pair, node, out, into, follow in zip(pairs, answers.nodes[nodes], states, states, states, strict=True):
-                if node == _PLAIN and out is into is None and pair not in returned:
+                if node == _DEFAULT_NODE and out is into is None and pair not in returned:
                     found[pair] = _FOLLOWED if follow is _NORMAL else _STRANGER
                 else:
                     blocked = out in FORBIDDING_STATES or into in FORBIDDING_STATES
@@ -323,7 +325,7 @@ class Privacy:
         return standings
 
 
-def is_there(node: Node, user: int, viewer: Viewer) -> bool:
+def is_visible_account(node: Node, user: int, viewer: Viewer) -> bool:
     """Whether the account `user` with this stored node exists for `viewer`. Blocks are checked separately.
 
     Removed accounts exist for nobody. Deactivated accounts, and those that the app hides, exist for themselves and the

@@ -13,7 +13,7 @@ import msgspec
 from kith.core.clock import HybridClock
 from kith.core.ids import NodeId
 from kith.core.tokens import WriteMark
-from kith.people.names import renaming
+from kith.people.names import index_writes
 from kith.people.usernames import NameChange, change_name, check_username, fold, holder_of
 from kith.records.fields import NO_ATTRIBUTES, check_text
 from kith.records.rewriting import NOTHING_TO_DO, next_version, rewrite, with_newer_fields
@@ -80,7 +80,7 @@ class Profiles:
                 record = with_newer_fields(record, stored)
             only_if = [*renamed.only_if, AtVersion(RecordKind.USER, user, at)]
             shown = [(one.username, one.display_name) for one in (old, profile)]
-            entries = renaming(self._names, user, shown[0], shown[1], version, atomic=self.store.transactional)
+            entries = index_writes(self._names, user, shown[0], shown[1], version, atomic=self.store.transactional)
             put = await self.store.put([*renamed.before, record, *renamed.after], entries, only_if=only_if)
             return put, profile
 

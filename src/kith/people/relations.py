@@ -1,6 +1,6 @@
 """Relations between users: follow, follow requests, block, mute; and the lists of followers, followees and friends.
 
-On an engine without transactions across keys, `barring` makes sure that no follow outlives a block.
+On an engine without transactions across keys, `block_conflicts` makes sure that no follow outlives a block.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from kith.graph.graph import Graph
 from kith.graph.graphs import BLOCKS, FEWER, FOLLOW_REQUESTS, FOLLOWS, MUTES
 from kith.graph.shapes import Listing
 from kith.people.accounts import check_active, check_not_removed
-from kith.people.barring import barred_by, drop_barred, undo_barred
+from kith.people.block_conflicts import drop_blocked, forbidden_edges, undo_blocked
 from kith.people.privacy import Privacy
 from kith.people.relationships import Relationship, relationships
 
@@ -56,7 +56,7 @@ class FollowDependents(Protocol):
         """Lists of `user`. While all of them are empty, nothing depends on the user's follows and blocks."""
         ...
 
-    def changed(self, user: NodeId, other: NodeId, /, *, ended: bool) -> Coroutine[Any, Any, WriteMark]:
+    def on_change(self, user: NodeId, other: NodeId, /, *, ended: bool) -> Coroutine[Any, Any, WriteMark]:
         """Settle what depends on the pair; returns its mark. `ended`: `user` follows nothing of `other` any more."""
         ...
 
@@ -96,8 +96,8 @@ class Relations:
         unfollow, withdrawn = (
             self._graph.remove_write(graph, actor, target) for graph in (self._follows, self._requests)
         )
-        changes, mark = await self._graph.write([self._asking_for_dependents(unfollow, actor), withdrawn])
-        after = await self._settle_dependents(changes[0], (actor, target), ended=True)
+        changes, mark = await self._graph.write([self._with_dependent_lists(unfollow, actor), withdrawn])
+        after = await self._update_dependents(changes[0], (actor, target), ended=True)
         changed = after is not NO_MARK or any(change.outcome is _APPLIED for change in changes)
         return RelationWritten(False, changed, self._graph.later_mark(mark, after))
 
@@ -151,7 +151,7 @@ class Relations:
             )
         ]
         changes = await self._store.apply(writes) if writes else []
-        await undo_barred(self._graph, self._privacy, writes[::2], changes[::2])
+        await undo_blocked(self._graph, self._privacy, writes[::2], changes[::2])
 
     async def decline(self, actor: NodeId, requester: NodeId) -> RelationWritten:
         """Decline a request to follow `actor`. The requester may send another."""
@@ -164,13 +164,13 @@ class Relations:
         """Forbid follows between the two; drop their follows and requests, both ways. Errors as of `mute`."""
         _check_not_self(actor, target)
         await check_not_removed(self._store, actor, target)
-        block = self._asking_for_dependents(self._graph.add_write(self._blocks, actor, target), actor, target)
-        drops = [self._graph.remove_write(*edge) for edge in barred_by(self._graph, actor, target)]
+        block = self._with_dependent_lists(self._graph.add_write(self._blocks, actor, target), actor, target)
+        drops = [self._graph.remove_write(*edge) for edge in forbidden_edges(self._graph, actor, target)]
         changes, mark = await self._graph.write([block, *drops])
         marks = await gather(
             self._store.immediate,
-            drop_barred(self._graph, [(actor, target)]),
-            self._settle_dependents(changes[0], (actor, target), (target, actor)),
+            drop_blocked(self._graph, [(actor, target)]),
+            self._update_dependents(changes[0], (actor, target), (target, actor)),
         )
         return RelationWritten(True, changes[0].outcome is _APPLIED, reduce(self._graph.later_mark, marks, mark))
 
@@ -199,7 +199,7 @@ class Relations:
         edge = self._graph.edge_now(self._fewer, actor, target, State.NORMAL)
         return await self._write_one(EdgeWrite(edge, supersede=True))
 
-    async def see_as_before(self, actor: NodeId, target: NodeId) -> RelationWritten:
+    async def undo_see_fewer(self, actor: NodeId, target: NodeId) -> RelationWritten:
         """Undo `see_fewer`."""
         _check_not_self(actor, target)
         return await self._remove([(self._fewer, actor, target)])
@@ -270,8 +270,8 @@ class Relations:
             raise _no_request(actor)
         (barred,), after = await gather(
             self._store.immediate,
-            undo_barred(self._graph, self._privacy, [follow], changes[:1]),
-            self._settle_dependents(changes[0], (actor, target)),
+            undo_blocked(self._graph, self._privacy, [follow], changes[:1]),
+            self._update_dependents(changes[0], (actor, target)),
         )
         return await self._answer_or_raise(follow, changes[0], self._graph.later_mark(mark, after), barred=barred)
 
@@ -279,12 +279,12 @@ class Relations:
         """The lists whose emptiness shows that nothing depends on the user's relations (`FollowDependents`)."""
         return self._dependents.lists_of(user) if self._dependents is not None and self._store.transactional else ()
 
-    def _asking_for_dependents(self, write: EdgeWrite, *users: NodeId) -> EdgeWrite:
+    def _with_dependent_lists(self, write: EdgeWrite, *users: NodeId) -> EdgeWrite:
         """The same write, whose answer (`any_listed`) also tells whether anything depends on these users' relations."""
         lists = tuple(listing for user in users for listing in self._lists_of_dependents(user))
         return msgspec.structs.replace(write, any_of=lists)
 
-    async def _settle_dependents(
+    async def _update_dependents(
         self, asked: EdgeChange, *pairs: tuple[NodeId, NodeId], ended: bool = False
     ) -> WriteMark:
         """Settle what depends on a write, even if it changed nothing: an earlier try may have stopped before settling.
@@ -295,7 +295,7 @@ class Relations:
         dependents = self._dependents
         if dependents is None or (self._store.transactional and not asked.any_listed):
             return NO_MARK
-        marks = await gather(self._store.immediate, *(dependents.changed(*pair, ended=ended) for pair in pairs))
+        marks = await gather(self._store.immediate, *(dependents.on_change(*pair, ended=ended) for pair in pairs))
         return reduce(self._graph.later_mark, marks, NO_MARK)
 
     async def _request_follow(self, actor: NodeId, target: NodeId, expires_ms: int) -> RelationWritten:
@@ -314,7 +314,7 @@ class Relations:
             changes, mark = await self._graph.write([request])
         (barred,), (node,), following = await gather(
             self._store.immediate,
-            undo_barred(self._graph, self._privacy, [request], changes),
+            undo_blocked(self._graph, self._privacy, [request], changes),
             self._store.nodes([target]),
             self._graph.exists(self._follows, actor, target),
         )

@@ -1,8 +1,8 @@
 """Search of all people by the beginning of a username, or of a display name from its first, second or third word on.
 
-Limit: a page looks at LOOKED_MAX entries of each list of the index (see `names`). If many entries must not be seen, or
-many names begin alike, that may not fill the page. The page is then short and says that there is more; the next page
-continues there.
+Limit: a page looks at ENTRIES_SCANNED_MAX entries of each list of the index (see `names`). If many entries must not be
+seen, or many names begin alike, that may not fill the page. The page is then short and says that there is more; the
+next page continues there.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from kith.graph.graph import Graph
 from kith.graph.graphs import NAMES
 from kith.graph.page_merge import merge_pages
 from kith.graph.walk import walk
-from kith.people.names import KINDS, entry_of, searched, span_of
+from kith.people.names import KINDS, index_entry, index_range, searchable_names
 from kith.people.profiles import Profiles
 
-LOOKED_MAX = 2_000
+ENTRIES_SCANNED_MAX = 2_000
 """Entries of each list that a page looks at."""
 _FIRST_READ_PAGES = 2
 """The first read of each list is this many times a page."""
 
-Seen = Callable[[Page], Awaitable[Page]]
+VisibleOnly = Callable[[Page], Awaitable[Page]]
 """Returns a page of people without those whom the reader must not see."""
 
 
@@ -34,7 +34,7 @@ class PeopleSearch:
     def __init__(self, graph: Graph, profiles: Profiles) -> None:
         self._store, self._names, self._profiles = graph.store, graph.graphs.number(NAMES), profiles
 
-    async def page(self, prefix: str, window: Window, seen: Seen) -> Page:
+    async def page(self, prefix: str, window: Window, seen: VisibleOnly) -> Page:
         """People with a name that begins with a folded `prefix`, sorted by the first 9 characters of that name.
 
         Each person comes once, at the first of their matching names.
@@ -42,20 +42,20 @@ class PeopleSearch:
         walks = [self._walk(kind, prefix, window, seen) for kind in KINDS]
         return merge_pages(await gather(self._store.immediate, *walks), window)
 
-    async def _walk(self, kind: int, prefix: str, window: Window, seen: Seen) -> Page:
-        span, size = span_of(kind, prefix), _FIRST_READ_PAGES * window.limit
+    async def _walk(self, kind: int, prefix: str, window: Window, seen: VisibleOnly) -> Page:
+        span, size = index_range(kind, prefix), _FIRST_READ_PAGES * window.limit
         window = window._replace(since=span.since, until=span.until)
         shown, listing = partial(self._shown, prefix, seen), span.listing(self._names)
-        return await walk(self._store, listing, window, shown, entries_max=LOOKED_MAX, first=size)
+        return await walk(self._store, listing, window, shown, entries_max=ENTRIES_SCANNED_MAX, first=size)
 
-    async def _shown(self, prefix: str, seen: Seen, marks: Sequence[Mark]) -> list[bool]:
+    async def _shown(self, prefix: str, seen: VisibleOnly, marks: Sequence[Mark]) -> list[bool]:
         """For each entry, whether it is the first matching name of a person whom the reader may see."""
         profiles = await self._profiles.get_many([mark.id for mark in marks])
         first = [
             max(
                 (
-                    entry_of(kind, name).position
-                    for kind, name in searched(profile.username, profile.display_name)
+                    index_entry(kind, name).position
+                    for kind, name in searchable_names(profile.username, profile.display_name)
                     if name.startswith(prefix)
                 ),
                 default=None,

@@ -55,7 +55,7 @@ class UnrestrictedPeople:
             return False
         return all(accounts.get(user, False) for user in users)
 
-    async def learn(self, users: Sequence[int], reader: NodeId) -> None:
+    async def load_unknown(self, users: Sequence[int], reader: NodeId) -> None:
         """Load what `are_known_unrestricted` needs and the cache lacks, concurrently."""
         sides = [(self._blocked, Direction.IN), (self._blocking, Direction.OUT)]
         await gather(

@@ -57,7 +57,7 @@ def with_author_labels(comment: Comment, labels: int) -> Comment:
     return msgspec.structs.replace(comment, labels=labels) if labels else comment
 
 
-def line_of(id_: int, known: Mapping[int, Comment]) -> list[Comment]:
+def ancestry_of(id_: int, known: Mapping[int, Comment]) -> list[Comment]:
     """A comment, then those above it, upwards, until one is not in `known`."""
     line: list[Comment] = []
     above: int | None = id_
@@ -67,7 +67,7 @@ def line_of(id_: int, known: Mapping[int, Comment]) -> list[Comment]:
     return line
 
 
-def is_reached(id_: int, seen: Mapping[int, Comment]) -> bool:
+def has_visible_ancestry(id_: int, seen: Mapping[int, Comment]) -> bool:
     """Whether `seen`, the comments that a viewer sees (stubs included), has this comment and all above it."""
-    line = line_of(id_, seen)
+    line = ancestry_of(id_, seen)
     return bool(line) and line[-1].reply_to is None

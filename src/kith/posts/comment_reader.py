@@ -2,7 +2,7 @@
 
 A page takes a fixed number of store calls, however many comments it has: the lists, the records, the lists of the first
 replies, their records, and one batch for everything that decides visibility (`CommentReader.shown`). A single comment
-takes one batch for each level above it (`with_above`), because a viewer may see a comment only if they may see all
+takes one batch for each level above it (`with_ancestors`), because a viewer may see a comment only if they may see all
 above it.
 """
 
@@ -23,7 +23,7 @@ from kith.graph.graphs import COMMENT_LIKES, COMMENTED
 from kith.graph.questions import Answers, Questions
 from kith.graph.shapes import Listing
 from kith.people.privacy import Privacy, Viewer
-from kith.posts.comment import DEPTH_MAX, Comment, is_reached, read_comment
+from kith.posts.comment import DEPTH_MAX, Comment, has_visible_ancestry, read_comment
 from kith.posts.post import Post
 from kith.posts.posts import Posts
 from kith.posts.threads import ThreadOrder, ThreadPage, Threads
@@ -35,7 +35,7 @@ REPLIES_SHOWN = 2
 
 STUB_REPLIES = 20
 """Replies to a stub that are searched for one that the viewer sees. A stub with more replies is shown anyway."""
-STUB_LOOKS_MAX = 500
+STUB_REPLIES_SCANNED_MAX = 500
 """Replies, about, that are searched on all levels below the stubs of a page. Stubs undecided by then are shown."""
 
 
@@ -104,14 +104,14 @@ class CommentReader:
         if comment is None:
             return None
         posts, known = await gather(
-            self._store.immediate, self._posts.read([comment.post]), with_above([comment], self.read)
+            self._store.immediate, self._posts.read([comment.post]), with_ancestors([comment], self.read)
         )
         questions = Questions()
         visible = self._posts.ask_visible(questions, viewer, posts)
         thread = self.ask_visible(questions, viewer, known)
         answers = await self._graph.store.answer(questions)
         seen = by_id(thread(answers))
-        if not is_reached(id_, seen) or visible(answers) == [None]:
+        if not has_visible_ancestry(id_, seen) or visible(answers) == [None]:
             return None
         if seen[id_].deleted and not (or_stub and await self._with_visible_replies(viewer, [id_])):
             return None
@@ -124,7 +124,7 @@ class CommentReader:
         """
         comments = await self.read(ids)
         posts = list(dict.fromkeys(one.post for one in comments if one is not None))
-        read, known = await gather(self._store.immediate, self._posts.read(posts), with_above(comments, self.read))
+        read, known = await gather(self._store.immediate, self._posts.read(posts), with_ancestors(comments, self.read))
         if deleted_too:
             comments = [None if one is None else msgspec.structs.replace(one, deleted=False) for one in comments]
         questions = Questions()
@@ -136,21 +136,27 @@ class CommentReader:
         seen = by_id(found[len(ids) :])
 
         def is_there(one: Comment) -> bool:
-            return not one.deleted and one.post in shown and (one.reply_to is None or is_reached(one.reply_to, seen))
+            return (
+                not one.deleted
+                and one.post in shown
+                and (one.reply_to is None or has_visible_ancestry(one.reply_to, seen))
+            )
 
         return [one if one is not None and is_there(one) else None for one in found[: len(ids)]]
 
     async def of_post(self, viewer: Viewer, post: NodeId, order: ThreadOrder, window: Window) -> StoredComments:
-        """A page of the comments on a post, as input for `shown`. PostNotFound if `viewer` may not see the post."""
+        """A page of the comments on a post, as input for `visible_page`. PostNotFound if `viewer` may not see
+        the post.
+        """
         posts, thread = await gather(
             self._store.immediate,
             self._posts.read([post]),
             self._threads.page(self._threads.of_post(post), order, window),
         )
-        return await self._found(viewer, thread, {post: posts[0]})
+        return await self._stored_page(viewer, thread, {post: posts[0]})
 
     async def of_comment(self, viewer: Viewer, comment: NodeId, order: ThreadOrder, window: Window) -> StoredComments:
-        """A page of the replies to a comment, as input for `shown`.
+        """A page of the replies to a comment, as input for `visible_page`.
 
         CommentNotFound if `viewer` may see neither the comment nor its stub.
         """
@@ -161,9 +167,9 @@ class CommentReader:
         )
         if seen is None:
             raise no_comment(comment)
-        return await self._found(viewer, thread, {})
+        return await self._stored_page(viewer, thread, {})
 
-    async def shown(self, viewer: Viewer, found: StoredComments) -> CommentPage:
+    async def visible_page(self, viewer: Viewer, found: StoredComments) -> CommentPage:
         """What `viewer`, who may see the post, sees of a page. A stub is included only if they see a reply below it."""
         questions, replies = Questions(), list(itertools.chain.from_iterable(found.replies))
         seen = self.ask_visible(questions, viewer, [*found.comments, *replies])
@@ -197,9 +203,13 @@ class CommentReader:
     async def _with_visible_replies(self, viewer: Viewer, stubs: Sequence[int]) -> set[int]:
         """The stubs that lead on to a comment below them that `viewer`, who may see the post, sees.
 
-        Includes the stubs that are still undecided after STUB_LOOKS_MAX replies.
+        Includes the stubs that are still undecided after STUB_REPLIES_SCANNED_MAX replies.
         """
-        above, found, left = {id_: id_ for id_ in stubs}, set[int](), STUB_LOOKS_MAX  # comment -> stub of the page
+        above, found, left = (
+            {id_: id_ for id_ in stubs},
+            set[int](),
+            STUB_REPLIES_SCANNED_MAX,
+        )  # comment -> stub of the page
         while above and left > 0:
             pages = await self._threads.previews(list(above), STUB_REPLIES)
             replies, questions = await self.read([mark.id for page in pages for mark in page.items]), Questions()
@@ -239,7 +249,9 @@ class CommentReader:
 
         return counted
 
-    async def _found(self, viewer: Viewer, thread: ThreadPage, posts: Mapping[int, Post | None]) -> StoredComments:
+    async def _stored_page(
+        self, viewer: Viewer, thread: ThreadPage, posts: Mapping[int, Post | None]
+    ) -> StoredComments:
         """The comments of a page, and the first replies to each. PostNotFound unless `viewer` may see `posts`."""
         ids, questions = [mark.id for mark in thread.page.items], Questions()
         visible = self._posts.ask_visible(questions, viewer, list(posts.values()))
@@ -275,7 +287,7 @@ class CommentReader:
         return lambda answers: visible_comments(comments, viewer, standings(answers))
 
 
-async def with_above(
+async def with_ancestors(
     comments: Iterable[Comment | None], read: Callable[[list[int]], Awaitable[Iterable[Comment | None]]]
 ) -> list[Comment]:
     """These comments, then all comments above them, each once. `read` is called once for each level."""

@@ -20,10 +20,18 @@ from kith.graph.edge import Direction, Edge, EdgeWrite, Outcome, State
 from kith.graph.questions import Questions
 from kith.graph.shapes import Listing
 from kith.people.accounts import ask_active, check_active
-from kith.posts.comment import DEPTH_MAX, TEXT_CHARS_MAX, Comment, comment_record, emptied, is_reached, read_comment
-from kith.posts.comment_reader import CommentReader, by_id, no_comment, with_above
-from kith.posts.engagement import Engaged, disengage, engage
-from kith.posts.mentions import named_in
+from kith.posts.comment import (
+    DEPTH_MAX,
+    TEXT_CHARS_MAX,
+    Comment,
+    comment_record,
+    emptied,
+    has_visible_ancestry,
+    read_comment,
+)
+from kith.posts.comment_reader import CommentReader, by_id, no_comment, with_ancestors
+from kith.posts.engagement import EngagementWritten, disengage, engage
+from kith.posts.mentions import mentioned_users
 from kith.records.claims import claim_of, first_of
 from kith.records.fields import check_text
 from kith.records.rewriting import NOTHING_TO_DO, next_version, rewrite
@@ -55,7 +63,7 @@ class Comments(CommentReader):
             others, unchanged = await self._check_target(actor, post, reply_to)
         else:
             await check_active(self._graph.store, actor)
-        named = await named_in(self._store, self._privacy, actor, text)
+        named = await mentioned_users(self._store, self._privacy, actor, text)
         comment = Comment(id_, post, reply_to, actor, made_at_ms(id_), text, named=named)
         put = await self._put(comment, version, others, claim, unchanged)
         again = put.claimed is not None
@@ -95,7 +103,7 @@ class Comments(CommentReader):
         (commented,), records = await gather(
             self._store.immediate, self._posts.read([post]), self._records([] if reply_to is None else [reply_to])
         )
-        thread = await with_above((read_comment(record) for record in records if record is not None), self.read)
+        thread = await with_ancestors((read_comment(record) for record in records if record is not None), self.read)
         questions = Questions()
         active, visible = ask_active(questions, actor), self._posts.ask_visible(questions, actor, [commented])
         seen = self.ask_visible(questions, actor, thread)
@@ -109,7 +117,7 @@ class Comments(CommentReader):
         if reply_to is None:
             return {commented.author}, []
         above, (record,) = by_id(seen(answers)), records
-        answered = above[reply_to] if is_reached(reply_to, above) else None
+        answered = above[reply_to] if has_visible_ancestry(reply_to, above) else None
         if record is None or answered is None or answered.deleted or answered.post != post:
             raise no_comment(reply_to)
         if len(above) > DEPTH_MAX:
@@ -213,12 +221,12 @@ class Comments(CommentReader):
             found = await self.read(list(dict.fromkeys(above)))
             deleted, above = [one for one in found if one is not None and one.deleted], []
 
-    async def like(self, actor: NodeId, id_: NodeId) -> Engaged:
+    async def like(self, actor: NodeId, id_: NodeId) -> EngagementWritten:
         """Like a comment. Errors: those of `get`; Forbidden if the actor is deactivated."""
         author = (await self.get(actor, id_)).author
         return await engage(self._graph, self._likes, actor, id_, NodeId(author), CommentNotFound)
 
-    async def unlike(self, actor: NodeId, id_: NodeId) -> Engaged:
+    async def unlike(self, actor: NodeId, id_: NodeId) -> EngagementWritten:
         """Undo `like`. A like of a comment that the actor may no longer see is dropped too, with a total of 0.
 
         CommentNotFound if they may not see the comment and do not like it.

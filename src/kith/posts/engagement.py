@@ -33,7 +33,7 @@ _LOOKED_UP_MAX = 4
 """Up to this many posts, looking up each edge is faster than searching the viewer's lists of likes and saves."""
 
 
-class Engaged(NamedTuple):
+class EngagementWritten(NamedTuple):
     """The answer to a write."""
 
     holds: bool  # whether the edge is there now
@@ -54,7 +54,7 @@ class PostCounts(NamedTuple):
     saved: bool
 
     @property
-    def told(self) -> bool:
+    def has_streamed_counts(self) -> bool:
         """Whether any number that streams send is above 0."""
         return bool(self.likes or self.comments or self.shares)
 
@@ -84,7 +84,7 @@ class Engagement:
         self.own_graphs = frozenset((self._likes, self._saves))
         """Numbers of the graphs that `own` reads."""
 
-    async def add(self, graph: str, actor: NodeId, post: NodeId) -> Engaged:
+    async def add(self, graph: str, actor: NodeId, post: NodeId) -> EngagementWritten:
         """Like, save, share, view or hide a post; `graph` says which.
 
         Errors: PostNotFound if the actor may not see it; Forbidden if the actor is deactivated, or the post does not
@@ -97,18 +97,18 @@ class Engagement:
 
     async def add_many(
         self, graph: str, actor: NodeId, posts: Sequence[NodeId]
-    ) -> tuple[list[Engaged | None], WriteMark]:
+    ) -> tuple[list[EngagementWritten | None], WriteMark]:
         """Like `add` for many posts in one write; not for shares. None for each post that `actor` may not see.
 
         Forbidden if the actor is deactivated.
         """
         there = [post for post in await self._posts.visible(actor, posts) if post is not None]
         targets = {NodeId(post.id): NodeId(post.author) for post in there}
-        engaged, mark = await _engaged(self._graph, self._number(graph), actor, list(targets.items()))
+        engaged, mark = await _engage_many(self._graph, self._number(graph), actor, list(targets.items()))
         found = dict(zip(targets, engaged, strict=True))
         return [found.get(post) for post in posts], mark
 
-    async def drop(self, graph: str, actor: NodeId, post: NodeId) -> Engaged:
+    async def drop(self, graph: str, actor: NodeId, post: NodeId) -> EngagementWritten:
         """Undo `add`. An edge to a post that the actor may no longer see is dropped too, with a total of 0.
 
         PostNotFound if the actor may not see the post and has no such edge.
@@ -212,20 +212,20 @@ async def engage(
     target: NodeId,
     author: NodeId,
     missing: type[NotFound] = PostNotFound,
-) -> Engaged:
+) -> EngagementWritten:
     """Add an edge from `actor` to `target`, which `author` made. `number`: that of the graph.
 
     Errors: Forbidden if the actor is deactivated; `missing` if one of the two blocks the other.
     """
-    (engaged,), _ = await _engaged(graph, number, actor, [(target, author)])
+    (engaged,), _ = await _engage_many(graph, number, actor, [(target, author)])
     if engaged is None:
         raise missing("it is not there for you", id=str(target))
     return engaged
 
 
-async def _engaged(
+async def _engage_many(
     graph: Graph, number: int, actor: NodeId, targets: Sequence[tuple[NodeId, NodeId]]
-) -> tuple[list[Engaged | None], WriteMark]:
+) -> tuple[list[EngagementWritten | None], WriteMark]:
     """Add an edge from `actor` to each (target, author) in one write.
 
     None for a target if there is a block between `actor` and its author. Forbidden if the actor is deactivated.
@@ -247,7 +247,7 @@ async def _engaged(
     engaged = [
         None
         if change.outcome is Outcome.FORBIDDEN
-        else Engaged(
+        else EngagementWritten(
             True, ms_of((change.after or write.edge).updated_at), change.length, mark, change.outcome is Outcome.APPLIED
         )
         for write, change in zip(writes, changes, strict=True)
@@ -255,10 +255,10 @@ async def _engaged(
     return engaged, mark
 
 
-async def disengage(graph: Graph, number: int, actor: NodeId, target: NodeId, *, counted: bool) -> Engaged:
+async def disengage(graph: Graph, number: int, actor: NodeId, target: NodeId, *, counted: bool) -> EngagementWritten:
     """Drop the edge if there is one. `counted`: the actor may know the total; otherwise it is 0."""
     removing = graph.remove_write(number, actor, target)
     write = msgspec.structs.replace(removing, counted=Direction.IN) if counted else removing
     (change,) = changes = await graph.store.apply([write])
     at_ms = ms_of((change.after or write.edge).updated_at)
-    return Engaged(False, at_ms, change.length, write_mark_of(changes), change.outcome is Outcome.APPLIED)
+    return EngagementWritten(False, at_ms, change.length, write_mark_of(changes), change.outcome is Outcome.APPLIED)

@@ -25,7 +25,7 @@ from kith.records.fields import check_text
 from kith.records.store import Record, RecordKind
 
 REASON_CHARS_MAX = 1_000
-Labelled = Literal["post", "user"]
+LabelTarget = Literal["post", "user"]
 """What can be labelled."""
 _NOTES = {"post": RecordKind.POST_LABELS, "user": RecordKind.USER_LABELS}
 
@@ -48,14 +48,14 @@ class Moderation:
     def __init__(self, posts: Posts) -> None:
         self._posts, self._store, self._graph = posts, posts.store, posts.graph
 
-    async def get(self, what: Labelled, id_: NodeId) -> Labels:
+    async def get(self, what: LabelTarget, id_: NodeId) -> Labels:
         """The labels of a post or user; an unknown user has none. Errors: PostNotFound; UserNotFound if removed."""
         labels = await self._post_labels(id_) if what == "post" else await self._user_labels(id_)
         (record,) = await self._store.get_many(_NOTES[what], [id_])
         note = Labels() if record is None else _decode(record.data)
         return note if note.labels == labels else Labels(labels)
 
-    async def set(self, what: Labelled, id_: NodeId, labels: int, reason: str = "") -> tuple[Labels, WriteMark]:
+    async def set(self, what: LabelTarget, id_: NodeId, labels: int, reason: str = "") -> tuple[Labels, WriteMark]:
         """Replace the labels of a post or user; 0 removes them. Repeating it changes nothing.
 
         They are in effect when it returns. Errors as in `get`; InvalidContent for a reason that is too long.

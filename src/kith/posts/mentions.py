@@ -22,14 +22,14 @@ from kith.people.usernames import fold, holders_of
 from kith.posts.post import Post
 from kith.records.store import RecordStore
 
-NAMED_MAX = 50
+NAMES_MENTIONED_MAX = 50
 """Different `@names` in a text."""
 _LATIN = "\u00c0-\u024f\u0300-\u036f"
 """Letters and accents that would continue a word, so they may not touch a mention. Scripts without spaces may."""
 _MENTION = re.compile(rf"(?<![A-Za-z0-9_.@/{_LATIN}])@([A-Za-z0-9_.]++)(?![@{_LATIN}])")
 
 
-def names_in(text: str) -> list[str]:
+def mentioned_names(text: str) -> list[str]:
     """The usernames that a text mentions, folded, each once, in their order. They need not belong to anybody."""
     if "@" not in text and "＠" not in text:
         return []
@@ -37,14 +37,16 @@ def names_in(text: str) -> list[str]:
     return list(dict.fromkeys(fold(name.rstrip(".")) for name in found))
 
 
-async def named_in(store: RecordStore, privacy: Privacy, author: NodeId, text: str) -> tuple[int, ...]:
-    """The users whom a text of `author` mentions. InvalidContent for more than NAMED_MAX names."""
-    names = names_in(text)
-    if len(names) > NAMED_MAX:
-        raise InvalidContent(f"text mentions more than {NAMED_MAX} names with @", field="text", max=NAMED_MAX)
+async def mentioned_users(store: RecordStore, privacy: Privacy, author: NodeId, text: str) -> tuple[int, ...]:
+    """The users whom a text of `author` mentions. InvalidContent for more than NAMES_MENTIONED_MAX names."""
+    names = mentioned_names(text)
+    if len(names) > NAMES_MENTIONED_MAX:
+        raise InvalidContent(
+            f"text mentions more than {NAMES_MENTIONED_MAX} names with @", field="text", max=NAMES_MENTIONED_MAX
+        )
     holders = await holders_of(store, names) if names else []
     users = list(dict.fromkeys(holder for holder in holders if holder is not None))
-    seen = await privacy.are_seen(author, users) if users else []
+    seen = await privacy.are_visible(author, users) if users else []
     return tuple(user for user, one in zip(users, seen, strict=True) if one)
 
 

@@ -30,7 +30,7 @@ from kith.graph.walk import walk
 from kith.media.media import MediaType, owned
 from kith.people.accounts import ask_active, check_active, is_removed
 from kith.people.privacy import SYSTEM, Privacy, Standing, System, Viewer
-from kith.posts.mentions import MentionLists, named_in
+from kith.posts.mentions import MentionLists, mentioned_users
 from kith.posts.post import (
     MEDIA_MAX,
     Draft,
@@ -50,7 +50,7 @@ from kith.records.claims import claim_of, first_of
 from kith.records.rewriting import NOTHING_TO_DO, next_version, rewrite, with_newer_fields
 from kith.records.store import AtVersion, Claim, Put, Record, RecordKind, RecordStore
 
-OUTBOX_LOOKS_MAX = 5_000
+POSTS_SCANNED_MAX = 5_000
 """Posts that a page of an outbox may look at to find those that its viewer may see; about 5 us each."""
 
 Prefetch: TypeAlias = Callable[[Sequence[Post]], Coroutine[Any, Any, object]]
@@ -63,19 +63,19 @@ async def no_prefetch(_: Sequence[Post]) -> None:
     """A Prefetch that reads nothing."""
 
 
-class Shelf(NamedTuple):
+class PostKind(NamedTuple):
     """A kind of posts: its records, the graph of its authors' lists, its noun in messages, its error.
 
-    `mentions`: the graph that lists the posts that mention a user; None: there is none. `is_over`: whether the post
+    `mentions`: the graph that lists the posts that mention a user; None: there is none. `is_expired`: whether the post
     with this id has expired, so that a repeated key does not write it again.
     """
 
-    kind: RecordKind = RecordKind.POST
+    record_kind: RecordKind = RecordKind.POST
     graph: str = AUTHORED
     noun: str = "post"
     missing: type[NotFound] = PostNotFound
     mentions: str | None = MENTIONED
-    is_over: Callable[[int], bool] = lambda _: False
+    is_expired: Callable[[int], bool] = lambda _: False
 
 
 class PostWritten(NamedTuple):
@@ -86,13 +86,13 @@ class PostWritten(NamedTuple):
 
 
 class Posts:
-    """Writes posts, and reads those that a viewer may see. `shelf`: the kind of posts; it sees no other kinds."""
+    """Writes posts, and reads those that a viewer may see. `kind`: the kind of posts; it sees no other kinds."""
 
-    def __init__(self, store: RecordStore, graph: Graph, snowflakes: Snowflakes, shelf: Shelf | None = None) -> None:
+    def __init__(self, store: RecordStore, graph: Graph, snowflakes: Snowflakes, kind: PostKind | None = None) -> None:
         self.store, self.graph, self.snowflakes = store, graph, snowflakes
-        self._shelf, self._privacy = shelf or Shelf(), Privacy(graph)
-        self._authored = graph.graphs.number(self._shelf.graph)
-        self._mentions = MentionLists(graph, self._shelf.mentions)
+        self._kind, self._privacy = kind or PostKind(), Privacy(graph)
+        self._authored = graph.graphs.number(self._kind.graph)
+        self._mentions = MentionLists(graph, self._kind.mentions)
 
     # --- writing ---------------------------------------------------------------------------------------
 
@@ -100,17 +100,17 @@ class Posts:
         """Create a post of `actor`. With a `key`, a repetition within 24 h returns the same post, in its current state.
 
         Errors: InvalidContent; Forbidden if the actor is deactivated; IdempotencyKeyReused if the key came with another
-        draft; the shelf's `missing` if a repeated key's post was deleted.
+        draft; the `missing` of the kind if a repeated key's post was deleted.
         """
         id_, version = self.snowflakes.next(), self.graph.clock.next()
         claim = None
         if key is not None:
-            claim = claim_of(self._shelf.noun, actor, key, canonical_draft(draft), id_, version)
+            claim = claim_of(self._kind.noun, actor, key, canonical_draft(draft), id_, version)
         types, _, named = await gather(
             self.store.immediate,
             self._types_of(actor, draft, claim),
             check_active(self.graph.store, actor),
-            named_in(self.store, self._privacy, actor, draft.text),
+            mentioned_users(self.store, self._privacy, actor, draft.text),
         )
         new = msgspec.structs.replace(post_from(id_, actor, made_at_ms(id_), check_draft(draft, types)), named=named)
         record = self._record(new, version)
@@ -119,9 +119,9 @@ class Posts:
         if claim is not None and put.claimed is not None:
             id_, version = first_of(put.claimed, claim)
             new = msgspec.structs.replace(new, id=id_, created_at=made_at_ms(id_))
-            (stored,) = await self.store.get_many(self._shelf.kind, [id_])
+            (stored,) = await self.store.get_many(self._kind.record_kind, [id_])
             record = stored or self._record(new, version)
-            if read_post(record).deleted or self._shelf.is_over(id_):
+            if read_post(record).deleted or self._kind.is_expired(id_):
                 raise self.missing(id_)
             # completes a first try that stopped half way, such as on a cluster whose store was moved here since
             put = await self.store.put([record], self._listing(record, version))
@@ -135,7 +135,7 @@ class Posts:
         """Change a post. Errors: PostNotFound; Forbidden for all but its author; InvalidContent."""
         now_ms = ms_of(self.graph.clock.next())
         types = [] if change.media is UNSET else await self._media_types(actor, change.media)
-        named = None if change.text is UNSET else await named_in(self.store, self._privacy, actor, change.text)
+        named = None if change.text is UNSET else await mentioned_users(self.store, self._privacy, actor, change.text)
 
         def changed(post: Post) -> Post:
             new = edited(post, change, now_ms, types)
@@ -172,10 +172,10 @@ class Posts:
             return
 
         async def empty_those_left() -> tuple[Put, None]:
-            records = await self.store.get_many(self._shelf.kind, ids)
+            records = await self.store.get_many(self._kind.record_kind, ids)
             found = [(record, read_post(record)) for record in records if record is not None]
             left = [(record, post) for record, post in found if post.author == listing.node and not post.deleted]
-            seen = [AtVersion(self._shelf.kind, record.id, record.updated_at) for record, _ in left]
+            seen = [AtVersion(self._kind.record_kind, record.id, record.updated_at) for record, _ in left]
             empty, edges = list[Record](), list[EdgeWrite]()
             for record, post in left:
                 gone, version = emptied(post), next_version(self.graph.clock, record)
@@ -183,7 +183,7 @@ class Posts:
                 edges += self._mentions.writes(post.mentioned, gone, version)
             return (await self.store.put(empty, edges, only_if=seen) if left else NOTHING_TO_DO), None
 
-        await rewrite(f"a {self._shelf.noun} of this account", listing.node, empty_those_left)
+        await rewrite(f"a {self._kind.noun} of this account", listing.node, empty_those_left)
 
     async def raise_if_inactive(
         self, actor: NodeId, put: Put, empty: Sequence[Record], edges: Sequence[EdgeWrite], *, again: bool
@@ -219,7 +219,7 @@ class Posts:
 
     async def author_of(self, id_: int) -> int | None:
         """The author of a post, or None if there never was such a post. Visibility is not checked."""
-        (record,) = await self.store.get_many(self._shelf.kind, [id_])
+        (record,) = await self.store.get_many(self._kind.record_kind, [id_])
         return None if record is None else read_post(record).author
 
     # --- reading ---------------------------------------------------------------------------------------
@@ -238,7 +238,7 @@ class Posts:
 
     async def read(self, ids: Sequence[int]) -> list[Post | None]:
         """The post of each id as stored, or None if there never was one. Visibility is not checked."""
-        records = await self.store.get_many(self._shelf.kind, ids)
+        records = await self.store.get_many(self._kind.record_kind, ids)
         return [None if record is None else read_post(record) for record in records]
 
     def ask_visible(
@@ -313,7 +313,7 @@ class Posts:
     ) -> tuple[list[Post], Page]:
         """The posts of a list that `viewer` may see, newest first, and their page, as if the list had no others.
 
-        A page that is not full after OUTBOX_LOOKS_MAX posts is short and says that there is more. `prefetch` is called
+        A page that is not full after POSTS_SCANNED_MAX posts is short and says that there is more. `prefetch` is called
         with as many posts as the page still lacks, before it is known whether the viewer may see them.
         """
         shown: dict[int, Post] = {}
@@ -332,7 +332,7 @@ class Posts:
             return [post is not None for post in posts]
 
         page = await walk(
-            self.graph.store, listing, window, are_shown, entries_max=OUTBOX_LOOKS_MAX, first=window.limit + 1
+            self.graph.store, listing, window, are_shown, entries_max=POSTS_SCANNED_MAX, first=window.limit + 1
         )
         return [shown[mark.id] for mark in page.items], page
 
@@ -351,11 +351,11 @@ class Posts:
         return [EdgeWrite(edge, if_active=True), *self._mentions.writes((), post, record.updated_at)]
 
     def _record(self, post: Post, version: Hlc) -> Record:
-        return post_record(post, version, self._shelf.kind)
+        return post_record(post, version, self._kind.record_kind)
 
     def missing(self, id_: int) -> NotFound:
         """The error for a post that does not exist, or that the viewer must not see."""
-        return self._shelf.missing(f"there is no such {self._shelf.noun}, or it is not there for you", id=str(id_))
+        return self._kind.missing(f"there is no such {self._kind.noun}, or it is not there for you", id=str(id_))
 
     async def _rewrite(
         self,
@@ -372,7 +372,7 @@ class Posts:
         """
 
         async def replace() -> tuple[Put, Post]:
-            (record,) = await self.store.get_many(self._shelf.kind, [id_])
+            (record,) = await self.store.get_many(self._kind.record_kind, [id_])
             stored, questions = None if record is None else read_post(record), Questions()
             active = None if actor is SYSTEM else ask_active(questions, actor)
             visible = self.ask_visible(questions, actor, [stored])
@@ -383,17 +383,17 @@ class Posts:
             if post is None or record is None or stored is None:
                 raise self.missing(id_)
             if actor not in (SYSTEM, post.author):
-                raise Forbidden(f"only its author may change a {self._shelf.noun}", id=str(id_))
+                raise Forbidden(f"only its author may change a {self._kind.noun}", id=str(id_))
             new, version = change(stored), next_version(self.graph.clock, record)
             if new is stored and self.store.transactional:  # elsewhere the edges of an earlier try may be missing
                 return NOTHING_TO_DO, post
             changed = self._record(new, version)
             changed = changed if new.deleted else with_newer_fields(changed, record)
             records = [changed, *([] if note is None else [note(version)])]
-            seen = AtVersion(self._shelf.kind, id_, record.updated_at)
+            seen = AtVersion(self._kind.record_kind, id_, record.updated_at)
             edges = [edge(NodeId(post.author), id_), *self._mentions.writes(stored.mentioned, new, version)]
             put = await self.store.put(records, edges, only_if=[seen])
             return put, with_labels(new, post.labels)
 
-        put, new = await rewrite(f"this {self._shelf.noun}", id_, replace)
+        put, new = await rewrite(f"this {self._kind.noun}", id_, replace)
         return PostWritten(new, put.mark)

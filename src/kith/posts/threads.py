@@ -56,7 +56,7 @@ class Threads:
 
     async def page(self, listing: Listing, order: ThreadOrder, window: Window) -> ThreadPage:
         """A page of a list, including entries that do not count. `CommentReader.shown` drops most of these later."""
-        listings = _all_of(listing)
+        listings = _all_listed(listing)
         if order == "top":
             counts, page = await gather(
                 self._store.immediate, self._store.count_many(listings), self._top.page(listings, window)
@@ -72,7 +72,7 @@ class Threads:
     async def previews(self, ids: Sequence[int], limit: int) -> list[Page]:
         """The oldest `limit` replies to each of these comments, including those that do not count."""
         questions, window = Questions(), reversed_window(Window(limit))
-        asked = [[questions.page(one, window) for one in _all_of(self.of_comment(id_))] for id_ in ids]
+        asked = [[questions.page(one, window) for one in _all_listed(self.of_comment(id_))] for id_ in ids]
         answers = await self._store.answer(questions)
         return [reversed_page(_merged([answers.pages[at] for at in rows], window)) for rows in asked]
 
@@ -89,7 +89,7 @@ class Threads:
 
     def ask_replies(self, questions: Questions, ids: Sequence[int]) -> Callable[[Answers], list[tuple[int, bool]]]:
         """Ask how many replies to each comment count, and `answered`."""
-        counted = questions.counts([one for id_ in ids for one in _all_of(self.of_comment(id_))])
+        counted = questions.counts([one for id_ in ids for one in _all_listed(self.of_comment(id_))])
 
         def replies(answers: Answers) -> list[tuple[int, bool]]:
             counts = iter(answers.counts[counted])  # three for each
@@ -147,7 +147,7 @@ class Threads:
         return EdgeWrite(edge, supersede=True, keep_place=True, only_from=frozenset(was))
 
 
-def _all_of(listing: Listing) -> list[Listing]:
+def _all_listed(listing: Listing) -> list[Listing]:
     """The list in each of the listed states, NORMAL first."""
     return [listing._replace(state=state) for state in _LISTED]
 

@@ -1,8 +1,8 @@
 """The order `top` of a thread: most liked comments first, of equally liked ones the newest.
 
 Counting the likes of thousands of comments costs more than the rest of the page. So the counts of a long thread are
-cached for KEPT_S. Meanwhile a like moves no comment; new comments are still ranked at once, and removed ones left out.
-Limit: only the newest RANKED_MAX comments of a thread are ranked.
+cached for LIKES_CACHED_S. Meanwhile a like moves no comment; new comments are still ranked at once, and removed ones
+left out. Limit: only the newest RANKED_MAX comments of a thread are ranked.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from kith.graph.store import EdgeStore
 
 RANKED_MAX = 2_000
 """Comments of a thread that are ranked, the newest."""
-COUNTED_MAX = 100
+UNCACHED_COMMENTS_MAX = 100
 """Up to this many comments in a thread, likes are counted for each page, without a cache."""
-KEPT_S = 5.0
+LIKES_CACHED_S = 5.0
 """Time for which the counts of a longer thread are cached."""
 _THREADS_MAX = 200  # cached threads, 32 KB each
 
 
-class _Counted(NamedTuple):
+class _CachedLikes(NamedTuple):
     """The likes of comments, by ascending ids. `until_s`: when the cached counts expire."""
 
     ids: Ids
@@ -40,7 +40,7 @@ class TopComments:
 
     def __init__(self, store: EdgeStore, likes: int, now_s: Callable[[], float] = time.monotonic) -> None:
         self._store, self._likes, self._now_s = store, (likes, Direction.IN), now_s
-        self._kept: dict[Listing, _Counted] = {}
+        self._cached: dict[Listing, _CachedLikes] = {}
 
     async def page(self, listings: Sequence[Listing], window: Window) -> Page:
         """A page of the comments in these lists of one thread, as marks of (likes, id)."""
@@ -51,18 +51,18 @@ class TopComments:
         return _cut(likes[best], ids[best], window)
 
     async def _likes_of(self, thread: Listing, ids: Ids) -> Ids:
-        if len(ids) <= COUNTED_MAX:
+        if len(ids) <= UNCACHED_COMMENTS_MAX:
             return await self._count(ids)
-        counted, now_s = self._kept.pop(thread, None), self._now_s()
+        counted, now_s = self._cached.pop(thread, None), self._now_s()
         if counted is None or counted.until_s <= now_s:
-            counted = _Counted(ids, await self._count(ids), now_s + KEPT_S)
+            counted = _CachedLikes(ids, await self._count(ids), now_s + LIKES_CACHED_S)
         elif len(new := np.setdiff1d(ids, counted.ids, assume_unique=True)):
             known, likes = np.append(counted.ids, new), np.append(counted.likes, await self._count(new))
             order = np.argsort(known)
-            counted = _Counted(known[order], likes[order], counted.until_s)
-        self._kept[thread] = counted
-        if len(self._kept) > _THREADS_MAX:
-            del self._kept[next(iter(self._kept))]
+            counted = _CachedLikes(known[order], likes[order], counted.until_s)
+        self._cached[thread] = counted
+        if len(self._cached) > _THREADS_MAX:
+            del self._cached[next(iter(self._cached))]
         return counted.likes[np.searchsorted(counted.ids, ids)]
 
     async def _count(self, ids: Ids) -> Ids:

@@ -36,12 +36,12 @@ from kith.api.resources.home import HomeResource
 from kith.api.resources.labels import LabelsResource
 from kith.api.resources.media import MediaResource
 from kith.api.resources.notifications import NotificationsResource
+from kith.api.resources.post_spread import SpreadResource
 from kith.api.resources.posts import PostsResource
 from kith.api.resources.preferences import PreferencesResource
 from kith.api.resources.profiles import ProfilesResource
 from kith.api.resources.relations import RelationsResource
 from kith.api.resources.service import Pages, ServiceResource
-from kith.api.resources.spreading import SpreadResource
 from kith.api.resources.standby import StandbyResource
 from kith.api.resources.stored import StoredResource
 from kith.api.resources.stories import StoriesResource
@@ -59,7 +59,7 @@ from kith.engines.embedded.store_file import lost_message
 from kith.http.exchange import Serve
 from kith.notifications.walks import Walks
 from kith.people.accounts import check_not_removed
-from kith.people.by_name import ByName
+from kith.people.name_sorter import NameSorter
 from kith.people.search import PeopleSearch
 from kith.run import config, limits
 from kith.run.audit_process import AuditProcesses
@@ -118,7 +118,7 @@ async def _poll_server_keys(guard: Guard, store: CredentialStore) -> None:
     while True:
         await asyncio.sleep(KEYS_READ_S)
         with contextlib.suppress(KithError):  # the next poll retries
-            guard.let_in(await store.server_keys())
+            guard.add_server_keys(await store.server_keys())
 
 
 def api_over(settings: Settings, services: Services, counted: Quotas, machine: Machine | None) -> Api:
@@ -145,9 +145,9 @@ def api_over(settings: Settings, services: Services, counted: Quotas, machine: M
 
     resources: list[object] = [
         GraphResource(graph, access, batch_max=settings.batch_max, select_ids_max=settings.select_ids_max),
-        RelationsResource(services.relations, access, present, ByName(profiles), PeopleSearch(graph, profiles)),
+        RelationsResource(services.relations, access, present, NameSorter(profiles), PeopleSearch(graph, profiles)),
         AccountsResource(services.jobs, profiles),
-        ProfilesResource(profiles, graph, services.privacy, services.media, services.going_public, present, people),
+        ProfilesResource(profiles, graph, services.privacy, services.media, services.privacy_switch, present, people),
         SuggestionsResource(services.suggestions),
         PostsResource(services.posts, access, present, shown),
         EngagementResource(services.engagement, present),
@@ -157,7 +157,7 @@ def api_over(settings: Settings, services: Services, counted: Quotas, machine: M
         stream,
         StoriesResource(services.stories, services.strip, access, present),
         BoardsResource(services.boards, services.board_following, services.pins, access, present),
-        NotificationsResource(services.notifications, services.outside, present, services.presence.note),
+        NotificationsResource(services.notifications, services.external_mentions, present, services.presence.note),
         PreferencesResource(services.notifications.preferences, check_there),
         DevicesResource(services.devices, services.push_offer, services.posts.snowflakes.next, check_there),
         LabelsResource(services.moderation),
@@ -175,7 +175,7 @@ def api_over(settings: Settings, services: Services, counted: Quotas, machine: M
     tokens = ClientTokens(Cursors(keys.signing), consistency)
     refusal = None if machine is None else machine.refusal
     door: Serve = Door(operations, guard, counted, tokens, bounds, metrics.observe, refusal)
-    door = door if machine is None else machine.before(door)
+    door = door if machine is None else machine.with_lag_header(door)
     if settings.cors_origins:
         door = CrossOrigin(door, settings.cors_origins, operations, metrics.observe)
 
@@ -242,7 +242,7 @@ def media_origins(settings: Settings) -> tuple[str, ...]:
 
 def _role_of(machine: Machine | None) -> dict[str, str]:
     """What the machine reports about its role to probes."""
-    return {} if machine is None else machine.says()
+    return {} if machine is None else machine.status()
 
 
 def _problems(services: Services, machine: Machine | None) -> dict[str, str]:
@@ -254,7 +254,7 @@ def _problems(services: Services, machine: Machine | None) -> dict[str, str]:
         found["store"] = lost_message(lost)
     if machine is not None and machine.problem():
         found["primary"] = machine.problem()
-    if why := services.stores.refusing():
+    if why := services.stores.refusal():
         found["writes"] = why
     if not services.number.held.ours:
         found["ids"] = "the node number of this process is lost, or cannot be renewed; it makes no ids"

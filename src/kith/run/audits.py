@@ -17,16 +17,16 @@ from kith.leases.node_numbers import node_number
 from kith.notifications import intake
 from kith.notifications.audit import Auditor, NoticeAudit
 from kith.notifications.inbox import PERIOD_MS, base_of
+from kith.notifications.missing_notices import EventAudit, EventAuditor
 from kith.notifications.notice import NOTICE_KEPT_MS, read_notice
 from kith.notifications.tiers import Tier
-from kith.notifications.untold import EventAuditor, UntoldAudit
 from kith.notifications.walks import Walks
 from kith.posts.comment_reader import CommentReader
 from kith.records.store import RecordKind
 from kith.run.config import Settings
 from kith.run.opening import timelines, wiring
 from kith.run.opening.stores import OpenStores
-from kith.run.posts_and_notices import posts_over, telling
+from kith.run.posts_and_notices import notice_services, posts_over
 
 
 class CacheAudit(NamedTuple):
@@ -97,16 +97,16 @@ async def _timelines(
 
 def audit_notifications(
     settings: Settings, *, repair: bool, sample: float, progress: Callable[[int], None]
-) -> tuple[UntoldAudit, NoticeAudit]:
+) -> tuple[EventAudit, NoticeAudit]:
     """Audit notices against the log's events, then inbox rows against notices.
 
     `sample`: the share of events and of notices that is checked, 0 to 1.
     """
 
-    async def run() -> tuple[UntoldAudit, NoticeAudit]:
+    async def run() -> tuple[EventAudit, NoticeAudit]:
         async with wiring.open_stores(settings, "chore", create=False) as stores:
             environment = stores.of_folder("this audit").environment
-            untold = await _untold(settings, stores, repair=repair, sample=sample)
+            untold = await _audit_events(settings, stores, repair=repair, sample=sample)
             auditor = Auditor(
                 stores.graph, stores.records, stores.inboxes, stores.activity, settings.celebrity_followers_min
             )
@@ -123,15 +123,15 @@ def audit_notifications(
     return asyncio.run(run())
 
 
-async def _untold(settings: Settings, stores: OpenStores, *, repair: bool, sample: float) -> UntoldAudit:
+async def _audit_events(settings: Settings, stores: OpenStores, *, repair: bool, sample: float) -> EventAudit:
     """Audit events since the first notice; the intake worker may not have read the log before it."""
     first = next(every_record(stores.of_folder("this audit").environment, RecordKind.NOTICE), None)
     if first is None:
-        return UntoldAudit()
+        return EventAudit()
     async with node_number(stores.leases, NODES_MAX) as number:
         posts = posts_over(stores, number)
         comments = CommentReader(posts)
-        told = telling(settings, stores, posts)
+        told = notice_services(settings, stores, posts)
         looking = intake.Intake(told.notices, told.recipients, told.recent, posts, comments)
         auditor = EventAuditor(
             stores.log, stores.graph, looking, told.notices, told.recipients, made_at_ms(first.id), wall_ms

@@ -16,10 +16,10 @@ from typing import Any, NamedTuple, Protocol
 
 import structlog
 
-from kith.boards import upkeep as boards
-from kith.boards.settling import Settling
-from kith.boards.upkeep import Upkeep
-from kith.checks import keeper as checks
+from kith.boards import consumer as boards
+from kith.boards.consumer import BoardsConsumer
+from kith.boards.reconciler import FollowReconciler
+from kith.checks import worker as checks
 from kith.core.clock import wall_ms
 from kith.core.errors import StoreMismatch
 from kith.core.ids import NODES_MAX
@@ -29,20 +29,20 @@ from kith.home.fanout.rates import ByRates
 from kith.home.skeleton.sources import Sources
 from kith.leases.node_numbers import node_number
 from kith.log.runner import Pace, Runner
-from kith.notifications import backpressure, intake, pools, spread, walks
+from kith.notifications import backpressure, intake, mention_consumer, pools, walks
 from kith.notifications.coordinator import Coordinator
 from kith.notifications.notice import NOTICE_KEPT_MS
 from kith.notifications.outcomes import Outcomes
-from kith.notifications.preferences import PreferencesKept
+from kith.notifications.preferences import PreferenceStore
 from kith.notifications.push import push
 from kith.notifications.push.devices import Devices
-from kith.notifications.push.due import Dues
-from kith.notifications.push.owed import FAULTS, OwedKept
-from kith.notifications.push.owed import PREFIX as OWED
-from kith.notifications.refilling import Refilling
+from kith.notifications.push.due import PushSelector
+from kith.notifications.push.pending import FAULTS, PendingPushStore
+from kith.notifications.push.pending import PREFIX as OWED
+from kith.notifications.refilling import InboxRefill
 from kith.notifications.rules import NoticeRules
 from kith.notifications.tiers import Tier
-from kith.notifications.walks import Ended
+from kith.notifications.walks import EndedWalk
 from kith.outbound.addresses import networks_of
 from kith.posts.comment_reader import CommentReader
 from kith.run.config import Settings
@@ -51,7 +51,7 @@ from kith.run.measures import media_size
 from kith.run.opening import inboxes, timelines
 from kith.run.opening.folders import media_folder
 from kith.run.opening.stores import OpenStores
-from kith.run.posts_and_notices import posts_over, telling
+from kith.run.posts_and_notices import notice_services, posts_over
 from kith.run.serving import processes
 from kith.stories.reclaiming import reclaim
 from kith.watch.tokens import WatchTokens
@@ -119,23 +119,23 @@ async def _no_gauges(_: OpenStores) -> Mapping[str, float]:
     return {}
 
 
-class Registered(NamedTuple):
+class ConsumerSpec(NamedTuple):
     """How to open a consumer over open stores, and its gauges besides lag and failures.
 
     `alone`: how many processes `kith serve` gives this consumer alone, because its batches take long. With 0, it shares
-    one process with all other consumers that have 0. `has_place`: it has one position in the log, under its name.
+    one process with all other consumers that have 0. `has_position`: it has one position in the log, under its name.
     """
 
     open: Callable[[Settings, OpenStores], AbstractAsyncContextManager[Worker]]
     gauges: Callable[[OpenStores], Awaitable[Mapping[str, float]]] = _no_gauges
     alone: Callable[[Settings], int] = lambda _: 0
-    has_place: bool = True
+    has_position: bool = True
 
 
 @contextlib.asynccontextmanager
 async def _apply(settings: Settings, stores: OpenStores) -> AsyncIterator[Worker]:
     """Decides writes. Its tasks remove expired edges and split long lists. Errors: StoreMismatch over a folder."""
-    deciding = stores.deciding
+    deciding = stores.write_decisions
     if deciding is None:
         raise StoreMismatch("the worker `apply` is for distributed engines; over a data folder nothing is left to it")
 
@@ -162,7 +162,7 @@ async def _checks(settings: Settings, stores: OpenStores) -> AsyncIterator[Worke
         if await keeping.maker.make():
             _log.info("a snapshot of the filter was made")
 
-    yield Worker(keeping.keeper, {MAKE_FILTER: make_filter})
+    yield Worker(keeping.invalidator, {MAKE_FILTER: make_filter})
 
 
 @contextlib.asynccontextmanager
@@ -244,14 +244,14 @@ async def _webhook_gauges(stores: OpenStores) -> Mapping[str, float]:
 
 @contextlib.asynccontextmanager
 async def _boards(settings: Settings, stores: OpenStores) -> AsyncIterator[Worker]:
-    """Settles board follows after follows, blocks and changes of boards. Its task measures the size of media."""
+    """Reconciles board follows after follows, blocks and changes of boards. Its task measures the size of media."""
     from kith.engines.blobs.blob_store import open_blobs  # noqa: PLC0415 - its library is large
 
     async def measure_media() -> None:
         blobs = open_blobs(settings.media_url, media_folder(settings), sync=False)
         await media_size.measure(blobs, Path(settings.data), wall_ms())
 
-    consumer = Upkeep(Settling(stores.graph, stores.records))
+    consumer = BoardsConsumer(FollowReconciler(stores.graph, stores.records))
     runner = Runner(consumer, stores.log, Pace(tries_max=settings.log_tries_max, gap_s=UPKEEP_GAP_S))
     yield Worker(runner, {MEASURE_MEDIA: measure_media})
 
@@ -262,14 +262,14 @@ async def _notifications(settings: Settings, stores: OpenStores) -> AsyncIterato
     async with node_number(stores.leases, NODES_MAX, on_lost=processes.replace_process) as number:
         posts = posts_over(stores, number)
         comments = CommentReader(posts)
-        told = telling(settings, stores, posts)
+        told = notice_services(settings, stores, posts)
 
         async def expire() -> None:
             periods, notices = await told.notices.expire(wall_ms() - NOTICE_KEPT_MS)
             _log.info("inboxes expired", periods=periods, notices=notices)
 
-        walks_again = _coordinator(settings, stores, ()).begin_again
-        refilling = Refilling(stores.inboxes, Outcomes(stores.records, stores.graph.clock), walks_again, wall_ms)
+        walks_again = _coordinator(settings, stores, ()).begin_untiered
+        refilling = InboxRefill(stores.inboxes, Outcomes(stores.records, stores.graph.clock), walks_again, wall_ms)
 
         async def fill_inboxes() -> None:
             rows = None if stores.folder is None else await inboxes.fill(stores.folder.environment, refilling)
@@ -285,11 +285,11 @@ async def _notifications(settings: Settings, stores: OpenStores) -> AsyncIterato
 @contextlib.asynccontextmanager
 async def _mentions(settings: Settings, stores: OpenStores) -> AsyncIterator[Worker]:
     """Starts to notify followers that an account was mentioned; only followers who asked for it are notified."""
-    consumer = spread.Spread(_coordinator(settings, stores, ()))
+    consumer = mention_consumer.MentionConsumer(_coordinator(settings, stores, ()))
     yield Worker(Runner(consumer, stores.log, Pace(tries_max=settings.log_tries_max, gap_s=UPKEEP_GAP_S)), {})
 
 
-def _pool(name: str, processes: Callable[[Settings], int]) -> Registered:
+def _pool(name: str, processes: Callable[[Settings], int]) -> ConsumerSpec:
     """A pool of workers that notifies the followers in its tiers of mentions."""
     tiers = pools.POOLS[name]
 
@@ -297,11 +297,11 @@ def _pool(name: str, processes: Callable[[Settings], int]) -> Registered:
     async def open_worker(settings: Settings, stores: OpenStores) -> AsyncIterator[Worker]:
         yield Worker(pools.PoolWorker(name, _coordinator(settings, stores, tiers), stores.log), {})
 
-    return Registered(open_worker, partial(_tier_gauges, tiers), processes, has_place=False)
+    return ConsumerSpec(open_worker, partial(_tier_gauges, tiers), processes, has_position=False)
 
 
 def _coordinator(settings: Settings, stores: OpenStores, tiers: Sequence[Tier]) -> Coordinator:
-    async def end(ended: Ended) -> None:
+    async def end(ended: EndedWalk) -> None:
         walk = ended.walk
         stores.metrics.walk_ended(walk.tier.name.lower(), walk.told, walk.suppressed, ended.left, ended.dead)
         if walk.tier is not Tier.ALL or walk.told:
@@ -310,7 +310,7 @@ def _coordinator(settings: Settings, stores: OpenStores, tiers: Sequence[Tier]) 
                 suppressed=walk.suppressed, chunks=walk.done, chunks_left_to_pull=ended.left, chunks_dead=ended.dead,
             )  # fmt: skip
 
-    return spread.coordinator_over(
+    return mention_consumer.coordinator_over(
         stores.graph, stores.records, stores.inboxes, stores.activity, stores.leases, wall_ms, end,
         celebrity_followers_min=settings.celebrity_followers_min, tiers=tiers,
     )  # fmt: skip
@@ -320,13 +320,15 @@ async def _tier_gauges(tiers: Sequence[Tier], stores: OpenStores) -> Mapping[str
     """Walks and chunks that wait in each tier, and the oldest's age; with tier MONTH, the backpressure flag."""
     now_ms, values = wall_ms(), dict[str, float]()
     for tier in tiers:
-        depth = walks.depth_of(walks.read_walks((await stores.store.notes(walks.prefix_of(tier))).values()), now_ms)
+        depth = walks.backlog_of(walks.read_walks((await stores.store.notes(walks.prefix_of(tier))).values()), now_ms)
         name = f"mentions_{tier.name.lower()}"
         values |= {
             f"{name}_walks": depth.walks, f"{name}_chunks": depth.chunks, f"{name}_oldest_seconds": depth.oldest_s
         }  # fmt: skip
     if Tier.MONTH in tiers:
-        values["mentions_pressure"] = float(backpressure.stands(await stores.store.get_note(backpressure.FLAG), now_ms))
+        values["mentions_pressure"] = float(
+            backpressure.is_raised(await stores.store.get_note(backpressure.FLAG), now_ms)
+        )
     return values
 
 
@@ -338,14 +340,14 @@ async def _push(settings: Settings, stores: OpenStores) -> AsyncIterator[Worker]
 
     signing = await stores.credentials.secret("signing")
     keys = push_keys.push_keys(settings, signing)
-    outbound = Outbound(networks_of(settings.outbound_networks), whole_s=push_keys.SEND_S, http2=True)
+    outbound = Outbound(networks_of(settings.outbound_networks), total_s=push_keys.SEND_S, http2=True)
     async with node_number(stores.leases, NODES_MAX, on_lost=processes.replace_process) as number:
         posts = posts_over(stores, number)
-        preferences = PreferencesKept(stores.records, stores.graph.clock)
-        told = telling(settings, stores, posts)
+        preferences = PreferenceStore(stores.records, stores.graph.clock)
+        told = notice_services(settings, stores, posts)
         devices = Devices(stores.records, stores.graph.clock, signing)
-        dues = Dues(stores.graph, told.notices, NoticeRules(stores.graph, stores.records), preferences, devices)
-        owed = OwedKept(stores.store, random.random)
+        dues = PushSelector(stores.graph, told.notices, NoticeRules(stores.graph, stores.records), preferences, devices)
+        owed = PendingPushStore(stores.store, random.random)
         consumer = push.Push(
             told.notices, dues, devices, owed, keys.providers(outbound.send), stores.leases, now_ms=wall_ms
         )
@@ -361,21 +363,21 @@ async def _push_gauges(stores: OpenStores) -> Mapping[str, float]:
     return {"push_owed": len(owed), "push_faults": len(faults)}
 
 
-CONSUMERS: Mapping[str, Registered] = {
-    fanout.NAME: Registered(_fanout, _fanout_gauges, lambda _: 1),
-    webhooks.NAME: Registered(_webhooks, _webhook_gauges, has_place=False),
-    boards.NAME: Registered(_boards),
-    intake.NAME: Registered(_notifications),
-    push.NAME: Registered(_push, _push_gauges),
-    spread.NAME: Registered(_mentions),
+CONSUMERS: Mapping[str, ConsumerSpec] = {
+    fanout.NAME: ConsumerSpec(_fanout, _fanout_gauges, lambda _: 1),
+    webhooks.NAME: ConsumerSpec(_webhooks, _webhook_gauges, has_position=False),
+    boards.NAME: ConsumerSpec(_boards),
+    intake.NAME: ConsumerSpec(_notifications),
+    push.NAME: ConsumerSpec(_push, _push_gauges),
+    mention_consumer.NAME: ConsumerSpec(_mentions),
     "mentions-online": _pool("mentions-online", lambda settings: settings.mention_workers_online),
     "mentions-day": _pool("mentions-day", lambda settings: settings.mention_workers_day),
     "mentions-month": _pool("mentions-month", lambda settings: settings.mention_workers_month),
 }
 """Consumers by name. Progress and failures are stored under this name; it also names the worker and its gauges."""
-WORKERS: Mapping[str, Registered] = {
-    APPLY: Registered(_apply, alone=lambda _: 1, has_place=False),
-    checks.NAME: Registered(_checks, alone=lambda _: 1, has_place=False),
+WORKERS: Mapping[str, ConsumerSpec] = {
+    APPLY: ConsumerSpec(_apply, alone=lambda _: 1, has_position=False),
+    checks.NAME: ConsumerSpec(_checks, alone=lambda _: 1, has_position=False),
     **CONSUMERS,
 }
 """All workers that `kith worker` runs. The first two are for distributed engines only. `apply` follows the log of

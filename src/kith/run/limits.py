@@ -5,19 +5,19 @@
 
 from __future__ import annotations
 
-from kith.access.guard import Rates
+from kith.access.guard import RateLimits
 from kith.access.quotas import QuotaName
 from kith.access.sliding_window import Quota
-from kith.api.door import Bounds
+from kith.api.door import RequestLimits
 from kith.api.forms import FORM_BYTES
 from kith.api.resources.stream import StreamLimits
 from kith.media.library import MediaLimits
 from kith.run.config import Settings
 
 
-def bounds(settings: Settings) -> Bounds:
+def bounds(settings: Settings) -> RequestLimits:
     """Bounds of a request: bytes and seconds, for ordinary requests and for uploads."""
-    return Bounds(
+    return RequestLimits(
         settings.body_bytes_max,
         settings.request_timeout_ms / 1000,
         max(settings.media_image_bytes_max, settings.media_video_bytes_max) + FORM_BYTES,
@@ -25,12 +25,12 @@ def bounds(settings: Settings) -> Bounds:
     )
 
 
-def rates(settings: Settings) -> Rates:
+def rates(settings: Settings) -> RateLimits:
     """Requests a second that one API process allows: its share of the setting, rounded up."""
     asked = (
         settings.rate_user_read, settings.rate_user_write, settings.rate_server_read, settings.rate_server_write
     )  # fmt: skip
-    return Rates(*(-(-rate // settings.api_processes) for rate in asked))
+    return RateLimits(*(-(-rate // settings.api_processes) for rate in asked))
 
 
 def quotas(settings: Settings) -> dict[QuotaName, Quota]:

@@ -7,10 +7,10 @@ from typing import NamedTuple
 from kith.core.clock import hlc_of, ms_of
 from kith.core.ids import Snowflakes
 from kith.leases.node_numbers import NodeNumber
+from kith.notifications.external_mentions import ExternalMentions
 from kith.notifications.notices import Notices
 from kith.notifications.notifications import Notifications
-from kith.notifications.outside import OutsideMentions
-from kith.notifications.preferences import PreferencesKept
+from kith.notifications.preferences import PreferenceStore
 from kith.notifications.recent import RecentMentions
 from kith.notifications.recipients import Recipients
 from kith.notifications.rules import NoticeRules
@@ -41,15 +41,17 @@ class NoticeServices(NamedTuple):
     recipients: Recipients
     recent: RecentMentions
     notifications: Notifications
-    outside: OutsideMentions
+    external_mentions: ExternalMentions
 
 
-def telling(settings: Settings, stores: OpenStores, posts: Posts) -> NoticeServices:
+def notice_services(settings: Settings, stores: OpenStores, posts: Posts) -> NoticeServices:
     """Notices, and the rules for who receives them, over open stores."""
     graph, rules = stores.graph, NoticeRules(stores.graph, stores.records)
-    preferences = PreferencesKept(stores.records, graph.clock)
+    preferences = PreferenceStore(stores.records, graph.clock)
     notices = Notices(stores.records, stores.inboxes, graph, posts.snowflakes)
     recent = RecentMentions(stores.records, graph, settings.celebrity_followers_min)
     recipients = Recipients(graph, rules, preferences)
     shown = Notifications(graph, notices, rules, preferences, recent)
-    return NoticeServices(notices, recipients, recent, shown, OutsideMentions(notices, recipients, recent, graph.clock))
+    return NoticeServices(
+        notices, recipients, recent, shown, ExternalMentions(notices, recipients, recent, graph.clock)
+    )

@@ -11,10 +11,10 @@ from typing import NamedTuple
 
 from kith.access.policy import ReadPolicy
 from kith.boards.boards import Boards
+from kith.boards.consumer import BoardsConsumer
 from kith.boards.following import BoardFollowing
 from kith.boards.pins import Pins
-from kith.boards.settling import Settling
-from kith.boards.upkeep import Upkeep
+from kith.boards.reconciler import FollowReconciler
 from kith.core.clock import wall_ms
 from kith.core.ids import NODES_MAX, NodeId
 from kith.core.stopping import stop
@@ -35,24 +35,24 @@ from kith.home.timelines import TimelineReader
 from kith.leases.background import keep_resuming
 from kith.leases.node_numbers import NodeNumber, node_number
 from kith.media.library import MediaLibrary
-from kith.notifications import intake, spread
+from kith.notifications import intake, mention_consumer
+from kith.notifications.external_mentions import ExternalMentions
 from kith.notifications.notifications import Notifications
-from kith.notifications.outside import OutsideMentions
 from kith.notifications.presence import Presence
 from kith.notifications.push import push
 from kith.notifications.push.device import Offer
 from kith.notifications.push.devices import Devices
 from kith.outbound.addresses import networks_of
-from kith.people.going_public import GoingPublic
 from kith.people.privacy import Privacy
+from kith.people.privacy_switch import PrivacySwitch
 from kith.people.profiles import Profiles
 from kith.people.relations import Relations
 from kith.people.removal import account_jobs
 from kith.people.unrestricted import UnrestrictedPeople
-from kith.posts.cached import CachedPosts
 from kith.posts.comments import Comments
 from kith.posts.engagement import Engagement
 from kith.posts.labels import Moderation
+from kith.posts.post_cache import PostCache
 from kith.posts.posts import Posts
 from kith.records.read_cache import ReadCache
 from kith.records.store import RecordKind
@@ -65,13 +65,13 @@ from kith.run.opening.folders import media_folder
 from kith.run.opening.keys import Keys
 from kith.run.opening.stores import OpenStores
 from kith.run.opening.wiring import open_stores, relations, suggestions
-from kith.run.posts_and_notices import posts_over, telling
+from kith.run.posts_and_notices import notice_services, posts_over
 from kith.run.push_keys import push_keys
 from kith.stories.stories import Stories
 from kith.stories.strip import Strip
-from kith.streams.live import Live
+from kith.streams.live import LiveStreams
 from kith.suggestions.suggestions import Suggestions
-from kith.watch.seeing import Seeing, Visible
+from kith.watch.visibility import ChangeVisibility, ReadVisible
 from kith.watch.watch import Watch
 from kith.webhooks.webhook import Secrets
 from kith.webhooks.webhooks import Webhooks
@@ -87,7 +87,7 @@ class Services(NamedTuple):
     relations: Relations
     profiles: Profiles
     jobs: NodeJobs
-    going_public: GoingPublic
+    privacy_switch: PrivacySwitch
     suggestions: Suggestions
     posts: Posts
     comments: Comments
@@ -101,13 +101,13 @@ class Services(NamedTuple):
     strip: Strip
     home: Home
     read_cache: ReadCache
-    cached_posts: CachedPosts
+    cached_posts: PostCache
     unrestricted: UnrestrictedPeople
-    live: Live
+    live: LiveStreams
     watch: Watch
     webhooks: Webhooks
     notifications: Notifications
-    outside: OutsideMentions
+    external_mentions: ExternalMentions
     presence: Presence
     devices: Devices
     push_offer: Offer
@@ -135,7 +135,7 @@ async def open_services(
 async def _services(
     settings: Settings, stores: OpenStores, number: NodeNumber, kept: TimelineReader
 ) -> AsyncIterator[Services]:
-    for group in (intake.NAME, spread.NAME, push.NAME):
+    for group in (intake.NAME, mention_consumer.NAME, push.NAME):
         await intake.begin(stores.log, group)
     graph, posts = stores.graph, posts_over(stores, number)
     comments, engagement = Comments(posts), Engagement(posts)
@@ -143,28 +143,28 @@ async def _services(
     profiles = Profiles(posts.store, graph.clock, media.check_image, graph.graphs.number(NAMES))
     stories = Stories(posts.store, graph, posts.snowflakes, hours=settings.story_hours)
     suggested, served = suggestions(settings, stores), _served_log(settings)
-    told = telling(settings, stores, posts)
+    told = notice_services(settings, stores, posts)
     read_cache = ReadCache(graph.store, stores.log, wall_ms, share=settings.read_share)
     await read_cache.refresh()  # from here on it follows the log
     facts = PostFacts(posts.store, graph, read_cache, wall_ms)
     affinity = Affinity(graph, comments, facts, read_cache, wall_ms)
     skeletons = Skeletons(graph, kept, stores.fanout_state, stores.log, read_cache)
     live = _live(settings, stores, posts, engagement, told.notifications)
-    settling = Settling(graph, stores.records)
-    upkeep = Upkeep(settling)
-    boards = Boards(settling, posts.snowflakes, upkeep.prepare, upkeep.finish)
-    cached_posts, unrestricted = CachedPosts(posts, read_cache), UnrestrictedPeople(graph, read_cache)
+    reconciler = FollowReconciler(graph, stores.records)
+    boards_consumer = BoardsConsumer(reconciler)
+    boards = Boards(reconciler, posts.snowflakes, boards_consumer.note_change, boards_consumer.finish)
+    cached_posts, unrestricted = PostCache(posts, read_cache), UnrestrictedPeople(graph, read_cache)
     ranker, rules = Ranker(graph, facts, affinity, read_cache, wall_ms), HomeRules(graph, cached_posts, unrestricted)
     home = Home(skeletons, ranker, rules, PinnedPosts(boards, read_cache, wall_ms), served=served)
     following, pins = BoardFollowing(boards, follows_max=settings.follows_max), Pins(boards, posts)
-    known = await keys.known(stores.credentials, settings)
+    known = await keys.load_keys(stores.credentials, settings)
     devices = Devices(stores.records, graph.clock, known.signing)
-    people = relations(settings, graph, settling)
-    going_public = GoingPublic(graph, people, stores.leases)
+    people = relations(settings, graph, reconciler)
+    privacy_switch = PrivacySwitch(graph, people, stores.leases)
     jobs = account_jobs(
         graph, stores.leases, posts.erase, comments.erase, stories.erase, boards.erase,
         forget=_in_turn(profiles.forget, told.notifications.forget, devices.forget),
-        restored=going_public.returned, beside=comments.beside,
+        restored=privacy_switch.account_restored, beside=comments.beside,
     )  # fmt: skip
     privacy = Privacy(graph)
     watch = _watch(stores, privacy, known.signing, posts, stories, comments, boards)
@@ -172,14 +172,14 @@ async def _services(
     presence, being_here = _presence(stores, live)
     ahead = asyncio.create_task(facts.read_ahead())
     try:
-        async with _background_work(stores, jobs, going_public, settings.peers):
+        async with _background_work(stores, jobs, privacy_switch, settings.peers):
             yield Services(
                 stores=stores, number=number, keys=known, privacy=privacy, relations=people, profiles=profiles,
-                jobs=jobs, going_public=going_public, suggestions=suggested, posts=posts, comments=comments,
+                jobs=jobs, privacy_switch=privacy_switch, suggestions=suggested, posts=posts, comments=comments,
                 media=media, engagement=engagement, moderation=Moderation(posts), boards=boards,
                 board_following=following, pins=pins, stories=stories, strip=Strip(graph, stories, affinity.by_author),
                 home=home, read_cache=read_cache, cached_posts=cached_posts, unrestricted=unrestricted, live=live, watch=watch,
-                webhooks=hooks, notifications=told.notifications, outside=told.outside,
+                webhooks=hooks, notifications=told.notifications, external_mentions=told.external_mentions,
                 presence=presence, devices=devices,
                 push_offer=push_keys(settings, known.signing).offer(settings.webpush_hosts),
             )  # fmt: skip
@@ -188,7 +188,7 @@ async def _services(
         await live.close()
         await watch.close()
         await jobs.close()
-        await going_public.close()
+        await privacy_switch.close()
         await suggested.close()
         served.flush()
         media.close()
@@ -196,9 +196,9 @@ async def _services(
 
 def _live(
     settings: Settings, stores: OpenStores, posts: Posts, engagement: Engagement, notifications: Notifications
-) -> Live:
+) -> LiveStreams:
     """The service that sends changes to connected readers."""
-    return Live(
+    return LiveStreams(
         posts, engagement, notifications, stores.log, stores.metrics,
         resume_events=settings.stream_resume_events, heartbeat_s=settings.stream_heartbeat_s,
     )  # fmt: skip
@@ -215,12 +215,12 @@ def _watch(
 ) -> Watch:
     """The service that sends changes to watchers; a user gets only the changes that they may see."""
     store = stores.graph.store
-    visible: dict[RecordKind, Visible] = {
+    visible: dict[RecordKind, ReadVisible] = {
         RecordKind.POST: posts.visible, RecordKind.STORY: stories.visible, RecordKind.COMMENT: comments.visible,
         RecordKind.BOARD: boards.visible,
     }  # fmt: skip
-    seeing = Seeing(store, posts.store, privacy, ReadPolicy(stores.graph, privacy), visible)
-    return Watch(stores.log, lambda: store.declare(()), secret, seeing, time.monotonic)
+    visibility = ChangeVisibility(store, posts.store, privacy, ReadPolicy(stores.graph, privacy), visible)
+    return Watch(stores.log, lambda: store.declare(()), secret, visibility, time.monotonic)
 
 
 def _webhooks(settings: Settings, stores: OpenStores, secrets: Secrets) -> Webhooks:
@@ -232,29 +232,29 @@ def _webhooks(settings: Settings, stores: OpenStores, secrets: Secrets) -> Webho
 
 @contextlib.asynccontextmanager
 async def _background_work(
-    stores: OpenStores, jobs: NodeJobs, going_public: GoingPublic, peers: Sequence[str]
+    stores: OpenStores, jobs: NodeJobs, privacy_switch: PrivacySwitch, peers: Sequence[str]
 ) -> AsyncIterator[None]:
     """Run a primary's background work: resume jobs whose process is gone, and notify the primary that it replaced."""
     store = None if stores.folder is None else stores.folder.environment
     if store is not None and store_role.read_closed_note(store) is not None:
         yield
         return
-    beside = [keep_resuming(jobs.resume, going_public.resume)]
+    beside = [keep_resuming(jobs.resume, privacy_switch.resume)]
     if store is not None:
-        beside.append(fencing.keep_telling(store, stores.leases, peers))
+        beside.append(fencing.keep_fencing(store, stores.leases, peers))
     tasks = [asyncio.create_task(one) for one in beside]
     try:
         await jobs.resume()
-        await going_public.resume()
+        await privacy_switch.resume()
         yield
     finally:
         await stop(*tasks)
 
 
-def _presence(stores: OpenStores, live: Live) -> tuple[Presence, asyncio.Task[None]]:
+def _presence(stores: OpenStores, live: LiveStreams) -> tuple[Presence, asyncio.Task[None]]:
     """The reporter of who is online, and its task."""
     presence = Presence(stores.activity, stores.leases.holder, live.readers, wall_ms)
-    return presence, asyncio.create_task(presence.keep_telling())
+    return presence, asyncio.create_task(presence.keep_reporting())
 
 
 def _served_log(settings: Settings) -> ServedFiles:

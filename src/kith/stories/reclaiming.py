@@ -26,14 +26,14 @@ GRACE_MS = HOUR_MS
 """Time for which an expired story is kept, because a request that found it live may still be writing a view."""
 
 
-class Reclaimed(NamedTuple):
+class ReclaimResult(NamedTuple):
     """How many stories and views a run deleted."""
 
     stories: int = 0
     views: int = 0
 
 
-async def reclaim(store: RecordStore, graph: Graph, hours: int, now_ms: Callable[[], int] = wall_ms) -> Reclaimed:
+async def reclaim(store: RecordStore, graph: Graph, hours: int, now_ms: Callable[[], int] = wall_ms) -> ReclaimResult:
     """Run once over all stories. May be stopped at any point and run again."""
     stories, views = graph.graphs.number(STORIES), graph.graphs.number(STORY_VIEWS)
     until = now_ms() - hours * HOUR_MS - GRACE_MS
@@ -48,7 +48,7 @@ async def reclaim(store: RecordStore, graph: Graph, hours: int, now_ms: Callable
             await store.forget(RecordKind.STORY, ids)
             await graph.store.forget(stories, batch)
         done += len(over)
-    return Reclaimed(done, seen)
+    return ReclaimResult(done, seen)
 
 
 async def _forget_views(graph: Graph, views: int, story: int) -> int:

@@ -24,12 +24,12 @@ from kith.graph.shapes import Ids, Listing
 from kith.people.privacy import SYSTEM, Privacy, Viewer
 from kith.posts.engagement import engage
 from kith.posts.post import Draft, Post
-from kith.posts.posts import Posts, PostWritten, Shelf
+from kith.posts.posts import PostKind, Posts, PostWritten
 from kith.posts.threads import reversed_page, reversed_window
 from kith.records.store import RecordKind, RecordStore
 
 HOUR_MS = 3_600_000
-SHELF = Shelf(RecordKind.STORY, STORIES, "story", StoryNotFound, None)
+STORY_KIND = PostKind(RecordKind.STORY, STORIES, "story", StoryNotFound, None)
 
 
 class StoryView(NamedTuple):
@@ -53,7 +53,7 @@ class Stories:
     ) -> None:
         self.graph, self.life_ms, self.now_ms = graph, hours * HOUR_MS, now_ms
         self._privacy = Privacy(graph)
-        self._shelf = Posts(store, graph, snowflakes, SHELF._replace(is_over=self._is_over))
+        self._posts = Posts(store, graph, snowflakes, STORY_KIND._replace(is_expired=self._is_expired))
         self._stories, self._views = graph.graphs.number(STORIES), graph.graphs.number(STORY_VIEWS)
 
     # --- writing ---------------------------------------------------------------------------------------
@@ -65,16 +65,16 @@ class Stories:
         """
         if draft.visibility == "private":
             raise InvalidContent("a story is for public, friends or custom; a private one would have no viewers")
-        return await self._shelf.create(actor, draft, key)
+        return await self._posts.create(actor, draft, key)
 
     async def delete(self, actor: NodeId, id_: NodeId) -> WriteMark:
         """Empty a story for good. Errors: StoryNotFound; Forbidden for all but its author."""
         self._check_live(id_)
-        return await self._shelf.delete(actor, id_)
+        return await self._posts.delete(actor, id_)
 
     async def erase(self, listing: Listing, ids: Sequence[int]) -> None:
         """Empty stories of a removed author; see `Posts.erase`."""
-        await self._shelf.erase(listing, ids)
+        await self._posts.erase(listing, ids)
 
     async def view(self, viewer: NodeId, id_: NodeId) -> StoryView:
         """Record that `viewer` has seen a story. Repeating it changes nothing; a view by its author does not count.
@@ -94,17 +94,17 @@ class Stories:
 
         `deleted_too`: treat deleted stories as if they were not.
         """
-        since = self._since()
+        since = self._oldest_live_ms()
         live = [id_ for id_ in ids if made_at_ms(id_) >= since]
-        found = dict(zip(live, await self._shelf.visible(viewer, live, deleted_too=deleted_too), strict=True))
+        found = dict(zip(live, await self._posts.visible(viewer, live, deleted_too=deleted_too), strict=True))
         return [found.get(id_) for id_ in ids]
 
     async def shown(self, viewer: Viewer, ids: Sequence[int]) -> list[tuple[Post, bool]]:
         """The stories of these ids that are live and that `viewer` may see, each with whether `viewer` has seen it."""
-        since = self._since()
-        posts = await self._shelf.read([id_ for id_ in ids if made_at_ms(id_) >= since])
+        since = self._oldest_live_ms()
+        posts = await self._posts.read([id_ for id_ in ids if made_at_ms(id_) >= since])
         questions = Questions()
-        visible = self._shelf.ask_visible(questions, viewer, posts)
+        visible = self._posts.ask_visible(questions, viewer, posts)
         seen = self._ask_seen(questions, viewer, posts)
         answers = await self.graph.store.answer(questions)
         return [(story, saw) for story, saw in zip(visible(answers), seen(answers), strict=True) if story is not None]
@@ -112,14 +112,14 @@ class Stories:
     async def get(self, viewer: Viewer, id_: NodeId) -> Post:
         """One story; StoryNotFound if it has expired or `viewer` must not see it."""
         self._check_live(id_)
-        return await self._shelf.get(viewer, id_)
+        return await self._posts.get(viewer, id_)
 
     async def of_author(self, viewer: Viewer, author: NodeId, window: Window) -> tuple[list[Post], Page]:
         """The stories of `author` that `viewer` may see, oldest first, the order of playing; and their page, as in
         `Posts.outbox`.
         """
-        asked = reversed_window(window)._replace(since=self._since())
-        stories, page = await self._shelf.outbox(viewer, author, asked)
+        asked = reversed_window(window)._replace(since=self._oldest_live_ms())
+        stories, page = await self._posts.outbox(viewer, author, asked)
         return stories[::-1], reversed_page(page)
 
     async def seen(self, viewer: Viewer, stories: Sequence[Post]) -> list[bool]:
@@ -178,24 +178,24 @@ class Stories:
 
         Visibility is not checked.
         """
-        questions, window = Questions(), Window(limit, since=self._since())
+        questions, window = Questions(), Window(limit, since=self._oldest_live_ms())
         for author in authors:
             questions.page(self._list(author), window)
         return [mark for page in (await self.graph.store.answer(questions)).pages for mark in page.items]
 
-    def over_at(self, story: Post) -> int:
+    def expires_at_ms(self, story: Post) -> int:
         """When a story expires, in ms since the epoch."""
         return story.created_at + self.life_ms
 
-    def _since(self) -> int:
+    def _oldest_live_ms(self) -> int:
         """The earliest creation time of a live story, in ms since the epoch."""
         return self.now_ms() - self.life_ms + 1
 
-    def _is_over(self, id_: int) -> bool:
-        return made_at_ms(id_) < self._since()
+    def _is_expired(self, id_: int) -> bool:
+        return made_at_ms(id_) < self._oldest_live_ms()
 
     def _check_live(self, id_: int) -> None:
-        if self._is_over(id_):
+        if self._is_expired(id_):
             raise StoryNotFound("there is no such story, or it is not there for you", id=str(id_))
 
     def _list(self, author: int) -> Listing:

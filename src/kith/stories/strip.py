@@ -33,13 +33,13 @@ AUTHORS_MAX = 500
 """Authors whose stories are read for a strip."""
 STORIES_MAX = 50
 """Stories of an author that are counted."""
-LOOKED_AT_MAX = 500
+STORIES_SCANNED_MAX = 500
 """An author's newest stories that are looked at to find those that the reader may see."""
-PART = 16
+AUTHORS_PER_BATCH = 16
 """Authors that are read before other requests may run, on an engine in this process. That takes a few ms; the longest
 strip takes a few hundred.
 """
-DISTANT_PART = 100
+REMOTE_AUTHORS_PER_BATCH = 100
 """Authors that are read in one call of an engine across a network."""
 _UNSEEN = 1 << 62
 _SECONDS_MAX = (1 << 31) - 1
@@ -70,7 +70,7 @@ class Strip:
     def __init__(self, graph: Graph, stories: Stories, closeness: Closeness) -> None:
         self._graph, self._stories, self._closeness = graph, stories, closeness
         self._immediate = graph.store.immediate
-        self._part = PART if self._immediate else DISTANT_PART
+        self._batch = AUTHORS_PER_BATCH if self._immediate else REMOTE_AUTHORS_PER_BATCH
         self._follows, self._mutes = graph.graphs.number(FOLLOWS), graph.graphs.number(MUTES)
 
     async def page(self, viewer: NodeId, window: Window) -> StripPage:
@@ -81,8 +81,8 @@ class Strip:
         close, partial = await self._authors(viewer)
         authors = list(close)
         entries: dict[int, StripEntry] = {}
-        for at in range(0, len(authors), self._part):
-            entries |= {entry.author: entry for entry in await self._entries(viewer, authors[at : at + self._part])}
+        for at in range(0, len(authors), self._batch):
+            entries |= {entry.author: entry for entry in await self._entries(viewer, authors[at : at + self._batch])}
             await asyncio.sleep(0)  # let other requests run
         marks = sorted(
             (_place(entry, viewer, close[author]) for author, entry in entries.items()),
@@ -106,7 +106,7 @@ class Strip:
         """
         followed = await self._graph.store.ids(Listing(self._follows, viewer, Direction.OUT), FOLLOWED_MAX + 1)
         authors = np.append(followed[:FOLLOWED_MAX], np.int64(viewer))
-        worth = authors.tolist() if len(authors) <= self._part else await self._stories.with_stories(authors)
+        worth = authors.tolist() if len(authors) <= self._batch else await self._stories.with_stories(authors)
         return worth, len(followed) > FOLLOWED_MAX
 
     async def _entries(self, viewer: NodeId, authors: Sequence[int]) -> list[StripEntry]:
@@ -114,7 +114,7 @@ class Strip:
         ids, mutes = np.array(authors, np.int64), Listing(self._mutes, viewer, Direction.OUT)
         newest, muted = await gather(
             self._immediate,
-            self._stories.newest(authors, LOOKED_AT_MAX),
+            self._stories.newest(authors, STORIES_SCANNED_MAX),
             self._graph.store.contains(mutes, ids),
         )
         away = set(ids[muted].tolist())

@@ -18,9 +18,9 @@ import msgspec
 
 from kith.core.events import LogPosition
 from kith.core.ids import NodeId
+from kith.streams.change_sender import ChangeSender
 from kith.streams.missed import ResumingReader
-from kith.streams.places import Step, StreamPosition
-from kith.streams.telling import Telling
+from kith.streams.positions import Step, StreamPosition
 
 
 class FeedChange(msgspec.Struct, frozen=True, gc=False):
@@ -33,11 +33,11 @@ class FeedChange(msgspec.Struct, frozen=True, gc=False):
     step: Step
     with_numbers: ClassVar[bool] = False
 
-    async def live(self, telling: Telling) -> None:
+    async def send_live(self, sender: ChangeSender) -> None:
         """Send it to the open streams that it concerns. May be repeated after an error: no stream is sent it twice."""
         raise NotImplementedError
 
-    def missed(self, reader: ResumingReader) -> None:
+    def add_missed(self, reader: ResumingReader) -> None:
         """Note what a resuming reader must be sent."""
         raise NotImplementedError
 
@@ -53,10 +53,10 @@ class PostMade(FeedChange, frozen=True, gc=False):
     author: int
     post: int
 
-    async def live(self, telling: Telling) -> None:
-        await telling.new_post(self.step, self.author, self.post)
+    async def send_live(self, sender: ChangeSender) -> None:
+        await sender.new_post(self.step, self.author, self.post)
 
-    def missed(self, reader: ResumingReader) -> None:
+    def add_missed(self, reader: ResumingReader) -> None:
         reader.new_post(self.step, self.author, self.post)
 
 
@@ -71,10 +71,10 @@ class PostDeleted(FeedChange, frozen=True, gc=False):
     author: int
     post: int
 
-    async def live(self, telling: Telling) -> None:
-        await telling.post_deleted(self.step, self.author, self.post)
+    async def send_live(self, sender: ChangeSender) -> None:
+        await sender.post_deleted(self.step, self.author, self.post)
 
-    def missed(self, reader: ResumingReader) -> None:
+    def add_missed(self, reader: ResumingReader) -> None:
         reader.post_deleted(self.step, self.author, self.post)
 
 
@@ -95,10 +95,10 @@ class PostEdited(FeedChange, frozen=True, gc=False):
     at_ms: int  # since the epoch
     with_numbers: ClassVar[bool] = True
 
-    async def live(self, telling: Telling) -> None:
-        telling.look_again(self.step, self.post, content=True)
+    async def send_live(self, sender: ChangeSender) -> None:
+        sender.check_post(self.step, self.post, content=True)
 
-    def missed(self, reader: ResumingReader) -> None:
+    def add_missed(self, reader: ResumingReader) -> None:
         reader.post_edited(self.step, self.author, self.post, self.at_ms)
 
 
@@ -113,10 +113,10 @@ class NumbersChanged(FeedChange, frozen=True, gc=False):
     post: int
     with_numbers: ClassVar[bool] = True
 
-    async def live(self, telling: Telling) -> None:
-        telling.look_again(self.step, self.post, numbers=True)
+    async def send_live(self, sender: ChangeSender) -> None:
+        sender.check_post(self.step, self.post, numbers=True)
 
-    def missed(self, reader: ResumingReader) -> None:
+    def add_missed(self, reader: ResumingReader) -> None:
         reader.numbers_changed(self.step, self.post)
 
 
@@ -131,11 +131,11 @@ class UserBlocked(FeedChange, frozen=True, gc=False):
     blocker: int
     blocked: int
 
-    async def live(self, telling: Telling) -> None:
-        telling.take_away_author(self.step, self.blocker, self.blocked, "blocked")
-        telling.take_away_author(self.step, self.blocked, self.blocker, "unavailable")
+    async def send_live(self, sender: ChangeSender) -> None:
+        sender.take_away_author(self.step, self.blocker, self.blocked, "blocked")
+        sender.take_away_author(self.step, self.blocked, self.blocker, "unavailable")
 
-    def missed(self, reader: ResumingReader) -> None:
+    def add_missed(self, reader: ResumingReader) -> None:
         if reader.user in (self.blocker, self.blocked):
             reader.reset()
 
@@ -150,10 +150,10 @@ class AuthorMuted(FeedChange, frozen=True, gc=False):
     reader: int
     author: int
 
-    async def live(self, telling: Telling) -> None:
-        telling.take_away_author(self.step, self.reader, self.author, "muted")
+    async def send_live(self, sender: ChangeSender) -> None:
+        sender.take_away_author(self.step, self.reader, self.author, "muted")
 
-    def missed(self, reader: ResumingReader) -> None:
+    def add_missed(self, reader: ResumingReader) -> None:
         if reader.user == self.reader:
             reader.reset()
 
@@ -168,10 +168,10 @@ class PostHidden(FeedChange, frozen=True, gc=False):
     reader: int
     post: int
 
-    async def live(self, telling: Telling) -> None:
-        telling.take_away_post(self.step, self.reader, self.post, "hidden")
+    async def send_live(self, sender: ChangeSender) -> None:
+        sender.take_away_post(self.step, self.reader, self.post, "hidden")
 
-    def missed(self, reader: ResumingReader) -> None:
+    def add_missed(self, reader: ResumingReader) -> None:
         if reader.user == self.reader:
             reader.post_hidden(self.step, self.post)
 
@@ -188,11 +188,11 @@ class AuthorUnfollowed(FeedChange, frozen=True, gc=False):
     author: int
     with_numbers: ClassVar[bool] = True
 
-    async def live(self, telling: Telling) -> None:
-        telling.look_again_at_author(self.step, self.author, self.reader)
-        telling.look_again_at_author(self.step, self.reader, self.author)
+    async def send_live(self, sender: ChangeSender) -> None:
+        sender.check_author(self.step, self.author, self.reader)
+        sender.check_author(self.step, self.reader, self.author)
 
-    def missed(self, reader: ResumingReader) -> None:
+    def add_missed(self, reader: ResumingReader) -> None:
         if reader.user == self.reader:
             reader.reset()
 
@@ -206,10 +206,10 @@ class FollowReturned(FeedChange, frozen=True, gc=False):
     reader: int
     author: int
 
-    async def live(self, telling: Telling) -> None:
-        telling.reset_reader(self.step, self.reader)
+    async def send_live(self, sender: ChangeSender) -> None:
+        sender.reset_reader(self.step, self.reader)
 
-    def missed(self, reader: ResumingReader) -> None:
+    def add_missed(self, reader: ResumingReader) -> None:
         if reader.user == self.reader:
             reader.reset()
 
@@ -223,10 +223,10 @@ class RequestEnded(FeedChange, frozen=True, gc=False):
     reader: int
     author: int
 
-    async def live(self, telling: Telling) -> None:
-        await telling.reset_follower(self.step, self.reader, self.author)
+    async def send_live(self, sender: ChangeSender) -> None:
+        await sender.reset_follower(self.step, self.reader, self.author)
 
-    def missed(self, reader: ResumingReader) -> None:
+    def add_missed(self, reader: ResumingReader) -> None:
         if reader.user == self.reader:
             reader.reset_if_shown(self.author)
 
@@ -244,12 +244,12 @@ class AccountChanged(FeedChange, frozen=True, gc=False):
     shown: bool = False
     with_numbers: ClassVar[bool] = True
 
-    async def live(self, telling: Telling) -> None:
-        telling.look_again_at_author(self.step, self.user, reader=None, content=True)
+    async def send_live(self, sender: ChangeSender) -> None:
+        sender.check_author(self.step, self.user, reader=None, content=True)
         if self.shown:
-            await telling.reset_followers(self.step, self.user)
+            await sender.reset_followers(self.step, self.user)
 
-    def missed(self, reader: ResumingReader) -> None:
+    def add_missed(self, reader: ResumingReader) -> None:
         reader.reset_if_shown(self.user)
 
 
@@ -262,10 +262,10 @@ class NoticeMade(FeedChange, frozen=True, gc=False):
     user: int
     notice: int
 
-    async def live(self, telling: Telling) -> None:
-        await telling.notice(self.step, self.user, self.notice)
+    async def send_live(self, sender: ChangeSender) -> None:
+        await sender.notice(self.step, self.user, self.notice)
 
-    def missed(self, reader: ResumingReader) -> None:
+    def add_missed(self, reader: ResumingReader) -> None:
         if reader.user == self.user:
             reader.notices[self.notice] = self.step
 
@@ -279,15 +279,15 @@ class UnreadChanged(FeedChange, frozen=True, gc=False):
     user: int
     with_numbers: ClassVar[bool] = True
 
-    async def live(self, telling: Telling) -> None:
-        telling.unread(self.step, self.user)
+    async def send_live(self, sender: ChangeSender) -> None:
+        sender.unread(self.step, self.user)
 
-    def missed(self, reader: ResumingReader) -> None:
+    def add_missed(self, reader: ResumingReader) -> None:
         if reader.user == self.user:
             reader.unread = self.step
 
 
-class FollowersTold(FeedChange, frozen=True, gc=False):
+class FollowersNotified(FeedChange, frozen=True, gc=False):
     """Some or all followers who want mentions of an account got rows of one: `notification`, as for any notice.
 
     The log does not list these followers, so inboxes are queried for the row. Live: once per stream, however many such
@@ -296,23 +296,23 @@ class FollowersTold(FeedChange, frozen=True, gc=False):
 
     notice: int
 
-    async def live(self, telling: Telling) -> None:
-        await telling.mention(self.step, self.notice)
+    async def send_live(self, sender: ChangeSender) -> None:
+        await sender.mention(self.step, self.notice)
 
-    def missed(self, reader: ResumingReader) -> None:
+    def add_missed(self, reader: ResumingReader) -> None:
         reader.mentions[self.notice] = self.step
 
 
-class FollowersCount(FeedChange, frozen=True, gc=False):
-    """The part of `FollowersTold` that comes with the numbers on a resume: `unread`."""
+class FollowersUnread(FeedChange, frozen=True, gc=False):
+    """The part of `FollowersNotified` that comes with the numbers on a resume: `unread`."""
 
     notice: int
     with_numbers: ClassVar[bool] = True
 
-    async def live(self, telling: Telling) -> None:
-        """Do nothing: `FollowersTold` has the number sent to those who get the notification."""
+    async def send_live(self, sender: ChangeSender) -> None:
+        """Do nothing: `FollowersNotified` has the number sent to those who get the notification."""
 
-    def missed(self, reader: ResumingReader) -> None:
+    def add_missed(self, reader: ResumingReader) -> None:
         reader.counted[self.notice] = self.step
 
 
@@ -323,10 +323,10 @@ class GraphLoaded(FeedChange, frozen=True, gc=False):
     On a resume: with the reason `changed`, as for all that a resume does not send post by post.
     """
 
-    async def live(self, telling: Telling) -> None:
-        telling.reset_all("loaded")
+    async def send_live(self, sender: ChangeSender) -> None:
+        sender.reset_all("loaded")
 
-    def missed(self, reader: ResumingReader) -> None:
+    def add_missed(self, reader: ResumingReader) -> None:
         reader.reset()
 
 
@@ -343,5 +343,5 @@ def missed_since(
     reader = ResumingReader(user)
     for change in changes:
         if change.with_numbers or not covers(place.posts, change.step.log_position):
-            change.missed(reader)
+            change.add_missed(reader)
     return reader

@@ -27,8 +27,8 @@ from kith.streams.changes import (
     AuthorMuted,
     AuthorUnfollowed,
     FeedChange,
-    FollowersCount,
-    FollowersTold,
+    FollowersNotified,
+    FollowersUnread,
     FollowReturned,
     GraphLoaded,
     NoticeMade,
@@ -41,7 +41,7 @@ from kith.streams.changes import (
     UnreadChanged,
     UserBlocked,
 )
-from kith.streams.places import Step
+from kith.streams.positions import Step
 
 
 class Interpreter:
@@ -95,7 +95,7 @@ def _of_record(event: Event, step: Step) -> list[FeedChange]:
             return []
         return [NoticeMade(step, notice.recipient, event.destination), UnreadChanged(step, notice.recipient)]
     if event.source == RecordKind.MENTION_RING:
-        return [FollowersTold(step, event.destination), FollowersCount(step, event.destination)]
+        return [FollowersNotified(step, event.destination), FollowersUnread(step, event.destination)]
     return [UnreadChanged(step, event.destination)] if event.source == RecordKind.NOTICE_MARKS else []
 
 

@@ -20,17 +20,17 @@ from kith.log.store import Bell, LogStore
 from kith.notifications.notifications import Notifications
 from kith.posts.engagement import Engagement
 from kith.posts.posts import Posts
+from kith.streams.change_sender import ChangeSender
 from kith.streams.changes import missed_since
 from kith.streams.interpreter import Interpreter
-from kith.streams.messages import Notification, PostRemoved, Reset, ResetFor, Unread
+from kith.streams.messages import Notification, PostRemoved, Reset, ResetReason, Unread
 from kith.streams.missed import MissedMessages
 from kith.streams.open_streams import Observer, OpenStreams
-from kith.streams.places import StreamPosition, StreamProgress, read_place
+from kith.streams.positions import StreamPosition, StreamProgress, parse_position
 from kith.streams.readers import Readers
 from kith.streams.rounds import ROUND_EVERY_S, ROUNDS_SHARE, Rounds
 from kith.streams.stream import Stream
 from kith.streams.tail import Tail
-from kith.streams.telling import Telling
 from kith.streams.unread_numbers import UnreadNumbers
 
 _READ_GAP_S = 0.005
@@ -42,7 +42,7 @@ _OUTAGE_WAIT_S = 1.0
 _log = structlog.get_logger("kith.streams")
 
 
-class Live:
+class LiveStreams:
     """The streams of one process, and the task that follows the log for them."""
 
     def __init__(
@@ -72,7 +72,7 @@ class Live:
         self._tail = Tail(log, Interpreter(posts.graph.graphs), self._progress, resume_events)
         self._numbers = UnreadNumbers(notifications, self._streams, self._progress, now_s)
         self._rounds = Rounds(engagement, self._numbers, readers, self._streams, self._progress)
-        self._telling = Telling(
+        self._sender = ChangeSender(
             readers, self._streams, self._rounds, notifications, self._progress, self._reset_streams
         )
 
@@ -91,12 +91,12 @@ class Live:
                     self._begin(await self._log.end())
                     self._follow_task = asyncio.create_task(self._follow())
                     self._numbers_task = asyncio.create_task(self._numbers.run())
-        place = await self._first_place(stream, last_id)
+        place = await self._start_position(stream, last_id)
         if place is not None:
             place = await self._catch_up(stream, place, shown)
         if place is not None and stream in self._open:
-            stream.told_to = place.posts
-            self._streams.beat(stream, place)
+            stream.sent_up_to = place.posts
+            self._streams.send_heartbeat(stream, place)
             self._streams.add(stream)  # no await since it caught up, so no change is missed or sent twice
             self._numbers.joined(stream.user, resumed=last_id is not None)
 
@@ -125,11 +125,11 @@ class Live:
             task.cancel()
         return tasks
 
-    async def _first_place(self, stream: Stream, last_id: str | None) -> StreamPosition | None:
+    async def _start_position(self, stream: Stream, last_id: str | None) -> StreamPosition | None:
         """The place where a stream begins: where it stopped, or now. None if what it missed is lost: it was reset."""
         if last_id is None:
             return self._end_of_log()
-        place, covers = read_place(last_id), self._log.covers
+        place, covers = parse_position(last_id), self._log.covers
         if place is None or not covers(place.posts, place.counts):
             self._reset(stream, "unknown")
             return None
@@ -141,7 +141,7 @@ class Live:
         elif behind.events > self._resume_events:
             self._reset(stream, "too_far")
         else:
-            self._streams.beat(stream, place)
+            self._streams.send_heartbeat(stream, place)
             return place
         return None
 
@@ -168,19 +168,19 @@ class Live:
                     absent.discard(int(message.post_id))
                 # numbers come last and may be of earlier changes; the place never moves back
                 place = StreamPosition(log.joined(place.posts, step.at), place.counts)
-                await stream.room()  # what was missed may exceed the stream's buffer
+                await stream.wait_for_room()  # what was missed may exceed the stream's buffer
                 self._streams.send_at(stream, place, message)
             place = StreamPosition(log.joined(place.posts, read_to), log.joined(place.counts, read_to))
         for post in absent:
             self._streams.send_at(stream, place, PostRemoved(str(post), "unavailable"))
         return place
 
-    def _reset(self, stream: Stream, why: ResetFor) -> None:
+    def _reset(self, stream: Stream, why: ResetReason) -> None:
         """Have the client reload the feed; its next stream begins at the end of what was read here."""
         self._streams.send_at(stream, self._end_of_log(), Reset(why))
         stream.end("reset")
 
-    def _reset_streams(self, streams: Sequence[Stream], why: ResetFor) -> None:
+    def _reset_streams(self, streams: Sequence[Stream], why: ResetReason) -> None:
         for stream in streams:
             self._reset(stream, why)
             self.leave(stream)
@@ -212,15 +212,15 @@ class Live:
                     round_due = now + max(ROUND_EVERY_S, spent / ROUNDS_SHARE)
                 if now >= heartbeats_due:
                     heartbeats_due = now + _HEARTBEATS_EVERY_S
-                    self._beat(now)
+                    self._send_heartbeats(now)
             except Unavailable as error:
                 _log.warning("streams wait for the store", error=error.message)
                 await asyncio.sleep(_OUTAGE_WAIT_S)
-                self._beat(self._now_s())
+                self._send_heartbeats(self._now_s())
             except Exception:
-                _log.exception("a change could not be told; every stream starts anew")
+                _log.exception("a change could not be sent; every stream is reset")
                 self._tail.done()
-                self._telling.reset_all("changed")
+                self._sender.reset_all("changed")
             await (asyncio.sleep(0) if busy else self._rest(bell, round_due))
 
     async def _rest(self, bell: Bell, until_s: float) -> None:
@@ -238,18 +238,18 @@ class Live:
             self._observer.stream_lag(max(0, self._now_ms() - events[0].logged_ms) / 1000 if events else 0.0)
             if batch.lost:
                 self._begin(batch.next)
-                self._telling.reset_all("expired")
+                self._sender.reset_all("expired")
                 return True
             if not events:
                 return False
             tail.take(batch)
         while (change := tail.next) is not None:
-            await change.live(self._telling)
+            await change.send_live(self._sender)
             tail.done()
         return True
 
-    def _beat(self, now_s: float) -> None:
+    def _send_heartbeats(self, now_s: float) -> None:
         """Send a heartbeat, which advances the place, to each stream that was sent nothing for `heartbeat_s`."""
         for stream in self._streams.all():
             if now_s - stream.sent_at_s >= self._heartbeat_s:
-                self._streams.beat(stream)
+                self._streams.send_heartbeat(stream)

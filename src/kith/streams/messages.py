@@ -10,11 +10,11 @@ from kith.core.labels import shown
 from kith.notifications.notice import Notice, NoticeType
 from kith.posts.engagement import PostCounts
 from kith.posts.post import Post
-from kith.streams.places import Lost
+from kith.streams.positions import ResumeFailure
 
 PREVIEW_CHARS_MAX = 100
-RemovedFor = Literal["author_deleted", "hidden", "blocked", "muted", "unavailable"]
-ResetFor = Lost | Literal["changed", "loaded"]
+RemovalReason = Literal["author_deleted", "hidden", "blocked", "muted", "unavailable"]
+ResetReason = ResumeFailure | Literal["changed", "loaded"]
 
 
 class NewPost(msgspec.Struct, frozen=True, rename="camel", tag_field="event", tag="new_post"):
@@ -55,7 +55,7 @@ class PostRemoved(msgspec.Struct, frozen=True, rename="camel", tag_field="event"
     """
 
     post_id: str
-    reason: RemovedFor
+    reason: RemovalReason
 
 
 class Notification(msgspec.Struct, frozen=True, rename="camel", tag_field="event", tag="notification"):
@@ -87,7 +87,7 @@ class Reset(msgspec.Struct, frozen=True, tag_field="event", tag="reset"):
     store; `changed`: which posts the reader may see changed; `loaded`: a whole graph was loaded.
     """
 
-    reason: ResetFor
+    reason: ResetReason
 
 
 Message = NewPost | PostUpdated | EngagementUpdate | PostRemoved | Notification | Unread | Reset
@@ -130,7 +130,7 @@ def notification(notice: Notice, reader: int) -> Notification:
     )
 
 
-def why_gone(deleted: bool, could_see: bool) -> RemovedFor:
+def removal_reason(deleted: bool, could_see: bool) -> RemovalReason:
     """Why a post is gone for a reader. `could_see`: whether they could see it if it were not deleted."""
     return "author_deleted" if deleted and could_see else "unavailable"
 

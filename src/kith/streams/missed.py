@@ -32,19 +32,19 @@ from kith.streams.messages import (
     new_post,
     notification,
     post_updated,
-    why_gone,
+    removal_reason,
 )
-from kith.streams.places import Step
+from kith.streams.positions import Step
 from kith.streams.readers import Readers
 from kith.streams.stream import Stream
 
 _ONE_EDIT_MS = 5
 """Longest time between the versions that one edit gives: first to the post's record, then to the edge in the outbox."""
-CLOCKS_APART_MS = 60_000
+CLOCK_SKEW_MAX_MS = 60_000
 """How far apart the clocks of two machines that edit one post may be."""
 POSTS_MAX = 200
 """New, removed or edited posts, or notices, that a resume sends one by one, of each; beyond, the client reloads."""
-OWN_WATCHED = 20
+OWN_POSTS_WATCHED = 20
 """The reader's newest own posts, which each stream watches from the start."""
 
 MissedMessage = NewPost | PostUpdated | PostRemoved | EngagementUpdate | Notification | Unread
@@ -134,7 +134,7 @@ class MissedMessages:
     async def watch(self, stream: Stream, shown: Sequence[int]) -> list[int]:
         """Have the stream watch the posts `shown` and the reader's newest. Returns those the reader cannot see."""
         listing = Listing(self._authored, stream.user, Direction.OUT)
-        for post in (await self._posts.graph.store.ids(listing, OWN_WATCHED)).tolist():
+        for post in (await self._posts.graph.store.ids(listing, OWN_POSTS_WATCHED)).tolist():
             stream.watched.add(post, stream.user)
         posts = await self._posts.visible(stream.user, shown)
         for found in posts:
@@ -175,7 +175,7 @@ class MissedMessages:
             return Reset("changed")
         found += updated
         found += [(step, PostRemoved(str(post), "hidden")) for step, post in reader.hidden]
-        told = await self._notifications.some(reader.user, list(reader.notices))
+        told = await self._notifications.visible(reader.user, list(reader.notices))
         found += [
             (reader.notices[notice.id], notification(notice, reader.user))
             for notice in told
@@ -190,7 +190,7 @@ class MissedMessages:
 
     async def _find_mentions(self, reader: ResumingReader, stream: Stream) -> None:
         """Add to `notices` and `unread` the mentions of followed accounts of which the reader has a row."""
-        held = await self._notifications.held(reader.user, reader.mentions.keys() | reader.counted.keys())
+        held = await self._notifications.held_ids(reader.user, reader.mentions.keys() | reader.counted.keys())
         for notice in held & reader.mentions.keys():
             reader.notices.setdefault(notice, reader.mentions[notice])
             stream.mentions.add(notice)
@@ -235,7 +235,7 @@ class MissedMessages:
         loud = await self._readers.unmuted(stream.user, {change.author for change in deleted.values()})
         for post, change in deleted.items():
             async for found, could_see in self._readers.visible_to(post, [stream.user], deleted_too=True):
-                why = why_gone(found is not None and found.deleted, could_see[stream.user])
+                why = removal_reason(found is not None and found.deleted, could_see[stream.user])
                 if post in stream.watched or (why == "author_deleted" and change.author in loud):
                     gone.append((change.step, PostRemoved(str(post), why)))
         return gone
@@ -248,7 +248,7 @@ class MissedMessages:
         return [
             (steps[post], engagement_update(post, numbers))
             for post, numbers in zip(posts, counts, strict=True)
-            if post in changed or numbers.told
+            if post in changed or numbers.has_streamed_counts
         ]
 
 
@@ -267,7 +267,7 @@ def _was_always_hidden_from(user: int, record: Record, edits: _PostEdits, follow
     False if that is unknown, because the record is older than the last edit: reads may lag behind the log.
     `followed_until_ms`: until when the author followed the user.
     """
-    post, before_ms = read_post(record), edits.first_ms - CLOCKS_APART_MS
+    post, before_ms = read_post(record), edits.first_ms - CLOCK_SKEW_MAX_MS
     is_left_out = {
         "private": True,
         "custom": user not in post.audience,

@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Protocol
 
 from kith.streams.messages import EncodedMessage, Message, encode
-from kith.streams.places import Step, StreamPosition, StreamProgress
+from kith.streams.positions import Step, StreamPosition, StreamProgress
 from kith.streams.stream import Stream
 
 
@@ -57,34 +57,34 @@ class OpenStreams:
         """Every stream."""
         return [stream for streams in self._by_reader.values() for stream in streams]
 
-    def not_told(self, readers: Iterable[int], step: Step) -> list[Stream]:
+    def unsent_streams(self, readers: Iterable[int], step: Step) -> list[Stream]:
         """The readers' streams that were not sent a change yet: neither while they joined nor before an error."""
         covers, position = self._progress.covers, step.log_position
-        return [stream for reader in readers for stream in self.of(reader) if not covers(stream.told_to, position)]
+        return [stream for reader in readers for stream in self.of(reader) if not covers(stream.sent_up_to, position)]
 
     def send(self, streams: Sequence[Stream], message: Message) -> None:
         """Send one message to some streams, each with its own place."""
         if streams:
-            encoded, place_of = encode(message), self._progress.place_of
+            encoded, position_of = encode(message), self._progress.position_of
             for stream in streams:
-                self._hand_over(stream, place_of(stream.told_to), encoded.name, encoded.data)
+                self._write(stream, position_of(stream.sent_up_to), encoded.name, encoded.data)
             self._observer.messages_sent(encoded.name, len(streams))
 
     def send_at(self, stream: Stream, place: StreamPosition, message: Message) -> None:
         """Send a message to one stream, with this place."""
         encoded = encode(message)
-        self._hand_over(stream, place, encoded.name, encoded.data)
+        self._write(stream, place, encoded.name, encoded.data)
         self._observer.messages_sent(encoded.name, 1)
 
     def send_encoded(self, stream: Stream, message: EncodedMessage) -> None:
         """Send a message to one stream."""
-        self._hand_over(stream, self._progress.place_of(stream.told_to), message.name, message.data)
+        self._write(stream, self._progress.position_of(stream.sent_up_to), message.name, message.data)
         self._observer.messages_sent(message.name, 1)
 
-    def beat(self, stream: Stream, place: StreamPosition | None = None) -> None:
+    def send_heartbeat(self, stream: Stream, place: StreamPosition | None = None) -> None:
         """Send a heartbeat, which carries only a place: by default the stream's own."""
-        self._hand_over(stream, place or self._progress.place_of(stream.told_to), "", b"")
+        self._write(stream, place or self._progress.position_of(stream.sent_up_to), "", b"")
 
-    def _hand_over(self, stream: Stream, place: StreamPosition, name: str, data: bytes) -> None:
+    def _write(self, stream: Stream, place: StreamPosition, name: str, data: bytes) -> None:
         stream.sent_at_s = self._now_s()
         stream.send(place, name, data)

@@ -48,7 +48,7 @@ class Audience(NamedTuple):
     hidden: bool
 
 
-class Sight(NamedTuple):
+class PostVisibility(NamedTuple):
     """Which of some users may see a post, and which of them hid it or muted its author.
 
     `post`: with its author's labels. `seen`: whether each user may see it. `unwanted`: users who hid it or muted its
@@ -76,11 +76,11 @@ class Readers:
 
     async def followers(self, author: int, connected: Collection[int]) -> list[int]:
         """Connected users who follow the author."""
-        return await self._among(Listing(self._follows, author, Direction.IN), connected)
+        return await self._members(Listing(self._follows, author, Direction.IN), connected)
 
     async def followed(self, user: NodeId, authors: Collection[int]) -> set[int]:
         """Which of the authors the user follows, and the user too if they are one of the authors."""
-        found = set(await self._among(Listing(self._follows, user, Direction.OUT), authors))
+        found = set(await self._members(Listing(self._follows, user, Direction.OUT), authors))
         return found | {int(user)} if user in authors else found
 
     async def followed_back_until(self, user: NodeId, authors: Collection[int]) -> dict[int, float]:
@@ -109,7 +109,7 @@ class Readers:
     async def audience(self, post: int, author: int, connected: Collection[int]) -> Audience:
         """A post, and the connected users who get its author's posts: followers and the author."""
         questions = Questions()
-        followers = self._ask_among(questions, Listing(self._follows, author, Direction.IN), connected)
+        followers = self._ask_members(questions, Listing(self._follows, author, Direction.IN), connected)
         hides = questions.counts([Listing(self._hides, post, Direction.IN)])
         (found,), answers = await gather(self.immediate, self._posts.read([post]), self._store.answer(questions))
         users = await followers(answers)
@@ -117,9 +117,9 @@ class Readers:
         own = [author] if author in connected and author not in users else []
         return Audience(found, [*users, *own], hidden > 0)
 
-    async def sights(
+    async def visibilities(
         self, audience: Audience, users: Sequence[int], *, deleted_too: bool = False
-    ) -> AsyncIterator[Sight]:
+    ) -> AsyncIterator[PostVisibility]:
         """For each part of the users: which of them may see the audience's post, and want it.
 
         `deleted_too`: also if the post is deleted, as if it were not.
@@ -127,7 +127,7 @@ class Readers:
         post = audience.post
         for part in _parts(users):
             if post is None:
-                yield Sight(None, dict.fromkeys(part, False), set())
+                yield PostVisibility(None, dict.fromkeys(part, False), set())
                 continue
             questions = Questions()
             visible_to = self._posts.ask_visible_to(questions, post, part, deleted_too=deleted_too)
@@ -137,7 +137,7 @@ class Readers:
             found, seen = visible_to(answers)
             muted, hid = answers.states[mutes], answers.states[hides]
             unwanted = {user for rows in (muted, hid) for user, row in zip(part, rows) if row is State.NORMAL}  # noqa: B905
-            yield Sight(found, dict(zip(part, seen, strict=True)), unwanted)
+            yield PostVisibility(found, dict(zip(part, seen, strict=True)), unwanted)
             await asyncio.sleep(0)
 
     async def visible_to(
@@ -149,13 +149,13 @@ class Readers:
             yield found, dict(zip(part, seen, strict=True))
             await asyncio.sleep(0)
 
-    async def _among(self, listing: Listing, others: Collection[int]) -> list[int]:
+    async def _members(self, listing: Listing, others: Collection[int]) -> list[int]:
         """The ids of `others` that the list holds."""
         questions = Questions()
-        among = self._ask_among(questions, listing, others)
+        among = self._ask_members(questions, listing, others)
         return await among(await self._store.answer(questions))
 
-    def _ask_among(
+    def _ask_members(
         self, questions: Questions, listing: Listing, others: Collection[int]
     ) -> Callable[[Answers], Awaitable[list[int]]]:
         """Ask which of `others` the list holds; returns a function of the answers. It reads more if both are long."""

@@ -14,9 +14,9 @@ from typing import NamedTuple
 from kith.core.events import NOWHERE, LogPosition
 from kith.posts.engagement import Engagement, PostCounts
 from kith.posts.post import Post
-from kith.streams.messages import PostRemoved, encode, engagement_update, post_updated, why_gone
+from kith.streams.messages import PostRemoved, encode, engagement_update, post_updated, removal_reason
 from kith.streams.open_streams import OpenStreams
-from kith.streams.places import Step, StreamProgress
+from kith.streams.positions import Step, StreamProgress
 from kith.streams.readers import Readers
 from kith.streams.stream import Stream
 from kith.streams.unread_numbers import UnreadNumbers
@@ -33,7 +33,7 @@ _STREAMS_A_TURN = 500
 """Streams scanned before other tasks run."""
 
 
-class Look(NamedTuple):
+class PostCheck(NamedTuple):
     """A post to check. `since`: its first change that was not sent; `numbers`, `content`: whether these changed."""
 
     since: Step
@@ -41,32 +41,32 @@ class Look(NamedTuple):
     content: bool
 
 
-class PostsToLookAt:
+class PendingChecks:
     """Collects changed posts, so that each is checked once a round however often it changed."""
 
     def __init__(self) -> None:
-        self._looks: dict[int, Look] = {}
+        self._checks: dict[int, PostCheck] = {}
 
     def add(self, post: int, step: Step, *, numbers: bool = False, content: bool = False) -> None:
         """Note a change of a post. Changes come in the order of the log."""
-        before = self._looks.get(post, Look(step, False, False))
-        self._looks[post] = Look(before.since, numbers or before.numbers, content or before.content)
+        before = self._checks.get(post, PostCheck(step, False, False))
+        self._checks[post] = PostCheck(before.since, numbers or before.numbers, content or before.content)
 
-    def take(self) -> dict[int, Look]:
+    def take(self) -> dict[int, PostCheck]:
         """Remove and return everything noted, oldest first."""
-        looks, self._looks = self._looks, {}
-        return looks
+        checks, self._checks = self._checks, {}
+        return checks
 
-    def put_back(self, looks: dict[int, Look]) -> None:
+    def put_back(self, checks: dict[int, PostCheck]) -> None:
         """Note again the posts that were not finished."""
-        later, self._looks = self._looks, dict(looks)
-        for post, look in later.items():
-            self.add(post, look.since, numbers=look.numbers, content=look.content)
+        later, self._checks = self._checks, dict(checks)
+        for post, check in later.items():
+            self.add(post, check.since, numbers=check.numbers, content=check.content)
 
-    def told_to(self, noted_to: LogPosition) -> LogPosition:
-        """The position up to which everything was sent, given that everything up to `noted_to` was noted."""
-        first = min((look.since for look in self._looks.values()), key=lambda step: step.number, default=None)
-        return noted_to if first is None else first.before
+    def sent_up_to(self, noted_up_to: LogPosition) -> LogPosition:
+        """The position up to which everything was sent, given that everything up to `noted_up_to` was noted."""
+        first = min((check.since for check in self._checks.values()), key=lambda step: step.number, default=None)
+        return noted_up_to if first is None else first.before
 
 
 class Rounds:
@@ -86,7 +86,7 @@ class Rounds:
 
     def begin(self, at: LogPosition) -> None:
         """Begin at a position of the log, and forget what was noted before."""
-        self._posts, self._progress.counts = PostsToLookAt(), at
+        self._posts, self._progress.counts = PendingChecks(), at
         self._unread: dict[int, Step] = {}
 
     def note(self, post: int, step: Step, *, numbers: bool = False, content: bool = False) -> None:
@@ -100,51 +100,51 @@ class Rounds:
     async def has_numbers(self, post: int) -> bool:
         """Whether a new post has numbers already. Their changes may have come before the post, when nobody watched."""
         (counts,) = await self._engagement.counts(None, [post])
-        return counts.told
+        return counts.has_streamed_counts
 
     async def run(self) -> None:
         """Run one round. What an error leaves unfinished is left to the next round."""
-        noted_to, looks = self._progress.posts, self._posts.take()
+        noted_up_to, checks = self._progress.posts, self._posts.take()
         try:
-            watching = await self._watching(looks)
+            watching = await self._watching(checks)
             counts = dict(zip(watching, await self._engagement.counts(None, list(watching)), strict=True))
             for post, streams in watching.items():
-                await self._look(post, streams, looks[post], counts[post])
-                del looks[post]
+                await self._check_post(post, streams, checks[post], counts[post])
+                del checks[post]
         except BaseException:
-            self._posts.put_back(looks)
+            self._posts.put_back(checks)
             raise
-        await self._tell_unread()
+        await self._send_unread()
         if not self._unread:  # else `counts` lags, and a resume repeats numbers, which is harmless
-            self._progress.counts = self._posts.told_to(noted_to)
+            self._progress.counts = self._posts.sent_up_to(noted_up_to)
 
-    async def _tell_unread(self) -> None:
+    async def _send_unread(self) -> None:
         """Send up to USERS_MAX users their unread number; the others wait for the next round."""
         for user in list(self._unread)[:USERS_MAX]:
             if self._streams.of(user):
-                await self._numbers.tell(user)
+                await self._numbers.send_unread(user)
             del self._unread[user]
             await asyncio.sleep(0)
 
-    async def _watching(self, looks: dict[int, Look]) -> dict[int, list[Stream]]:
+    async def _watching(self, checks: dict[int, PostCheck]) -> dict[int, list[Stream]]:
         """The streams that watch each post, for as many posts as one round takes; the others are put back."""
         watching: dict[int, list[Stream]] = {}
-        streams = self._streams.all() if looks else []
+        streams = self._streams.all() if checks else []
         for at in range(0, len(streams), _STREAMS_A_TURN):
             for stream in streams[at : at + _STREAMS_A_TURN]:
-                for post in stream.watched.keys() & looks.keys():
+                for post in stream.watched.keys() & checks.keys():
                     watching.setdefault(post, []).append(stream)
             await asyncio.sleep(0)
         pairs = 0
         taken: dict[int, list[Stream]] = {}
-        for post in looks:
+        for post in checks:
             if post in watching and (not taken or pairs + len(watching[post]) <= PAIRS_MAX):
                 pairs += len(watching[post])
                 taken[post] = watching[post]
-        self._posts.put_back({post: looks.pop(post) for post in watching.keys() - taken.keys()})
+        self._posts.put_back({post: checks.pop(post) for post in watching.keys() - taken.keys()})
         return taken
 
-    async def _look(self, post: int, streams: Sequence[Stream], look: Look, counts: PostCounts) -> None:
+    async def _check_post(self, post: int, streams: Sequence[Stream], check: PostCheck, counts: PostCounts) -> None:
         """Send readers who may see a post what changed of it, and the others `post_removed`."""
         readers = list(dict.fromkeys(stream.user for stream in streams))
         could_see: dict[int, bool] = {}
@@ -152,10 +152,12 @@ class Rounds:
         async for found, part in self._readers.visible_to(post, readers, deleted_too=True):
             could_see |= part
             there = None if found is None or found.deleted else found
-        removed = {could: encode(PostRemoved(str(post), why_gone(there is None, could))) for could in (True, False)}
-        numbers = [encode(engagement_update(post, counts))] if look.numbers else []
+        removed = {
+            could: encode(PostRemoved(str(post), removal_reason(there is None, could))) for could in (True, False)
+        }
+        numbers = [encode(engagement_update(post, counts))] if check.numbers else []
         content = {True: numbers, False: numbers}  # by whether the reader is the author
-        if look.content and there is not None:
+        if check.content and there is not None:
             content = {own: [encode(post_updated(there, own=own)), *numbers] for own in (True, False)}
         for stream in streams:
             could = could_see[stream.user]

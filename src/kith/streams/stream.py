@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 
 from kith.core.events import NOWHERE
 from kith.core.ids import NodeId
-from kith.streams.places import StreamPosition
+from kith.streams.positions import StreamPosition
 
 WATCHED_MAX = 100
 """Posts that a stream watches for numbers and removal. One more replaces the post watched for longest."""
@@ -40,19 +40,20 @@ class Stream:
     """One connection of a reader; a reader may have several.
 
     `send` takes a place, a message's name and its data; (place, "", b"") is a heartbeat. `end` takes a reason; nothing
-    is sent after it. Neither waits or fails. `room` waits until the client has taken enough of what it was sent.
-    `told_to`: the log position up to which posts and removals were sent here. `sent_at_s`: when anything was last sent.
+    is sent after it. Neither waits or fails. `wait_for_room` waits until the client has taken enough of what it was
+    sent. `sent_up_to`: the log position up to which posts and removals were sent here. `sent_at_s`: when anything was
+    last sent.
     """
 
-    __slots__ = ("end", "mentions", "room", "send", "sent_at_s", "told_to", "user", "watched")
+    __slots__ = ("end", "mentions", "send", "sent_at_s", "sent_up_to", "user", "wait_for_room", "watched")
 
     def __init__(
         self,
         user: NodeId,
         send: Callable[[StreamPosition, str, bytes], None],
         end: Callable[[str], None],
-        room: Callable[[], Awaitable[None]],
+        wait_for_room: Callable[[], Awaitable[None]],
     ) -> None:
-        self.user, self.send, self.end, self.room = user, send, end, room
+        self.user, self.send, self.end, self.wait_for_room = user, send, end, wait_for_room
         self.watched, self.mentions = Watched(), Mentions()
-        self.told_to, self.sent_at_s = NOWHERE, 0.0
+        self.sent_up_to, self.sent_at_s = NOWHERE, 0.0

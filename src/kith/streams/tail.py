@@ -17,7 +17,7 @@ from kith.core.events import NOWHERE, Event, LogPosition
 from kith.log.store import Batch, LogStore
 from kith.streams.changes import FeedChange
 from kith.streams.interpreter import Interpreter
-from kith.streams.places import Step, StreamProgress
+from kith.streams.positions import Step, StreamProgress
 
 _READ_MAX = 500
 _TRIM_FACTOR = 1.25  # recent changes are trimmed at this multiple of their bound, so that trims are rare
@@ -50,7 +50,7 @@ class RecentChanges:
             del self._changes[: bisect_right(self._changes, first, key=lambda change: change.step.number)]
             self.start = Point(first, self._changes[0].step.before if self._changes else end.at)
 
-    def reach_back(self, changes: Sequence[FeedChange], start: Point) -> None:
+    def prepend(self, changes: Sequence[FeedChange], start: Point) -> None:
         """Prepend the changes between `start` and `self.start`."""
         self._changes[:0] = changes
         self.start = start
@@ -79,7 +79,7 @@ class Tail:
     def begin(self, at: LogPosition) -> None:
         """Begin at a position, and forget what was read before."""
         self._recent = RecentChanges(self._log, at, self._resume_events)
-        self._waiting: deque[FeedChange] = deque()
+        self._unsent: deque[FeedChange] = deque()
         self._note_progress()
 
     @property
@@ -96,18 +96,18 @@ class Tail:
         number, at = self._recent.end
         changes = self._interpreter.changes(batch.events, self._steps(number, at, batch.events))
         self._recent.extend(changes, Point(number + len(batch.events), batch.next))
-        self._waiting.extend(changes)
+        self._unsent.extend(changes)
         self._note_progress()
 
     @property
     def next(self) -> FeedChange | None:
         """The next change to send; None if all were sent."""
-        return self._waiting[0] if self._waiting else None
+        return self._unsent[0] if self._unsent else None
 
     def done(self) -> None:
         """Drop the next change: it was sent, or is skipped."""
-        if self._waiting:
-            self._waiting.popleft()
+        if self._unsent:
+            self._unsent.popleft()
             self._note_progress()
 
     async def since(self, position: LogPosition) -> tuple[list[FeedChange], LogPosition] | None:
@@ -127,7 +127,7 @@ class Tail:
                 changes, events = found
                 if not covers(start.at, position):  # partly ahead of `start`: of use to this reader only
                     return [*changes, *self._recent.since(position)], self.read_to
-                self._recent.reach_back(changes, Point(start.number - events, position))
+                self._recent.prepend(changes, Point(start.number - events, position))
         return self._recent.since(position), self.read_to
 
     async def _between(
@@ -158,4 +158,4 @@ class Tail:
             yield Step(number, event.log_position, before, at)
 
     def _note_progress(self) -> None:
-        self._progress.posts = self._waiting[0].step.before if self._waiting else self.read_to
+        self._progress.posts = self._unsent[0].step.before if self._unsent else self.read_to

@@ -1,8 +1,8 @@
 """Sends a reader's unread number when it changed without a notice.
 
 A block, a like taken back or a deleted post hides notifications, and no event says whose. So while the log grows, a
-process queries the number of each user who has a stream here, in turns, LOOKED_AT_MAX a second. A changed number is
-sent once it was found twice in a row, so that a change that an event is about to send comes with that event.
+process queries the number of each user who has a stream here, in turns, USERS_PER_CHECK_MAX a second. A changed number
+is sent once it was found twice in a row, so that a change that an event is about to send comes with that event.
 
 A user who resumes is queried before the others, and is sent the first number found, because the number that the client
 shows is unknown here. Users without a stream in this process are forgotten.
@@ -22,11 +22,11 @@ from kith.core.ids import NodeId
 from kith.notifications.notifications import Notifications, UnreadCount
 from kith.streams.messages import Unread
 from kith.streams.open_streams import OpenStreams
-from kith.streams.places import StreamProgress
+from kith.streams.positions import StreamProgress
 
-LOOK_EVERY_S = 1.0
-LOOKED_AT_MAX = 20
-"""Users whose number is queried in one look."""
+CHECK_EVERY_S = 1.0
+USERS_PER_CHECK_MAX = 20
+"""Users whose number is queried in one check."""
 _log = structlog.get_logger("kith.streams")
 
 
@@ -60,7 +60,7 @@ class UnreadNumbers:
             for kept in (self._known, self._unconfirmed, self._resumed, self._to_query):
                 kept.pop(user, None)
 
-    async def tell(self, user: int) -> None:
+    async def send_unread(self, user: int) -> None:
         """Send a user the number, even if the client knows it."""
         found = await self._notifications.unread(NodeId(user))
         self._send(user, found)
@@ -71,20 +71,20 @@ class UnreadNumbers:
         while True:
             try:
                 if self._now_s() >= due_s:
-                    due_s = self._now_s() + LOOK_EVERY_S
-                    await self._look()
+                    due_s = self._now_s() + CHECK_EVERY_S
+                    await self._check_some()
             except Unavailable as error:
                 _log.warning("unread numbers wait for the store", error=error.message)
             except Exception:
                 _log.exception("an unread number could not be found; it is asked for again")
-            await asyncio.sleep(LOOK_EVERY_S)
+            await asyncio.sleep(CHECK_EVERY_S)
 
-    async def _look(self) -> None:
+    async def _check_some(self) -> None:
         """Query some of the numbers. One that cannot be read moves behind the others and is retried."""
         if not self._to_query and self._progress.posts != self._queued_at:
             self._to_query = dict.fromkeys(self._streams.readers)
             self._queued_at = self._progress.posts
-        for user in list(islice(dict.fromkeys(chain(self._resumed, self._to_query)), LOOKED_AT_MAX)):
+        for user in list(islice(dict.fromkeys(chain(self._resumed, self._to_query)), USERS_PER_CHECK_MAX)):
             for waiting in (self._resumed, self._to_query):
                 if user in waiting:
                     waiting[user] = waiting.pop(user)
@@ -99,7 +99,7 @@ class UnreadNumbers:
         if user in self._resumed:
             self._send(user, found)
         elif known is None:
-            self._know(user, found)
+            self._note_sent(user, found)
         elif found == known:
             self._unconfirmed.pop(user, None)
         elif found == self._unconfirmed.get(user):
@@ -110,10 +110,10 @@ class UnreadNumbers:
 
     def _send(self, user: int, number: UnreadCount) -> None:
         if streams := self._streams.of(user):
-            self._know(user, number)
+            self._note_sent(user, number)
             self._streams.send(streams, Unread(*number))
 
-    def _know(self, user: int, number: UnreadCount) -> None:
+    def _note_sent(self, user: int, number: UnreadCount) -> None:
         self._resumed.pop(user, None)
         self._unconfirmed.pop(user, None)
         self._known[user] = number

@@ -51,7 +51,7 @@ class BatchResult(msgspec.Struct, frozen=True):
     """The number of users whom this run ranked, and of those whom an interrupted run had ranked before."""
 
     ranked: int
-    before: int
+    ranked_before: int
 
 
 async def suggest_everyone(
@@ -63,7 +63,7 @@ async def suggest_everyone(
     finished chunks stay, and the next run resumes after them.
     """
     store = suggestions.graph.store
-    at = await _unfinished(suggestions, fresh_ms) or await _begun(suggestions, report)
+    at = await _saved_checkpoint(suggestions, fresh_ms) or await _first_pass(suggestions, report)
     before = at.done
     more = True
     while more:
@@ -81,13 +81,13 @@ async def suggest_everyone(
     return BatchResult(at.done - before, before)
 
 
-async def _unfinished(suggestions: Suggestions, fresh_ms: int) -> BatchCheckpoint | None:
+async def _saved_checkpoint(suggestions: Suggestions, fresh_ms: int) -> BatchCheckpoint | None:
     raw = await suggestions.graph.store.get_note(_NOTE)
     at = None if raw is None else msgspec.json.decode(raw, type=BatchCheckpoint)
     return at if at is not None and 0 <= suggestions.now_ms() - at.started_ms < fresh_ms else None
 
 
-async def _begun(suggestions: Suggestions, report: BatchObserver) -> BatchCheckpoint:
+async def _first_pass(suggestions: Suggestions, report: BatchObserver) -> BatchCheckpoint:
     """The first pass: count the users, and store the most followed accounts."""
     users, after, more = 0, None, True
     top: list[Degrees] = []
@@ -98,7 +98,7 @@ async def _begun(suggestions: Suggestions, report: BatchObserver) -> BatchCheckp
         top = sorted(top, key=lambda node: (node.into, node.node), reverse=True)[:POPULAR_MAX]
         report.counted(users)
     ids, followers = [node.node for node in top], [node.into for node in top]
-    await suggestions.keep_popular(np.array(ids, np.int64), np.array(followers, np.int64))
+    await suggestions.store_popular(np.array(ids, np.int64), np.array(followers, np.int64))
     at = BatchCheckpoint(users, 0, None, suggestions.now_ms())
     await suggestions.graph.store.put_note(_NOTE, msgspec.json.encode(at))
     return at

@@ -26,52 +26,52 @@ _HASH_BITS = 16
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)  # multiplicative hashing, Knuth
 
 
-class Reach(NamedTuple):
+class WalkLimits(NamedTuple):
     """The limits of a walk. The defaults are those of article 000."""
 
     followees: int = 500  # of the user
-    each: int = 500  # followees of each followee
+    per_followee: int = 500  # followees of each followee
     candidates: int = 1_000
 
 
-class Ranked(NamedTuple):
+class ScoredCandidates(NamedTuple):
     """Candidates, best first: by score, then by id, greater first."""
 
     ids: Ids  # int64 (n,)
     scores: Ids  # int64 (n,): the mutual count
     faces: NDArray[np.int64]  # int64 (n, FACES): indexes in the list of followees, newest first, -1 for none
 
-    def first(self, count: int) -> Ranked:
+    def first(self, count: int) -> ScoredCandidates:
         """The best `count` candidates."""
-        return Ranked(self.ids[:count], self.scores[:count], self.faces[:count])
+        return ScoredCandidates(self.ids[:count], self.scores[:count], self.faces[:count])
 
 
-def without_faces(ids: Ids, scores: Ids) -> Ranked:
+def without_faces(ids: Ids, scores: Ids) -> ScoredCandidates:
     """Candidates that no followee explains."""
-    return Ranked(ids, scores, np.full((len(ids), FACES), -1))
+    return ScoredCandidates(ids, scores, np.full((len(ids), FACES), -1))
 
 
-async def lists_of(store: Edges, follows: int, followees: Sequence[int], reach: Reach) -> IdLists:
-    """The newest `reach.each` followees of each followee."""
-    return await store.ids_many([Listing(follows, one, Direction.OUT) for one in followees], reach.each)
+async def lists_of(store: Edges, follows: int, followees: Sequence[int], walk_limits: WalkLimits) -> IdLists:
+    """The newest `walk_limits.per_followee` followees of each followee."""
+    return await store.ids_many([Listing(follows, one, Direction.OUT) for one in followees], walk_limits.per_followee)
 
 
-def score(lists: IdLists, places: Ids, never: Ids, held_back: Ids, candidates_max: int) -> Ranked:
+def score(lists: IdLists, places: Ids, excluded: Ids, held_back: Ids, candidates_max: int) -> ScoredCandidates:
     """The best candidates of a walk.
 
     `lists`: the followees of each followee. `places`: the index of each of these followees in the list of all
-    followees, ascending. `never`: ids that are no candidates. `held_back`: ids that may not be shown now, but perhaps
-    later. Up to `candidates_max` of them are in the result, at their rank; they take no place from others.
+    followees, ascending. `excluded`: ids that are no candidates. `held_back`: ids that may not be shown now, but
+    perhaps later. Up to `candidates_max` of them are in the result, at their rank; they take no place from others.
     """
     ids, counts = np.unique(lists.ids, return_counts=True)
     if len(ids):
-        at = np.minimum(np.searchsorted(ids, never), len(ids) - 1)
-        counts[at[ids[at] == never]] = 0
+        at = np.minimum(np.searchsorted(ids, excluded), len(ids) - 1)
+        counts[at[ids[at] == excluded]] = 0
     best = _best(counts, 2 * candidates_max)
     free = ~np.isin(ids[best], held_back)
     best = best[np.cumsum(free) - free < candidates_max]
     chosen = ids[best]
-    return Ranked(chosen, counts[best].astype(np.int64), _faces(lists, places, chosen))
+    return ScoredCandidates(chosen, counts[best].astype(np.int64), _faces(lists, places, chosen))
 
 
 def followees_fingerprint(followees: Ids, count: int) -> bytes:
@@ -122,14 +122,14 @@ def _hashes(ids: Ids) -> NDArray[np.int64]:
 _CANDIDATE = np.dtype([("id", "<i8"), ("score", "<u2"), ("faces", "<i2", (FACES,))])  # 16 bytes
 
 
-def pack(ranked: Ranked) -> bytes:
+def pack(ranked: ScoredCandidates) -> bytes:
     """Candidates as bytes, 16 each."""
     rows = np.empty(len(ranked.ids), _CANDIDATE)
     rows["id"], rows["score"], rows["faces"] = ranked
     return rows.tobytes()
 
 
-def unpack(data: bytes) -> Ranked:
+def unpack(data: bytes) -> ScoredCandidates:
     """Undo `pack`."""
     rows = np.frombuffer(data, _CANDIDATE)
-    return Ranked(rows["id"].astype(np.int64), rows["score"].astype(np.int64), rows["faces"].astype(np.int64))
+    return ScoredCandidates(rows["id"].astype(np.int64), rows["score"].astype(np.int64), rows["faces"].astype(np.int64))

@@ -37,8 +37,8 @@ from kith.graph.shapes import Ids, Listing, Side
 from kith.people.accounts import check_not_removed
 from kith.people.relations import RelationWritten
 from kith.suggestions.discovery import (
-    Ranked,
-    Reach,
+    ScoredCandidates,
+    WalkLimits,
     followees_fingerprint,
     lists_of,
     pack,
@@ -48,13 +48,13 @@ from kith.suggestions.discovery import (
 )
 from kith.suggestions.store import RankingRow, SuggestionStore
 
-OWN_MAX = 10_000
+EXCLUDED_MAX = 10_000
 """Accounts of each excluding list (followed, requested, blocked, muted, hidden, blocking) that a ranking leaves out,
 the newest. Reads leave out the others.
 """
 COMPUTING_MAX, WAITING_MAX = 2, 100
 """Rankings that a process computes at a time, and rankings that may wait. Beyond that: Overloaded."""
-KEEP_MS = 15 * 60_000  # time for which a ranking is cached (article 000)
+RANKING_CACHED_MS = 15 * 60_000  # time for which a ranking is cached (article 000)
 POPULAR_NOTE = "suggestions/popular"
 _IN_LOOP_MAX = 20_000
 """Up to this many ids, a walk is scored in the event loop. A longer one is scored in a thread, to block no request."""
@@ -82,7 +82,7 @@ class SuggestionPage(NamedTuple):
     computed_at_ms: int | None
 
 
-class _Part(NamedTuple):
+class _RankingPage(NamedTuple):
     """A part of a ranking, without accounts that may not be shown. `ended`: the ranking ends here."""
 
     items: list[Suggestion]
@@ -97,33 +97,33 @@ class Followees(NamedTuple):
     fingerprint: bytes
 
 
-class KeptRanking(NamedTuple):
+class CachedRanking(NamedTuple):
     """A user's cached ranking. `complete`: it has all candidates of the walk."""
 
-    ranked: Ranked
+    ranked: ScoredCandidates
     computed_at_ms: int
     complete: bool
 
 
 class Suggestions:
-    """Ranks, caches and serves suggestions. `keep_ms`: time for which a ranking made on a read is cached."""
+    """Ranks, caches and serves suggestions. `cached_ms`: time for which a ranking made on a read is cached."""
 
     def __init__(
         self,
         graph: Graph,
         store: SuggestionStore,
         *,
-        reach: Reach | None = None,
-        keep_ms: int = KEEP_MS,
+        walk_limits: WalkLimits | None = None,
+        cached_ms: int = RANKING_CACHED_MS,
         now_ms: Callable[[], int] = wall_ms,
     ) -> None:
         self.graph, self.store, self.now_ms = graph, store, now_ms
-        self._reach, self._keep_ms = reach or Reach(), keep_ms
+        self._walk_limits, self._cached_ms = walk_limits or WalkLimits(), cached_ms
         number = graph.graphs.number
         self.follows, self._blocks, self._hides = number(FOLLOWS), number(BLOCKS), number(SUGGESTION_HIDES)
         own = (self.follows, number(FOLLOW_REQUESTS), self._blocks, number(MUTES), self._hides)
-        self._barring = [*((graph, Direction.OUT) for graph in own), (self._blocks, Direction.IN)]
-        self._computing: dict[tuple[int, bytes], asyncio.Task[KeptRanking]] = {}
+        self._excluding_lists = [*((graph, Direction.OUT) for graph in own), (self._blocks, Direction.IN)]
+        self._computing: dict[tuple[int, bytes], asyncio.Task[CachedRanking]] = {}
         self._slots = asyncio.Semaphore(COMPUTING_MAX)
 
     # --- reading ---------------------------------------------------------------------------------------
@@ -131,7 +131,7 @@ class Suggestions:
     async def page(self, user: NodeId, window: Window) -> SuggestionPage:
         """A page of a user's suggestions, best first. Errors: Overloaded."""
         followees, row = await gather(self.graph.store.immediate, self.followees(user), self.store.get(user))
-        ranking = self._kept(row, followees) or await self._ranking(user, followees)
+        ranking = self._cached_ranking(row, followees) or await self._ranking(user, followees)
         part = await self._part(user, ranking.ranked, followees.ids, window)
         if part.ended and not ranking.complete:
             ranking = await self._ranking(user, followees)
@@ -146,11 +146,11 @@ class Suggestions:
         """The newest followees of a user, with their fingerprint."""
         listing = Listing(self.follows, user, Direction.OUT)
         store = self.graph.store
-        reading = store.ids(listing, self._reach.followees), store.count_many([listing])
+        reading = store.ids(listing, self._walk_limits.followees), store.count_many([listing])
         ids, (count,) = await gather(store.immediate, *reading)
         return Followees(ids, followees_fingerprint(ids, count))
 
-    async def _part(self, user: NodeId, ranked: Ranked, followees: Ids, window: Window) -> _Part:
+    async def _part(self, user: NodeId, ranked: ScoredCandidates, followees: Ids, window: Window) -> _RankingPage:
         """The part of a ranking that `window` asks for, without accounts that may not be shown."""
         start, end = _places(ranked, window)
         backward = window.before is not None
@@ -164,11 +164,11 @@ class Suggestions:
         more, found = len(found) > window.limit, found[: window.limit][:: -1 if backward else 1]
         marks, items = [mark for mark, _ in found], [one for _, one in found]
         if backward:
-            return _Part(items, Page(marks, end < len(ranked.ids), more))
-        return _Part(items, Page(marks, more, start > 0), ended=not more)
+            return _RankingPage(items, Page(marks, end < len(ranked.ids), more))
+        return _RankingPage(items, Page(marks, more, start > 0), ended=not more)
 
     async def _allowed(
-        self, user: NodeId, ranked: Ranked, places: Ids, followees: Ids
+        self, user: NodeId, ranked: ScoredCandidates, places: Ids, followees: Ids
     ) -> list[tuple[Mark, Suggestion]]:
         """The candidates at `places` that may be shown now, each with those of its faces that may be named."""
         ids, scores = ranked.ids[places].tolist(), ranked.scores[places].tolist()
@@ -176,7 +176,7 @@ class Suggestions:
         faces = sorted({face for row in rows for face in row})
         follows = [(self.follows, face, id_) for id_, row in zip(ids, rows, strict=True) for face in row]
         questions = Questions()
-        nodes, barred = questions.nodes(ids), _ask_listed(questions, user, self._barring, ids)
+        nodes, barred = questions.nodes(ids), _ask_listed(questions, user, self._excluding_lists, ids)
         named, followed = self._ask_named(questions, user, faces), questions.states(follows)
         answers = await self.graph.store.answer(questions)
         away = {face for face, ok in zip(faces, named(answers), strict=True) if not ok}
@@ -206,70 +206,70 @@ class Suggestions:
 
         return named
 
-    async def _popular(self) -> tuple[int | None, Ranked]:
+    async def _popular(self) -> tuple[int | None, ScoredCandidates]:
         raw = await self.graph.store.get_note(POPULAR_NOTE)
         if raw is None:
             return None, without_faces(np.empty(0, np.int64), np.empty(0, np.int64))
         ids, followers = np.frombuffer(raw, "<i8", offset=_POPULAR_HEAD.size).reshape(2, -1)
         return _POPULAR_HEAD.unpack_from(raw)[0], without_faces(ids, followers)
 
-    async def keep_popular(self, ids: Ids, followers: Ids) -> None:
+    async def store_popular(self, ids: Ids, followers: Ids) -> None:
         """Store the most followed accounts, best first, with their numbers of followers."""
         rows = np.stack([ids, followers]).astype("<i8").tobytes()
         await self.graph.store.put_note(POPULAR_NOTE, _POPULAR_HEAD.pack(self.now_ms()) + rows)
 
     # --- ranking ---------------------------------------------------------------------------------------
 
-    async def rank(self, user: NodeId, followees: Followees, first: int | None = None) -> tuple[KeptRanking, bytes]:
+    async def rank(self, user: NodeId, followees: Followees, first: int | None = None) -> tuple[CachedRanking, bytes]:
         """Rank a user's candidates now; returns the ranking, cut to its `first` candidates, and its bytes to store."""
         store, questions = self.graph.store, Questions()
         may_be_named = self._ask_named(questions, user, followees.ids.tolist())
         named = np.flatnonzero(may_be_named(await store.answer(questions)))
-        walking = lists_of(store, self.follows, followees.ids[named].tolist(), self._reach)
-        lists, (followed, *others) = await gather(store.immediate, walking, self._own(user))
-        never, held_back = np.append(followed, np.int64(user)), np.concatenate(others)
-        arguments = lists, named, never, held_back, self._reach.candidates
+        walking = lists_of(store, self.follows, followees.ids[named].tolist(), self._walk_limits)
+        lists, (followed, *others) = await gather(store.immediate, walking, self._excluded_ids(user))
+        excluded, held_back = np.append(followed, np.int64(user)), np.concatenate(others)
+        arguments = lists, named, excluded, held_back, self._walk_limits.candidates
         ranked = score(*arguments) if len(lists.ids) <= _IN_LOOP_MAX else await asyncio.to_thread(score, *arguments)
         complete = first is None or len(ranked.ids) <= first
-        ranking = KeptRanking(ranked.first(len(ranked.ids) if first is None else first), self.now_ms(), complete)
+        ranking = CachedRanking(ranked.first(len(ranked.ids) if first is None else first), self.now_ms(), complete)
         return ranking, _HEAD.pack(followees.fingerprint, ranking.computed_at_ms, complete) + pack(ranking.ranked)
 
-    async def _own(self, user: NodeId) -> tuple[Ids, ...]:
-        """Up to OWN_MAX ids of each list that excludes candidates, first those whom the user follows."""
-        listings = [Listing(graph, user, direction) for graph, direction in self._barring]
+    async def _excluded_ids(self, user: NodeId) -> tuple[Ids, ...]:
+        """Up to EXCLUDED_MAX ids of each list that excludes candidates, first those whom the user follows."""
+        listings = [Listing(graph, user, direction) for graph, direction in self._excluding_lists]
         store = self.graph.store
-        return await gather(store.immediate, *(store.ids(listing, OWN_MAX) for listing in listings))
+        return await gather(store.immediate, *(store.ids(listing, EXCLUDED_MAX) for listing in listings))
 
     async def close(self) -> None:
         """Wait for the rankings that are being computed."""
         await asyncio.gather(*self._computing.values(), return_exceptions=True)
 
-    def _kept(self, row: RankingRow | None, followees: Followees) -> KeptRanking | None:
+    def _cached_ranking(self, row: RankingRow | None, followees: Followees) -> CachedRanking | None:
         """The cached ranking in a row, if it has not expired and the user's followees are the same; otherwise None."""
         if row is None or row.until_ms <= self.now_ms():
             return None
         known, computed_at_ms, complete = _HEAD.unpack_from(row.data)
         if known != followees.fingerprint or computed_at_ms > self.now_ms():  # the latter: the clock was set back
             return None
-        return KeptRanking(unpack(row.data[_HEAD.size :]), computed_at_ms, bool(complete))
+        return CachedRanking(unpack(row.data[_HEAD.size :]), computed_at_ms, bool(complete))
 
-    async def _ranking(self, user: NodeId, followees: Followees) -> KeptRanking:
+    async def _ranking(self, user: NodeId, followees: Followees) -> CachedRanking:
         """A new ranking. Concurrent requests for the same ranking share it."""
         key = (int(user), followees.fingerprint)
         task = self._computing.get(key)
         if task is None:
             if len(self._computing) >= COMPUTING_MAX + WAITING_MAX:
                 raise Overloaded(f"{len(self._computing)} rankings are being computed; repeat later")
-            task = self._computing[key] = asyncio.create_task(self._rank_and_keep(user, followees))
+            task = self._computing[key] = asyncio.create_task(self._rank_and_store(user, followees))
             task.add_done_callback(lambda done: (self._computing.pop(key), done.cancelled() or done.exception()))
         return await asyncio.shield(task)  # if one request is cancelled, the others still get the ranking
 
-    async def _rank_and_keep(self, user: NodeId, followees: Followees) -> KeptRanking:
+    async def _rank_and_store(self, user: NodeId, followees: Followees) -> CachedRanking:
         async with self._slots:
             ranking, data = await self.rank(user, followees)
         with contextlib.suppress(Unavailable):  # if it cannot be cached, the answer is still good
             now_ms = self.now_ms()
-            await self.store.put_many([RankingRow(user, now_ms + self._keep_ms, data)], now_ms)
+            await self.store.put_many([RankingRow(user, now_ms + self._cached_ms, data)], now_ms)
         return ranking
 
     # --- hiding ----------------------------------------------------------------------------------------
@@ -310,7 +310,7 @@ def _ask_listed(
     return listed
 
 
-def _places(ranked: Ranked, window: Window) -> tuple[int, int]:
+def _places(ranked: ScoredCandidates, window: Window) -> tuple[int, int]:
     """The range of indexes that the window asks for: behind `after`, or before `before`."""
     mark = window.after or window.before
     if mark is None:

@@ -24,20 +24,20 @@ from kith.core.ids import NodeId
 from kith.core.stopping import stop
 from kith.graph.graphs import Graphs
 from kith.log.store import Batch, Bell, LogStore
-from kith.watch.seeing import Pending, Seeing
+from kith.watch.change_filter import ChangeFilter
+from kith.watch.changes import Change, change_from, kind_of, nodes_of
 from kith.watch.tokens import UserWatchTokens, WatchTokens
-from kith.watch.told import Change, kind_of, nodes_of, told
-from kith.watch.wanted import Wanted
+from kith.watch.visibility import ChangeVisibility, PendingChange
 
-TOLD_MAX = 1_000
+READ_EVENTS_MAX = 1_000
 """Past events that a watcher is sent before it must have room for more."""
-TOLD_BYTES = 1 << 17
+READ_BYTES_TARGET = 1 << 17
 """Approximate bytes that it is sent before that; posts have some KB each, so fewer of them are read at once."""
 _READ_AT_ONCE = 200
 """Events of one read while their size is not known."""
-HERE_EVERY_S = 15.0
+POSITION_EVERY_S = 15.0
 """How often a watcher is sent its position while no wanted change happens."""
-_GATHERED_S = 0.02
+_BATCH_WINDOW_S = 0.02
 """Shortest time between two reads, so that changes that are close together are sent together."""
 _RETRY_S = 1.0
 _log = structlog.get_logger("kith.watch")
@@ -49,7 +49,7 @@ Frame = Callable[[Sequence[Change]], bytes]
 class Watcher(Protocol):
     """A connected watcher, and the way to send to it."""
 
-    wanted: Wanted
+    filter: ChangeFilter
     frame: Frame
     user: NodeId | None
     """The user, who is sent what they may see; None: the app, which is sent everything."""
@@ -68,11 +68,11 @@ class Watcher(Protocol):
         """Send bytes. If the watcher has left too many unread, it is ended."""
         ...
 
-    def here(self, token: str) -> None:
+    def send_position(self, token: str) -> None:
         """Send the watcher its position, as no wanted change has happened for a while."""
         ...
 
-    async def room(self) -> None:
+    async def wait_for_room(self) -> None:
         """Wait until there is room for more."""
         ...
 
@@ -81,36 +81,38 @@ class Watcher(Protocol):
         ...
 
 
-class _Place(NamedTuple):
+class _WatcherPosition(NamedTuple):
     watcher: Watcher
     at: LogPosition
 
 
-class _ByNode:
+class _EventIndex:
     """Events indexed by node, so that a thousand watchers of one node each do not scan every event."""
 
     def __init__(self, events: Sequence[Event], graphs: Graphs) -> None:
         self._events, self._graphs = events, graphs
-        self._places: dict[str, list[int]] | None = None
+        self._indexes: dict[str, list[int]] | None = None
         self._about_any: list[int] = []  # indexes of events about any node
 
     def of(self, nodes: frozenset[str] | None) -> Sequence[Event]:
         """The events about these nodes, in order; None: all events."""
         if nodes is None:
             return self._events
-        if self._places is None:
-            self._places = {}
+        if self._indexes is None:
+            self._indexes = {}
             for place, event in enumerate(self._events):
-                about = nodes_of(told(event, "", self._graphs)) if kind_of(event) is not None else ()
+                about = nodes_of(change_from(event, "", self._graphs)) if kind_of(event) is not None else ()
                 if about is None:
                     self._about_any.append(place)
                 for node in about or ():
-                    self._places.setdefault(node, []).append(place)
+                    self._indexes.setdefault(node, []).append(place)
         if len(nodes) == 1 and not self._about_any:
-            found = self._places.get(next(iter(nodes)), [])
+            found = self._indexes.get(next(iter(nodes)), [])
         else:
-            few, many = sorted((nodes, self._places.keys()), key=len)
-            found = sorted({*self._about_any, *(place for node in few if node in many for place in self._places[node])})
+            few, many = sorted((nodes, self._indexes.keys()), key=len)
+            found = sorted(
+                {*self._about_any, *(place for node in few if node in many for place in self._indexes[node])}
+            )
         return [self._events[place] for place in found]
 
 
@@ -122,20 +124,20 @@ class Watch:
         log: LogStore,
         graphs: Callable[[], Awaitable[Mapping[str, int]]],
         secret: bytes,
-        seeing: Seeing,
+        visibility: ChangeVisibility,
         now_s: Callable[[], float],
     ) -> None:
         """`graphs`: reads the numbers of all graphs. They are reloaded when an unknown graph appears in the log, since
         other processes, an import for example, may declare new ones while this process runs.
         """
-        self._log, self._all_graphs, self._seeing, self._now_s = log, graphs, seeing, now_s
+        self._log, self._all_graphs, self._visibility, self._now_s = log, graphs, visibility, now_s
         self._graphs = Graphs({})
         self._tokens, self._user_tokens = WatchTokens(secret), UserWatchTokens(secret)
-        self._joining: list[_Place] = []
+        self._joining: list[_WatcherPosition] = []
         self._watchers: set[Watcher] = set()
         self._ahead: dict[Watcher, LogPosition] = {}  # watchers that read further by themselves than the shared reading
         self._at = NOWHERE
-        self._told_s: dict[Watcher, float] = {}
+        self._sent_s: dict[Watcher, float] = {}
         self._task: asyncio.Task[None] | None = None
         self._catching_up = set[asyncio.Task[None]]()
 
@@ -158,7 +160,7 @@ class Watch:
                 "this token is of another store, or of what was lost in a restore; export, and watch from there"
             )
         if (await self._log.behind(at)).lost:
-            raise too_old()
+            raise token_too_old()
         return at
 
     async def follow(self, watcher: Watcher, at: LogPosition) -> None:
@@ -167,29 +169,29 @@ class Watch:
         A watcher that wants little of a long past is sent its position now and then. Otherwise its client would hear
         nothing, take the connection for lost, and start over.
         """
-        limit, told_s = _READ_AT_ONCE, self._now_s()
+        limit, sent_s = _READ_AT_ONCE, self._now_s()
         while watcher.ended is None:
             batch = await self._read(at, limit)
             if batch.lost:
                 watcher.end("behind")
                 break
-            raw = await self._told_to(watcher, batch.events, at)
+            raw = await self._encode_for(watcher, batch.events, at)
             watcher.write(raw)
             at = batch.next
             if len(batch.events) < limit:
                 break
             if raw:
-                told_s = self._now_s()
-            elif self._now_s() - told_s >= HERE_EVERY_S:
-                told_s = self._now_s()
-                watcher.here(self.token(at, watcher.user))
+                sent_s = self._now_s()
+            elif self._now_s() - sent_s >= POSITION_EVERY_S:
+                sent_s = self._now_s()
+                watcher.send_position(self.token(at, watcher.user))
             if watcher.user is None:
                 limit = _next_limit(limit, len(raw))
             del batch, raw  # a slow watcher would keep them in memory while it waits
-            await watcher.room()
+            await watcher.wait_for_room()
         if watcher.ended is not None:
             return
-        self._joining.append(_Place(watcher, at))
+        self._joining.append(_WatcherPosition(watcher, at))
         if self._task is None:
             self._at = at
             self._task = asyncio.create_task(self._run(), name="kith-watch")
@@ -197,14 +199,14 @@ class Watch:
     def leave(self, watcher: Watcher) -> None:
         """Send a watcher nothing more."""
         self._watchers.discard(watcher)
-        self._told_s.pop(watcher, None)
+        self._sent_s.pop(watcher, None)
         self._ahead.pop(watcher, None)
         self._joining = [place for place in self._joining if place.watcher is not watcher]
 
-    async def tell(self, events: Sequence[Event]) -> list[Change]:
+    async def changes_of(self, events: Sequence[Event]) -> list[Change]:
         """Events that have a kind, as the changes that watchers with server keys are sent."""
         await self._load_graphs(events)
-        return [told(event, self.token(event.log_position), self._graphs) for event in events]
+        return [change_from(event, self.token(event.log_position), self._graphs) for event in events]
 
     async def close(self) -> None:
         """End every watcher."""
@@ -234,13 +236,13 @@ class Watch:
             self._end_all("behind")
         before, self._at = self._at, batch.next
         if batch.events:
-            await self._tell(before, batch.events)
+            await self._send(before, batch.events)
         self._send_positions()
         if not batch.events:
             await bell.rung(1.0)
-            await asyncio.sleep(_GATHERED_S)
+            await asyncio.sleep(_BATCH_WINDOW_S)
 
-    async def _join(self, place: _Place) -> None:
+    async def _join(self, place: _WatcherPosition) -> None:
         """Send a joining watcher the events between its position and the shared one, and add it to the others.
 
         If the store is unavailable meanwhile, it joins later, and continues after what it was sent.
@@ -253,15 +255,17 @@ class Watch:
                 break
             at = batch.next
             earlier = [event for event in batch.events if self._log.covers(self._at, event.log_position)]
-            watcher.write(await self._told_to(watcher, earlier, place.at))
-            told_to = _Place(watcher, reduce(self._log.joined, (event.log_position for event in earlier), place.at))
+            watcher.write(await self._encode_for(watcher, earlier, place.at))
+            told_to = _WatcherPosition(
+                watcher, reduce(self._log.joined, (event.log_position for event in earlier), place.at)
+            )
             self._joining = [told_to if one is place else one for one in self._joining]
             place = told_to
         if place in self._joining:
             self._joining.remove(place)
             if watcher.ended is None:
                 self._watchers.add(watcher)
-                self._told_s[watcher] = self._now_s()
+                self._sent_s[watcher] = self._now_s()
                 if not self._log.covers(self._at, place.at):
                     self._ahead[watcher] = place.at
 
@@ -281,15 +285,15 @@ class Watch:
             watcher.end(why)
             self.leave(watcher)
 
-    async def _tell(self, before: LogPosition, events: Sequence[Event]) -> None:
+    async def _send(self, before: LogPosition, events: Sequence[Event]) -> None:
         """Send all watchers the events after `before`. A watcher without room continues from there by itself."""
-        chunks: dict[tuple[Wanted, Frame], bytes] = {}
-        by_node = _ByNode(events, self._graphs)
+        chunks: dict[tuple[ChangeFilter, Frame], bytes] = {}
+        by_node = _EventIndex(events, self._graphs)
         for watcher in list(self._watchers):
             if watcher.ended is not None:
                 self.leave(watcher)
                 continue
-            ahead, at, unknown = self._ahead.get(watcher), before, by_node.of(watcher.wanted.nodes)
+            ahead, at, unknown = self._ahead.get(watcher), before, by_node.of(watcher.filter.nodes)
             if ahead is not None:
                 at = self._log.joined(before, ahead)
                 unknown = [event for event in unknown if not self._log.covers(ahead, event.log_position)]
@@ -297,25 +301,25 @@ class Watch:
                 self.leave(watcher)
                 self._catch_up(watcher, at)
                 continue
-            wish = (watcher.wanted, watcher.frame)
+            key = (watcher.filter, watcher.frame)
             if watcher.user is not None or ahead is not None:
-                chunk = await self._told_to(watcher, unknown, at)
-            elif wish in chunks:
-                chunk = chunks[wish]
+                chunk = await self._encode_for(watcher, unknown, at)
+            elif key in chunks:
+                chunk = chunks[key]
             else:
-                chunk = chunks[wish] = self._told(unknown, *wish, at)
+                chunk = chunks[key] = self._encode(unknown, *key, at)
             if ahead is not None and self._log.covers(self._at, ahead):
                 self._ahead.pop(watcher, None)
             if chunk and watcher in self._watchers:
                 watcher.write(chunk)
-                self._told_s[watcher] = self._now_s()
+                self._sent_s[watcher] = self._now_s()
 
     def _catch_up(self, watcher: Watcher, at: LogPosition) -> None:
         """Let a slow watcher read by itself, until it has caught up with the shared reading."""
 
         async def catch_up() -> None:
             try:
-                await watcher.room()
+                await watcher.wait_for_room()
                 await self.follow(watcher, at)
             except Exception:
                 _log.exception("a watcher is ended; it comes back with its token")
@@ -326,26 +330,26 @@ class Watch:
         task.add_done_callback(self._catching_up.discard)
 
     def _send_positions(self) -> None:
-        """Send its position to each watcher that was sent nothing for HERE_EVERY_S."""
+        """Send its position to each watcher that was sent nothing for POSITION_EVERY_S."""
         now_s = self._now_s()
-        late = [watcher for watcher, told_s in self._told_s.items() if now_s - told_s >= HERE_EVERY_S]
+        late = [watcher for watcher, sent_s in self._sent_s.items() if now_s - sent_s >= POSITION_EVERY_S]
         for watcher in late:
             ahead = self._ahead.get(watcher)
             at = self._at if ahead is None else self._log.joined(self._at, ahead)
-            watcher.here(self.token(at, watcher.user))
-            self._told_s[watcher] = now_s
+            watcher.send_position(self.token(at, watcher.user))
+            self._sent_s[watcher] = now_s
 
-    async def _told_to(self, watcher: Watcher, events: Sequence[Event], at: LogPosition) -> bytes:
+    async def _encode_for(self, watcher: Watcher, events: Sequence[Event], at: LogPosition) -> bytes:
         """What one watcher is sent of the events after `at`, as bytes on the wire. An error ends this watcher only."""
-        user, wanted = watcher.user, watcher.wanted
+        user, wanted = watcher.user, watcher.filter
         if user is None:
-            return self._told(events, wanted, watcher.frame, at)
+            return self._encode(events, wanted, watcher.frame, at)
         changes = []
         try:
-            asked = [event for event in wanted.among(events) if self._seeing.may_see(user, event)]
-            pending = [Pending(event, told(event, "", self._graphs)) for event in asked]
-            pending = [one for one in pending if wanted.wants(one.change)]
-            for event, change in await self._seeing.seen(user, pending, self._graphs) if pending else ():
+            asked = [event for event in wanted.candidates(events) if self._visibility.may_see(user, event)]
+            pending = [PendingChange(event, change_from(event, "", self._graphs)) for event in asked]
+            pending = [one for one in pending if wanted.matches(one.change)]
+            for event, change in await self._visibility.visible_changes(user, pending, self._graphs) if pending else ():
                 at = self._log.joined(at, event.log_position)
                 changes.append(msgspec.structs.replace(change, token=self.token(at, user)))
         except Unavailable as error:
@@ -356,21 +360,21 @@ class Watch:
             watcher.end("failed")
         return watcher.frame(changes) if changes else b""
 
-    def _told(self, events: Sequence[Event], wanted: Wanted, frame: Frame, at: LogPosition) -> bytes:
+    def _encode(self, events: Sequence[Event], wanted: ChangeFilter, frame: Frame, at: LogPosition) -> bytes:
         """The wanted events after `at`, as bytes on the wire. Each token also covers the events before it."""
-        asked = wanted.among(events)
+        asked = wanted.candidates(events)
         places = list(accumulate((event.log_position for event in asked), self._log.joined, initial=at))[1:]
         tokens, graphs = self._tokens.issue_all(places), self._graphs
-        changes = [told(event, token, graphs) for event, token in zip(asked, tokens, strict=True)]
-        return frame(changes if wanted.nodes is None else [change for change in changes if wanted.wants(change)])
+        changes = [change_from(event, token, graphs) for event, token in zip(asked, tokens, strict=True)]
+        return frame(changes if wanted.nodes is None else [change for change in changes if wanted.matches(change)])
 
 
 def _next_limit(limit: int, size: int) -> int:
     """How many events to read next, given that the last `limit` came to `size` bytes."""
-    return min(TOLD_MAX, 2 * limit, max(1, limit * TOLD_BYTES // max(1, size)))
+    return min(READ_EVENTS_MAX, 2 * limit, max(1, limit * READ_BYTES_TARGET // max(1, size)))
 
 
-def too_old() -> TokenTooOld:
+def token_too_old() -> TokenTooOld:
     """The error for a token after which the log forgot events."""
     return TokenTooOld(
         "the log no longer reaches back to this token; "

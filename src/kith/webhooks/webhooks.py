@@ -22,7 +22,7 @@ from kith.log.store import Backlog, Failure, LogStore
 from kith.outbound.addresses import IpNetwork, refuse_private
 from kith.outbound.urls import check_url
 from kith.records.claims import check_key
-from kith.watch.wanted import wanted_of
+from kith.watch.change_filter import filter_of
 from kith.webhooks.next_step import DeliveryStanding
 from kith.webhooks.webhook import Secrets, Webhook, checked_secret, group_of
 
@@ -94,13 +94,13 @@ class Webhooks:
         Errors: BadRequest for an unusable URL or secret; UnknownGraph; IdempotencyKeyReused; WebhookLimitReached.
         """
         refuse_private(check_url(url).host, self._networks)
-        wanted_of(kinds, graphs, (), known)
+        filter_of(kinds, graphs, (), known)
         asked = Webhook(
             id=id_, url=url, graphs=tuple(dict.fromkeys(graphs)), kinds=tuple(dict.fromkeys(kinds)),
             secret=checked_secret(secret), created_ms=self._now_ms(), key="" if key is None else _digest(key),
         )  # fmt: skip
         if not asked.key:
-            return await self._progress_of((await self._make(asked)).webhook), asked.secret
+            return await self._progress_of((await self._store_new(asked)).webhook), asked.secret
         made = False
         for _ in range(_REWRITES_MAX):
             claim = await self._notes.get_note(KEYS + asked.key)
@@ -110,15 +110,15 @@ class Webhooks:
                 if made and claimed.id != id_:
                     with contextlib.suppress(WebhookNotFound):
                         await self.delete(id_)
-                return await self._answered(claimed, asked, given=secret is not None)
+                return await self._repeated_answer(claimed, asked, given=secret is not None)
             if not of_key:
-                await self._make(asked)
+                await self._store_new(asked)
                 made = True
             first = of_key[0].id if of_key else id_
             await self._notes.put_note(KEYS + asked.key, _encode(first), only_if=claim)
         raise Conflict("this Idempotency-Key is used by many at once; try again")
 
-    async def _make(self, asked: Webhook) -> WebhookSlot:
+    async def _store_new(self, asked: Webhook) -> WebhookSlot:
         """Store a new webhook, with its checkpoint at the end of the log."""
         # The checkpoint first: alone it does no harm, while a note without one would start with a gap.
         at, log_lease = await self._log.end(), LogLeaseHolder(self._log, group_of(asked.id), self._now_ms)
@@ -127,7 +127,7 @@ class Webhooks:
         try:
             return await self._slot(msgspec.structs.replace(asked, secret=self._secrets.seal(asked.id, asked.secret)))
         except WebhookLimitReached:
-            await self.forget_place(asked.id)
+            await self.forget_checkpoint(asked.id)
             raise
 
     async def _slot(self, made: Webhook) -> WebhookSlot:
@@ -141,7 +141,7 @@ class Webhooks:
             max=self._webhooks_max,
         )
 
-    async def _answered(self, made: Webhook, asked: Webhook, *, given: bool) -> tuple[WebhookProgress, str]:
+    async def _repeated_answer(self, made: Webhook, asked: Webhook, *, given: bool) -> tuple[WebhookProgress, str]:
         """The answer that the creating request got. `given`: whether this request names a secret itself."""
         secret = self._secrets.open(made)
         same = (made.url, made.graphs, made.kinds) == (asked.url, asked.graphs, asked.kinds)
@@ -163,23 +163,23 @@ class Webhooks:
 
     async def progress_of(self, id_: int) -> WebhookProgress:
         """A webhook with its progress. WebhookNotFound."""
-        return await self._progress_of((await self._found(id_)).webhook)
+        return await self._progress_of((await self._slot_of(id_)).webhook)
 
     async def delete(self, id_: int) -> None:
         """Delete a webhook, its dead letters first. A delivery in flight may still arrive. WebhookNotFound."""
         for _ in range(_REWRITES_MAX):
-            kept = await self._found(id_)
+            kept = await self._slot_of(id_)
             await self._log.forget(group_of(id_))
-            if await self._keep(kept, None):
+            if await self._replace_note(kept, None):
                 if kept.webhook.key:
                     await self._notes.put_note(KEYS + kept.webhook.key, None, only_if=_encode(id_))
-                await self.forget_place(id_)
+                await self.forget_checkpoint(id_)
                 return
         raise Conflict(f"webhook {id_} is being changed by many at once; try again", id=str(id_))
 
     async def dead(self, id_: int, limit: int = DEAD_MAX) -> list[Failure]:
         """Up to `limit` changes that were given up, as the log stores them. WebhookNotFound."""
-        await self._found(id_)
+        await self._slot_of(id_)
         return [one for one in await self._log.failures(group_of(id_), limit) if one.dead]
 
     async def replay(self, id_: int) -> int:
@@ -192,7 +192,7 @@ class Webhooks:
 
     # For the worker.
 
-    async def reread(self, kept: WebhookSlot) -> WebhookSlot | None:
+    async def reload(self, kept: WebhookSlot) -> WebhookSlot | None:
         """Reload a webhook; None if it was deleted."""
         raw = await self._notes.get_note(kept.key)
         if raw is None:
@@ -205,18 +205,18 @@ class Webhooks:
         if kept.webhook.standing == standing:
             return kept
         raw = _encode({**msgspec.json.decode(kept.raw), "standing": standing})  # keeps a newer Kith's fields
-        return WebhookSlot(kept.key, raw, _decode(raw)) if await self._keep(kept, raw) else None
+        return WebhookSlot(kept.key, raw, _decode(raw)) if await self._replace_note(kept, raw) else None
 
-    async def _keep(self, kept: WebhookSlot, raw: bytes | None) -> bool:
+    async def _replace_note(self, kept: WebhookSlot, raw: bytes | None) -> bool:
         """Replace the note in a slot, or delete it (None), if it is still as it was read; returns whether it was."""
         return await self._notes.put_note(kept.key, raw, only_if=kept.raw)
 
-    async def forget_place(self, id_: int) -> None:
+    async def forget_checkpoint(self, id_: int) -> None:
         """Forget the checkpoint and dead letters of a deleted webhook, and release its lease of the log."""
         await self._log.release(group_of(id_))
         await self._log.forget(group_of(id_))
 
-    async def _found(self, id_: int) -> WebhookSlot:
+    async def _slot_of(self, id_: int) -> WebhookSlot:
         for kept in await self.all():
             if kept.webhook.id == id_:
                 return kept

@@ -21,17 +21,17 @@ from kith.leases.background import Background
 from kith.leases.holding import HeldLease, Leases
 from kith.log.store import Bell, LogStore
 from kith.outbound.outbound import Send
-from kith.webhooks.delivering import LOOK_S, Delivering
+from kith.webhooks.delivery import CHECK_EVERY_S, WebhookDelivery
 from kith.webhooks.webhook import Secrets, group_of
 from kith.webhooks.webhooks import NAME, Webhooks, WebhookSlot
 
-_GATHERED_S = 0.02
+_BATCH_WINDOW_S = 0.02
 """Shortest time between two rings, so that events that are close together share a delivery."""
 _log = structlog.get_logger("kith.webhooks")
 
 
 class WebhookWorker:
-    """Delivers all webhooks that no other process delivers. Implements `delivering.Desk`, which they share."""
+    """Delivers all webhooks that no other process delivers. Implements `delivery.DeliveryContext`, which they share."""
 
     name = NAME
 
@@ -72,21 +72,23 @@ class WebhookWorker:
                     except Unavailable as error:
                         _log.warning("webhooks wait for the store", error=error.message)
                     with contextlib.suppress(TimeoutError):
-                        async with asyncio.timeout(LOOK_S):
+                        async with asyncio.timeout(CHECK_EVERY_S):
                             await self._stopping.wait()
             finally:
                 await stop(ringing)
                 await self._background.close()
 
     async def graphs_of(self, events: Sequence[Event], names: Collection[str] = ()) -> Graphs:
-        """See `delivering.Desk`. Reloads the graphs if one is unknown: other processes may declare new ones."""
+        """See `delivery.DeliveryContext`. Reloads the graphs if one is unknown: other processes may declare new
+        ones.
+        """
         known = set(self._graphs.names())
         if not known.issuperset(names) or not self._graphs.knows({event.graph for event in events if event.graph}):
             self._graphs = Graphs(await self._all_graphs())
         return self._graphs
 
-    async def news(self, rings: int, within_s: float) -> None:
-        """See `delivering.Desk`."""
+    async def wait_for_events(self, rings: int, within_s: float) -> None:
+        """See `delivery.DeliveryContext`."""
         if self.rings == rings:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(within_s):
@@ -94,16 +96,16 @@ class WebhookWorker:
 
     async def _start_all(self) -> None:
         """Start to deliver every webhook that no other process delivers."""
-        for kept in await self.webhooks.all():
-            self._background.start(group_of(kept.webhook.id), partial(self._deliver, kept))
+        for slot in await self.webhooks.all():
+            self._background.start(group_of(slot.webhook.id), partial(self._deliver, slot))
 
-    async def _deliver(self, kept: WebhookSlot, held: HeldLease) -> None:
-        await Delivering(self, kept, held).run()
+    async def _deliver(self, slot: WebhookSlot, held: HeldLease) -> None:
+        await WebhookDelivery(self, slot, held).run()
 
     async def _ring(self, bell: Bell) -> None:
         while True:
-            await bell.rung(LOOK_S)
+            await bell.rung(CHECK_EVERY_S)
             self.rings += 1
             self._rung.set()
             self._rung = asyncio.Event()
-            await asyncio.sleep(_GATHERED_S)
+            await asyncio.sleep(_BATCH_WINDOW_S)

@@ -12,7 +12,7 @@ from reference_edges import ReferenceEdges
 from reference_records import RowRecords
 from services import Services
 
-from kith.boards import upkeep
+from kith.boards import consumer
 from kith.graph.edge import EdgeChange, EdgeWrite
 
 PINNED = 12
@@ -27,8 +27,8 @@ class Consumer:
     async def round(self) -> None:
         events = self._services.edges.events.all
         some, self._at = events[self._at :], len(events)
-        await self._services.upkeep.handle(some)
-        await self._services.upkeep.work_backlog()
+        await self._services.boards_consumer.handle(some)
+        await self._services.boards_consumer.work_backlog()
 
     async def drain(self) -> None:
         """Run rounds until no event and no note is left."""
@@ -38,7 +38,7 @@ class Consumer:
 
 @pytest.fixture(params=["transactions", "no-transactions"])
 def kith(request: pytest.FixtureRequest, run: Run, monkeypatch: pytest.MonkeyPatch) -> Services:
-    monkeypatch.setattr(upkeep, "_PAGE", 2)
+    monkeypatch.setattr(consumer, "_PAGE", 2)
     if request.param == "transactions":
         return run(Services.over(ReferenceEdges()))  # type: ignore[no-any-return]
     edges = SettledEdges(seed=1)

@@ -27,13 +27,13 @@ class Scene(NamedTuple):
     def set_state(self, state: State) -> None:
         """Change the state of the follow at its position, and let the consumer of boards handle it."""
         self.kith.clock.ms += 5
-        edge = self.kith.graph.edge_now(self.kith.settling.follows, BOB, ALICE, state)
+        edge = self.kith.graph.edge_now(self.kith.reconciler.follows, BOB, ALICE, state)
         self.run(self.kith.edges.apply([EdgeWrite(edge, supersede=True, keep_place=True)]))
         self.settle()
 
     def move(self, position: int) -> None:
         """Move the follow to another position in its lists, and let the consumer of boards handle it."""
-        edge = self.kith.graph.edge_now(self.kith.settling.follows, BOB, ALICE, State.NORMAL)
+        edge = self.kith.graph.edge_now(self.kith.reconciler.follows, BOB, ALICE, State.NORMAL)
         self.run(self.kith.edges.apply([EdgeWrite(msgspec.structs.replace(edge, position=position), supersede=True)]))
         self.settle()
 

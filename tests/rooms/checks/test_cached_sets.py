@@ -13,7 +13,7 @@ from coroutines import Run
 from layered import FOLLOWS, Layered
 
 from kith.checks import layers
-from kith.checks.keeper import NAME, SetKeeper, lag
+from kith.checks.worker import NAME, SetInvalidator, lag
 from kith.core.events import BULK_LOADED, Event
 from kith.core.ids import NodeId
 from kith.graph.edge import EdgeWrite, State
@@ -34,7 +34,7 @@ def test_sets_with_expiring_edges_or_too_many_edges_are_not_cached(
         layered.clock.ms += 500
         assert (await layered.ask(BOB))[0] == [False]
         await layered.follow(*range(100, 104))
-        layered.clock.ms += int(2_000 * layers.KEPT_S)
+        layered.clock.ms += int(2_000 * layers.SET_TTL_S)
         await layered.keep()
         for _ in range(2):
             assert await layered.ask(100) == ([True], [("store", 1, 0)])
@@ -72,7 +72,7 @@ def test_sets_restart_empty_where_changes_are_unknown(run: Run, tmp_path: Path) 
         await layered.ask(BOB)
         await layered.unfollow(BOB)
         await lose(layered)
-        layered.keeper._progress = None  # another process maintains the sets now
+        layered.invalidator._progress = None  # another process maintains the sets now
         await layered.keep()
         assert await layered.ask(BOB) == ([False], [("store", 0, 1)])
         assert await layered.ask(BOB) == ([False], [("cache", 0, 1)])
@@ -94,21 +94,21 @@ def test_sets_restart_empty_where_changes_are_unknown(run: Run, tmp_path: Path) 
 def test_one_process_maintains_sets_and_its_successor_resumes(run: Run, layered: Layered) -> None:
     async def scene() -> None:
         leases = Leases(layered.leases, layered.now_s)
-        running = asyncio.create_task(layered.keeper.run())
+        running = asyncio.create_task(layered.invalidator.run())
         for _ in range(1_000):
             if layered.sets._last is not None:
                 break
             await asyncio.sleep(0)
         async with leases.hold(NAME) as held:
             assert held is None, "one process at a time"
-        layered.keeper.stop()
+        layered.invalidator.stop()
         await running
         first = await layered.sets.last_progress()
         await layered.follow(BOB, CAROL)
         behind = await lag(layered.sets, layered.log, layered.clock.ms)
         assert behind is not None
         assert behind.events == 2
-        other = SetKeeper(layered.sets, layered.log, leases, [FOLLOWS], layered.now_s)
+        other = SetInvalidator(layered.sets, layered.log, leases, [FOLLOWS], layered.now_s)
         while await other.step():
             pass
         last = await layered.sets.last_progress()

@@ -12,9 +12,9 @@ from coroutines import Run
 from layered import BLOCKS, FOLLOWS, LIKES, Layered
 from structlog.testing import capture_logs
 
-from kith.checks import following, keeper, layers
-from kith.checks.following import FRESH_S
-from kith.checks.layers import STALE_S, SeenLog
+from kith.checks import layers, live_filter, worker
+from kith.checks.layers import STALE_S, RequestPositionLog
+from kith.checks.live_filter import FILTER_LAG_MAX_S
 from kith.core.ids import NodeId
 from kith.graph.edge import EdgeWrite, State
 
@@ -57,8 +57,8 @@ def test_layers_that_are_out_of_date_do_not_answer(run: Run, layered: Layered) -
         await layered.ask(BOB)
         await layered.unfollow(BOB)
         await layered.follow(CAROL)
-        layered.clock.ms += int(FRESH_S * 1_000)
-        await layered.tracked.learn()  # the cache answers, but no process invalidates its sets
+        layered.clock.ms += int(FILTER_LAG_MAX_S * 1_000)
+        await layered.tracked.refresh()  # the cache answers, but no process invalidates its sets
         assert await layered.ask(BOB, CAROL) == ([False, True], [("store", 1, 1)])
         layered.clock.ms += int(STALE_S * 1_000)
         assert await layered.ask(BOB, CAROL) == ([False, True], [("store", 1, 1)])
@@ -69,7 +69,7 @@ def test_layers_that_are_out_of_date_do_not_answer(run: Run, layered: Layered) -
 def test_layers_do_not_answer_before_they_read_the_log_to_its_end(
     run: Run, layered: Layered, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in (following, keeper):
+    for module in (live_filter, worker):
         monkeypatch.setattr(module, "_READ_MAX", 2)
 
     async def scene() -> None:
@@ -82,10 +82,10 @@ def test_layers_do_not_answer_before_they_read_the_log_to_its_end(
         await layered.edges.apply([EdgeWrite(edge) for edge in others])
         await layered.follow(DANA)
         await layered.unfollow(BOB)
-        layered.clock.ms += int(FRESH_S * 1_000)
+        layered.clock.ms += int(FILTER_LAG_MAX_S * 1_000)
         assert await layered.filter.step()
-        assert await layered.keeper.step()
-        await layered.tracked.learn()
+        assert await layered.invalidator.step()
+        await layered.tracked.refresh()
         assert (await layered.ask(BOB, DANA)) == ([False, True], [("store", 1, 1)])
 
     run(scene())
@@ -98,7 +98,7 @@ def test_a_process_without_news_of_the_cache_does_not_use_it(run: Run, layered: 
         await layered.ask(BOB)
         layered.sets._kept_until_ms += 60_000  # as other processes learn
         assert (await layered.ask(BOB))[1] == [("cache", 1, 0)]
-        layered.clock.ms += int((STALE_S - FRESH_S) * 1_000)
+        layered.clock.ms += int((STALE_S - FILTER_LAG_MAX_S) * 1_000)
         assert (await layered.ask(BOB))[1] == [("store", 1, 0)]
 
     run(scene())
@@ -132,7 +132,7 @@ def test_a_reader_with_several_tokens_bypasses_layers_behind_any_of_them(
         new = await layered.follow(BOB)
 
         async def with_tokens() -> tuple[list[bool], Any]:
-            log = SeenLog(layered.log)
+            log = RequestPositionLog(layered.log)
             for at in order:
                 assert await log.reached((old, new)[at])
             return await layered.ask(BOB)
@@ -157,7 +157,7 @@ def test_a_reader_with_a_token_bypasses_layers_behind_it(
         assert (await layered.ask(BOB))[0] == before, "a reader without a token gets a slightly older answer"
 
         async def with_token() -> tuple[list[bool], Any]:
-            await SeenLog(layered.log).reached(mark)
+            await RequestPositionLog(layered.log).reached(mark)
             return await layered.ask(BOB)
 
         after = [not there for there in before]

@@ -26,8 +26,8 @@ from loading_edges import (
 
 from kith.commands.edges import export_edges
 from kith.commands.transfer import loading
-from kith.commands.transfer.loading import Imported
-from kith.commands.transfer.unloading import export
+from kith.commands.transfer.exporting import export
+from kith.commands.transfer.loading import ImportResult
 from kith.core.clock import wall_ms
 from kith.graph.edge import State
 from kith.run.config import Settings
@@ -37,7 +37,7 @@ from kith.run.opening.wiring import open_graph
 @pytest.mark.parametrize("name", ["out.csv", "out.ndjson", "out.parquet"])
 @pytest.mark.parametrize("way", [bring, merge], ids=["bulk", "merge"])
 def test_the_least_position_is_exported_and_imported_as_any_other(
-    set_to: Settings, tmp_path: Path, name: str, way: Callable[[Settings, Path], Imported]
+    set_to: Settings, tmp_path: Path, name: str, way: Callable[[Settings, Path], ImportResult]
 ) -> None:
     bring(set_to, file_of(tmp_path, [(ALICE, BOB, -(2**63)), (CAROL, BOB, 2**63 - 1), (ALICE, CAROL)]), "matches")
     export_edges(set_to, "matches", tmp_path / name, lambda _: None)

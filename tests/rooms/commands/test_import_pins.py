@@ -15,7 +15,7 @@ from loading_edges import Silent, look
 
 from kith.commands.edges import import_pins
 from kith.commands.transfer import pins
-from kith.commands.transfer.loading import Imported
+from kith.commands.transfer.loading import ImportResult
 from kith.commands.transfer.pins import NUMBERS_MAX, board_of, post_of
 from kith.core.errors import BadRequest
 from kith.core.ids import NodeId
@@ -34,7 +34,7 @@ def file_of(folder: Path, text: str, name: str = "pins.txt") -> Path:
     return path
 
 
-def bring(set_to: Settings, path: Path, progress: Silent | None = None) -> Imported:
+def bring(set_to: Settings, path: Path, progress: Silent | None = None) -> ImportResult:
     """`kith import pins`."""
     return import_pins(set_to, path, progress or Silent())
 

@@ -312,7 +312,7 @@ def test_a_folder_with_an_unfinished_import_is_not_backed_up(
     with pytest.raises(StoreMismatch, match=r"was cut short, or is under way: wait for it, or run the same"):
         backup(set_to, kept, whole=True)
     with open_environment(set_to, create=False) as store:
-        run(schedule.turn(set_to, schedule.over(set_to, store, kept), wall_ms()))
+        run(schedule.run_due(set_to, schedule.open_maker(set_to, store, kept), wall_ms()))
     assert "was cut short" in schedule.read_status(set_to).error
     bring(set_to, path)
     assert backup(set_to, kept, whole=False).parts

@@ -19,7 +19,7 @@ from kith.engines.embedded.served_log import ServedFiles
 from kith.home.served import Served
 from kith.notifications.inbox import InboxRow, base_of
 from kith.run.backups import schedule
-from kith.run.backups.making import BackUp
+from kith.run.backups.backup_maker import BackupMaker
 from kith.run.config import Settings
 from kith.run.measures.media_size import measure
 
@@ -56,7 +56,7 @@ def _status(data: Path) -> Use:
             raise StoreUnavailable("there is no place for it")
 
     settings = Settings(data=str(data))
-    return lambda at: schedule.turn(settings, cast("BackUp", NoPlace()), START_MS + at * 86_400_000)
+    return lambda at: schedule.run_due(settings, cast("BackupMaker", NoPlace()), START_MS + at * 86_400_000)
 
 
 @pytest.mark.parametrize("opened", [_leases, _blobs, _opened_blobs, _measures, _status])

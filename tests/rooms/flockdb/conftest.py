@@ -30,7 +30,7 @@ class Service(NamedTuple):
 
     def settle(self) -> None:
         """Do all jobs that are due."""
-        self.run(self.jobs.work_off())
+        self.run(self.jobs.run_due())
 
 
 @pytest.fixture

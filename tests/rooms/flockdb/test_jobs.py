@@ -29,7 +29,7 @@ TURNS_MAX = 10_000
 
 @pytest.fixture(autouse=True)
 def fast(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(queues, "_LOOKED_S", 0.001)
+    monkeypatch.setattr(queues, "_POLL_S", 0.001)
     with time_flies():
         yield
 
@@ -124,10 +124,10 @@ def test_an_archive_that_is_overtaken_between_two_pages_archives_nothing_more(
     async def overtaken(*arguments: Any) -> None:
         monkeypatch.setattr(queues.Executes, "of_list", of_list)
         await of_list(*arguments)
-        await jobs._work_off(Priority.HIGH, lambda: None)
+        await jobs._run_due(Priority.HIGH, lambda: None)
 
     monkeypatch.setattr(queues.Executes, "of_list", overtaken)
-    service.run(jobs._work_off(Priority.LOW, lambda: None))
+    service.run(jobs._run_due(Priority.LOW, lambda: None))
     assert service.run(jobs.waiting()) == 0
     assert states(service) == ([POSITIVE, POSITIVE], POSITIVE)
 

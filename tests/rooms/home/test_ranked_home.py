@@ -291,7 +291,7 @@ def test_see_fewer_lowers_an_author_fades_and_can_be_taken_back(run: Run, home: 
     assert factor() == pytest.approx(0.775)
     run(home.graph.people.see_fewer(ALICE, BOB))
     assert factor() == pytest.approx(0.1), "saying it again restarts the fading"
-    assert not run(home.graph.people.see_as_before(ALICE, BOB)).holds
+    assert not run(home.graph.people.undo_see_fewer(ALICE, BOB)).holds
     assert factor() == 1
     assert run(answer(home.graph.people.see_fewer(ALICE, ALICE))) is SelfEdge
 

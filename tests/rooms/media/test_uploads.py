@@ -31,7 +31,7 @@ from kith.engines.blobs.blob_store import FolderBlobs
 from kith.graph.edge import State
 from kith.graph.graphs import NAMES
 from kith.media import library
-from kith.media.library import SWEPT_AFTER_MS, MediaLibrary, MediaLimits
+from kith.media.library import ORPHAN_AGE_MIN_MS, MediaLibrary, MediaLimits
 from kith.media.media import ALT_TEXT_CHARS_MAX, Media, key_of, keys_of, media_record, read_media, thumbnail_key_of
 from kith.people.privacy import SYSTEM
 from kith.people.profiles import Profile, Profiles
@@ -234,11 +234,11 @@ def test_decoding_does_not_block_the_event_loop_and_waits_for_a_free_thread(
 
 def test_uploads_beyond_the_limit_are_refused_at_once(make_scene: Callable[..., UploadScene]) -> None:
     media = make_scene(uploads_max=2).media
-    with media.under_way(ALICE), pytest.raises(Overloaded), media.under_way(ALICE):
+    with media.upload_slot(ALICE), pytest.raises(Overloaded), media.upload_slot(ALICE):
         pass  # half of the places are for other users
-    with media.under_way(ALICE), media.under_way(BOB), pytest.raises(Overloaded), media.under_way(CAROL):
+    with media.upload_slot(ALICE), media.upload_slot(BOB), pytest.raises(Overloaded), media.upload_slot(CAROL):
         pass
-    with media.under_way(ALICE):
+    with media.upload_slot(ALICE):
         pass
 
 
@@ -386,7 +386,7 @@ def test_a_sweep_removes_old_files_that_no_record_names(run: Run, scene: UploadS
         (scene.folder / key).write_bytes(b"12345")
     newest_ms = max(int(file.stat().st_mtime * 1000) for file in scene.folder.rglob("*.*"))
     assert run(scene.media.sweep(newest_ms - 1_000, remove=True)).orphans == 0, "their records may not be written yet"
-    found = run(scene.media.sweep(newest_ms + SWEPT_AFTER_MS + 1, remove=False))
+    found = run(scene.media.sweep(newest_ms + ORPHAN_AGE_MIN_MS + 1, remove=False))
     assert (found.files, found.orphans) == (10, 5)
     assert found.orphan_bytes == 3 * 5 + sum((scene.folder / key).stat().st_size for key in keys_of(removed))
     assert run(scene.media.sweep(FAR_MS, remove=True)) == found

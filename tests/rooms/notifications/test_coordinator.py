@@ -19,12 +19,12 @@ from reference_leases import own_leases
 
 from kith.core.ids import TIME_SHIFT
 from kith.notifications import coordinator
+from kith.notifications.mention_consumer import MentionConsumer, coordinator_over
 from kith.notifications.outcomes import Outcomes, TierOutcome
 from kith.notifications.preferences import Preferences
-from kith.notifications.router import COUNT_KEPT_MS, Router, route
-from kith.notifications.spread import Spread, coordinator_over
+from kith.notifications.router import COUNT_CACHED_MS, Router, route
 from kith.notifications.tiers import DAY_MS, Tier
-from kith.notifications.walks import Ended, Walk, Walks
+from kith.notifications.walks import EndedWalk, Walk, Walks
 
 
 @pytest.mark.parametrize(
@@ -42,7 +42,7 @@ def test_the_number_of_followers_is_cached_for_five_minutes(run: Run) -> None:
 
     router = Router(count, 10, clock)
     assert run(router.route(ALICE)) == run(router.route(ALICE)) == (Tier.ALL,)
-    clock.ms += COUNT_KEPT_MS
+    clock.ms += COUNT_CACHED_MS
     assert run(router.route(ALICE)) == TIERS
 
 
@@ -125,7 +125,7 @@ def test_an_old_mention_that_is_replayed_after_a_restore_rings_nowhere(run: Run)
         stage = await Stage.set_up()
         stage.notice -= DAY_MS << TIME_SHIFT
         worker = stage.worker()
-        await worker.begin_again(stage.notice, ALICE)
+        await worker.begin_untiered(stage.notice, ALICE)
         await drained(worker)
         assert (stage.told(), stage.rung) == ({*FOLLOWERS} - UNWILLING, [])
 
@@ -189,21 +189,21 @@ def test_followers_who_want_mentions_are_notified_and_read_them(run: Run, desk: 
         await desk.preferences.put(DANA, everything)
         await desk.people.follow(DANA, ALICE)
 
-        async def end(ended: Ended) -> None:
+        async def end(ended: EndedWalk) -> None:
             ends.append(ended)
 
-        ends = list[Ended]()
+        ends = list[EndedWalk]()
         worker = coordinator_over(
             services.graph, desk.whole.records, desk.inbox, ReferenceActivity(), own_leases(), services.clock, end,
             celebrity_followers_min=1_000_000, tiers=(),
         )  # fmt: skip
-        spread = Spread(worker)
+        spread = MentionConsumer(worker)
         start = await desk.whole.log.end()
         at_ms = services.clock.ms
-        assert await desk.outside.accept("an event", DANA, ALICE, None, at_ms)
+        assert await desk.external_mentions.accept("an event", DANA, ALICE, None, at_ms)
         desk.whole.settle()
         batch = await desk.whole.log.read(start, 100)
-        for process in (spread, spread, Spread(worker), Spread(worker)):
+        for process in (spread, spread, MentionConsumer(worker), MentionConsumer(worker)):
             await process.handle(batch.events)
         assert await spread.work_backlog() is False
         (notice,) = {ended.walk.notice for ended in ends}
@@ -224,16 +224,16 @@ def test_a_first_follower_is_notified_though_the_account_had_none_a_moment_ago(r
     async def main() -> None:
         services = desk.services
 
-        async def end(_: Ended) -> None: ...
+        async def end(_: EndedWalk) -> None: ...
 
         worker = coordinator_over(
             services.graph, desk.whole.records, desk.inbox, ReferenceActivity(), own_leases(), services.clock, end,
             celebrity_followers_min=1_000_000, tiers=(),
         )  # fmt: skip
-        spread, at = Spread(worker), await desk.whole.log.end()
+        spread, at = MentionConsumer(worker), await desk.whole.log.end()
         await desk.preferences.put(CAROL, Preferences(mentions="followed"))
         for number in range(2):
-            assert await desk.outside.accept(f"event {number}", DANA, ALICE, None, services.clock.ms)
+            assert await desk.external_mentions.accept(f"event {number}", DANA, ALICE, None, services.clock.ms)
             desk.whole.settle()
             batch = await desk.whole.log.read(at, 100)
             await spread.handle(batch.events)
@@ -251,21 +251,21 @@ def test_a_mention_is_found_though_only_one_process_saw_the_account_become_a_cel
     async def main() -> None:
         services = desk.services
 
-        async def end(_: Ended) -> None: ...
+        async def end(_: EndedWalk) -> None: ...
 
         await desk.people.follow(BOB, ALICE)
-        assert await desk.outside.accept("before", DANA, ALICE, None, services.clock.ms)
+        assert await desk.external_mentions.accept("before", DANA, ALICE, None, services.clock.ms)
         await desk.people.follow(CAROL, ALICE)
         await desk.preferences.put(CAROL, Preferences(mentions="followed"))
         services.clock.ms += 60_000
         at = await desk.whole.log.end()
-        assert await desk.outside.accept("an event", DANA, ALICE, None, services.clock.ms)
+        assert await desk.external_mentions.accept("an event", DANA, ALICE, None, services.clock.ms)
         desk.whole.settle()
         worker = coordinator_over(
             services.graph, desk.whole.records, desk.inbox, ReferenceActivity(), own_leases(), services.clock, end,
             celebrity_followers_min=2, tiers=TIERS,
         )  # fmt: skip
-        await Spread(worker).handle((await desk.whole.log.read(at, 100)).events)
+        await MentionConsumer(worker).handle((await desk.whole.log.read(at, 100)).events)
         await drained(worker)
         assert await desk.told(CAROL) == [("mention", DANA)], "no tier notifies her, as she was never here"
 

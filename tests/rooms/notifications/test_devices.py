@@ -13,7 +13,7 @@ from pushing import Browser, PushDesk, app_address, is_for, mention
 
 from kith.core.errors import DeviceLimitReached, DeviceNotFound
 from kith.notifications.push import devices
-from kith.notifications.push.owed import PREFIX
+from kith.notifications.push.pending import PREFIX
 from kith.outbound.outbound import Answer
 from kith.records.store import RecordKind
 

@@ -28,13 +28,13 @@ from kith.graph.node_jobs import NodeOperation
 from kith.notifications import coordinator, walks
 from kith.notifications.backpressure import FLAG_MS
 from kith.notifications.coordinator import Coordinator
+from kith.notifications.mention_consumer import MentionConsumer, MentionOptIns
 from kith.notifications.notice import NoticeDraft
 from kith.notifications.outcomes import Outcomes
 from kith.notifications.preferences import Preferences
 from kith.notifications.recent import RecentMentions
 from kith.notifications.rings import Rings
 from kith.notifications.router import Router
-from kith.notifications.spread import Spread, Wishes
 from kith.notifications.tiers import DAY_MS, Tier
 from kith.people.removal import account_jobs
 from kith.posts.post import PostEdit
@@ -57,7 +57,7 @@ class MentionScene:
         self.desk, self.clock, self.activity = desk, desk.services.clock, ReferenceActivity()
         self.outcomes = Outcomes(desk.whole.records, desk.services.graph.clock)
         self.worker = self.process()
-        self.spread = Spread(self.worker)
+        self.spread = MentionConsumer(self.worker)
 
     def process(self, wrap: Callable[[Any], Any] = as_it_is, **more: Any) -> Coordinator:
         """A worker of all tiers that sees each store through `wrap`."""
@@ -68,7 +68,7 @@ class MentionScene:
             return len(FOLLOWERS)
 
         return Coordinator(
-            there, wrap(desk.inbox), wrap(self.activity), Router(count, 1, self.clock), Wishes(records).wanted,
+            there, wrap(desk.inbox), wrap(self.activity), Router(count, 1, self.clock), MentionOptIns(records).wanted,
             own_leases(), self.clock, Outcomes(records, graph.clock).note, Rings(records, graph.clock).ring,
             RecentMentions(records, graph, 1).keep, chunk_ids=1, **more,
         )  # fmt: skip
@@ -100,7 +100,7 @@ class MentionScene:
 
     async def noticed(self, event: str) -> NodeId:
         """A notice of a mention of Alice that her followers have not got yet."""
-        (notice,) = await self.desk.notices.tell([NoticeDraft("mention", DANA, ALICE, self.clock.ms, event=event)])
+        (notice,) = await self.desk.notices.notify([NoticeDraft("mention", DANA, ALICE, self.clock.ms, event=event)])
         return notice
 
     def told(self, notice: int | None = None) -> list[NodeId]:

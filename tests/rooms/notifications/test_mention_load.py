@@ -19,10 +19,10 @@ from kith.core.events import RECORD_CHANGED, Event
 from kith.notifications import walks
 from kith.notifications.activity import Users
 from kith.notifications.backpressure import FLAG_MS
+from kith.notifications.mention_consumer import MentionConsumer
 from kith.notifications.notice import Notice, notice_record
-from kith.notifications.spread import Spread
 from kith.notifications.tiers import Tier
-from kith.notifications.walks import Ended
+from kith.notifications.walks import EndedWalk
 from kith.records.store import RecordKind
 
 
@@ -61,9 +61,9 @@ def test_too_many_mentions_at_once_wait(run: Run, monkeypatch: pytest.MonkeyPatc
         await worker.begin(stage.notice, ALICE)
         with pytest.raises(Overloaded):
             await worker.begin(stage.notice + 2, ALICE)
-        await worker.begin_again(stage.notice, ALICE)
+        await worker.begin_untiered(stage.notice, ALICE)
         with pytest.raises(Overloaded):  # half of the room is for new mentions
-            await worker.begin_again(stage.notice + 1, ALICE)
+            await worker.begin_untiered(stage.notice + 1, ALICE)
 
     run(main())
 
@@ -82,7 +82,7 @@ def test_a_mention_that_waits_for_room_does_not_restart_others_of_its_batch(
         monkeypatch.setattr(walks, "WALKS_MAX", 2)
         await stage.worker(chunk_ids=1).begin(stage.notice - 1, ALICE)  # is long under way
         worker = stage.worker()
-        spread, events = Spread(worker), [told(stage.notice), told(stage.notice + 1)]
+        spread, events = MentionConsumer(worker), [told(stage.notice), told(stage.notice + 1)]
         with pytest.raises(Overloaded):
             await spread.handle(events)
         while not stage.ended:
@@ -108,10 +108,10 @@ class Counts:
 def test_a_last_tier_that_is_full_changes_nothing_for_the_others(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody works the last tier. The other tiers notify their followers with the same calls as where there is room."""
 
-    async def calls_of(walks_max: int) -> tuple[list[list[str]], list[Ended]]:
+    async def calls_of(walks_max: int) -> tuple[list[list[str]], list[EndedWalk]]:
         stage = await Stage.set_up()
         monkeypatch.setattr(walks, "WALKS_MAX", walks_max)
-        made, first, full = list[list[str]](), stage.notice, list[Ended]()
+        made, first, full = list[list[str]](), stage.notice, list[EndedWalk]()
         for more in range(5):
             stage.notice = first + more
             await stage.worker(tiers=()).begin(stage.notice, ALICE)

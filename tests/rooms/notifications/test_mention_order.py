@@ -20,11 +20,11 @@ from reference_leases import ReferenceLeases
 from kith.core.ids import NodeId
 from kith.leases.holding import Leases
 from kith.notifications.coordinator import Coordinator
+from kith.notifications.mention_consumer import MentionConsumer, coordinator_over
 from kith.notifications.outcomes import Outcomes
 from kith.notifications.preferences import Preferences
-from kith.notifications.spread import Spread, coordinator_over
 from kith.notifications.tiers import Tier
-from kith.notifications.walks import Ended
+from kith.notifications.walks import EndedWalk
 
 MENTIONED = (ALICE, CAROL, DANA)
 ACTORS = [NodeId(actor) for actor in range(50, 56)]
@@ -34,7 +34,7 @@ WORKERS = 3
 async def reported(desk: Desk, mentioned: NodeId) -> None:
     """Report mentions one after the other, as a queue in front of the API does for one key."""
     for actor in ACTORS:
-        assert await desk.outside.accept(f"{actor} mentions {mentioned}", actor, mentioned, None, None)
+        assert await desk.external_mentions.accept(f"{actor} mentions {mentioned}", actor, mentioned, None, None)
 
 
 def workers(desk: Desk, activity: ReferenceActivity, worked: list[list[int]]) -> list[Coordinator]:
@@ -42,7 +42,7 @@ def workers(desk: Desk, activity: ReferenceActivity, worked: list[list[int]]) ->
     graph, leases = desk.services.graph, Leases(ReferenceLeases(desk.services.clock))
 
     def worker(accounts: list[int]) -> Coordinator:
-        async def end(ended: Ended) -> None:
+        async def end(ended: EndedWalk) -> None:
             accounts.append(ended.walk.account)
 
         return coordinator_over(
@@ -70,7 +70,7 @@ def test_mentions_of_each_user_keep_their_order_however_workers_divide_them(run:
         events = list((await desk.whole.log.read(desk.began, 1_000)).events)
         random.Random(seed).shuffle(events)
         group = workers(desk, activity, worked)
-        await asyncio.gather(*(Spread(one).handle(events[at::WORKERS]) for at, one in enumerate(group)))
+        await asyncio.gather(*(MentionConsumer(one).handle(events[at::WORKERS]) for at, one in enumerate(group)))
         while any(await asyncio.gather(*(worker.work() for worker in group))):
             pass
         ids = {notice.id for told in notices for notice in told}

@@ -16,7 +16,7 @@ from kith.core.signing import Signer
 from kith.notifications.outcomes import Outcomes, TierOutcome
 from kith.notifications.recent import Shard
 from kith.notifications.tiers import Tier
-from kith.notifications.walks import Ended, Walk, Walks
+from kith.notifications.walks import EndedWalk, Walk, Walks
 from kith.records.store import RecordKind, RecordStore
 
 NEWER = ["of a newer Kith", {"and": 7}]
@@ -49,10 +49,10 @@ def test_outcomes_of_other_tiers_keep_their_newer_fields(run: Run, desk: Desk) -
         records, notice = desk.whole.records, 77
         outcomes = Outcomes(records, desk.services.graph.clock)
         for tier in (Tier.DAY, Tier.MONTH):
-            await outcomes.note(Ended(Walk(notice, ALICE, tier, 1, told=5)))
+            await outcomes.note(EndedWalk(Walk(notice, ALICE, tier, 1, told=5)))
         await as_newer(records, RecordKind.MENTION_OUTCOME, notice, each_longer)
-        await outcomes.note(Ended(Walk(notice, ALICE, Tier.MONTH, 1, told=9)))
-        await outcomes.note(Ended(Walk(notice, ALICE, Tier.ALL, 1, told=1)))
+        await outcomes.note(EndedWalk(Walk(notice, ALICE, Tier.MONTH, 1, told=9)))
+        await outcomes.note(EndedWalk(Walk(notice, ALICE, Tier.ALL, 1, told=1)))
         stored = await fields(records, RecordKind.MENTION_OUTCOME, notice)
         assert [one[-2:] == NEWER for one in stored] == [True, True, False]
         told = [(one.tier, one.told) for one in (await outcomes.of([notice]))[0]]
@@ -133,6 +133,6 @@ def test_notices_owed_to_a_device_keep_their_newer_fields(run: Run, ringing: Pus
         raw = await notes.get_note("push-owed/7")
         assert raw is not None
         assert msgspec.json.decode(raw)[-2:] == NEWER
-        assert [one.owed.notices for one in await owed.all()] == [(2,)]
+        assert [one.pending.notices for one in await owed.all()] == [(2,)]
 
     run(scenario())

@@ -24,7 +24,7 @@ from kith.notifications.notice import Notice, NoticeDraft
 from kith.notifications.outcomes import Outcomes
 from kith.notifications.preferences import CACHED_MS, Preferences
 from kith.notifications.tiers import DAY_MS, MONTH_MS, Tier
-from kith.notifications.walks import Ended, Walk
+from kith.notifications.walks import EndedWalk, Walk
 
 WANTING, OTHERS, LATE = range(100, 400), range(400, 450), range(500, 510)
 NOTICES = 20
@@ -48,7 +48,7 @@ async def _mentions(desk: Desk) -> list[Notice]:
     drafts += [NoticeDraft("mention", actor, BOB, clock.ms, event=f"f{actor}") for actor in (CAROL, DANA)]
     told: list[int] = []
     for at, draft in enumerate(drafts):
-        told += await desk.notices.tell([draft._replace(post=at)])
+        told += await desk.notices.notify([draft._replace(post=at)])
     for notice in told[:NOTICES]:
         desk.rows.rows |= {(user, notice) for user in WANTING}
     clock.ms += 1_000
@@ -110,7 +110,7 @@ async def _tiers(desk: Desk, notices: list[Notice], left: int = 0) -> ReferenceA
     await activity.seen(np.array(SINCE, np.int64), made_ms + DAY_MS)
     await activity.seen(np.array(AWAY, np.int64), made_ms - MONTH_MS)
     for notice in notices[:NOTICES]:
-        await outcomes.note(Ended(Walk(notice.id, ALICE, Tier.MONTH, 1, told=250), left=left))
+        await outcomes.note(EndedWalk(Walk(notice.id, ALICE, Tier.MONTH, 1, told=250), left=left))
     away = {(user, notice.id) for user in AWAY for notice in notices}
     desk.rows.rows -= away
     return activity
@@ -151,7 +151,7 @@ def test_followers_whom_a_walk_gave_up_on_are_dead_and_notified_by_a_repair(run:
     async def scenario() -> None:
         notices = await _mentions(desk)
         outcomes = Outcomes(desk.whole.records, desk.services.graph.clock)
-        await outcomes.note(Ended(Walk(notices[0].id, ALICE, Tier.ALL, 3, told=200), dead=1))
+        await outcomes.note(EndedWalk(Walk(notices[0].id, ALICE, Tier.ALL, 3, told=200), dead=1))
         lost = {(user, notices[0].id) for user in AWAY}
         desk.rows.rows -= lost
         found = await _auditor(desk).audit(notices, repair=True)

@@ -36,15 +36,15 @@ def test_a_user_with_a_stream_is_online_until_it_is_closed_or_the_process_is_gon
     def online() -> list[bool]:
         return run(activity.online(ALL, clock.ms)).tolist()
 
-    run(presence.tell())
+    run(presence.report())
     assert online() == [True, False, False]
     connected.add(CAROL)
     connected.remove(ALICE)
-    run(presence.tell())
+    run(presence.report())
     assert online() == [False, False, True]
     for _ in range(5):
         clock.ms += ONLINE_MS * 3 // 4
-        run(presence.tell())
+        run(presence.report())
         assert online() == [False, False, True]
     clock.ms += ONLINE_MS
     assert online() == [False, False, False], "the process reported nothing for that long"
@@ -54,14 +54,14 @@ def test_users_who_came_are_reported_together_once_a_minute(run: Run) -> None:
     activity, clock = CountedActivity(), FakeClock(1_700_000_040_000)
     presence = Presence(activity, "one", set, clock)
     presence.note(ALICE)
-    run(presence.tell())
+    run(presence.report())
     for _ in range(10):
         presence.note(BOB)
         clock.ms += 1_000
-        run(presence.tell())
+        run(presence.report())
     assert activity.writes == 1
     clock.ms += SEEN_STEP_MS
-    run(presence.tell())
+    run(presence.report())
     assert activity.writes == 2
     minute = 1_700_000_040_000
     assert run(activity.last_seen(ALL)).tolist() == [minute, minute + SEEN_STEP_MS, 0]
@@ -72,7 +72,7 @@ def test_nothing_is_written_while_nobody_is_there(run: Run) -> None:
     presence = Presence(activity, "one", set, clock)
     for _ in range(5):
         clock.ms += ONLINE_MS
-        run(presence.tell())
+        run(presence.report())
     assert activity.writes == 0
 
 
@@ -89,7 +89,7 @@ def test_users_seen_while_the_store_was_away_are_reported_later(run: Run) -> Non
     presence = Presence(activity, "one", set, clock)
     presence.note(ALICE)
     with pytest.raises(StoreUnavailable):
-        run(presence.tell())
+        run(presence.report())
     activity.is_away = False
-    run(presence.tell())
+    run(presence.report())
     assert run(activity.last_seen(ALL)).tolist()[0] > 0

@@ -18,9 +18,9 @@ from kith.core.paging import Window
 from kith.graph.graphs import LIKES
 from kith.notifications import rings
 from kith.notifications.preferences import Preferences, QuietHours
-from kith.notifications.push import owed
+from kith.notifications.push import pending
 from kith.notifications.push.message import TTL_MS
-from kith.notifications.push.owed import FAULTS
+from kith.notifications.push.pending import FAULTS
 from kith.notifications.rings import Rings
 from kith.outbound.errors import SendFailed, SendFault
 from kith.outbound.outbound import Answer
@@ -68,7 +68,7 @@ def test_followers_notified_by_a_chunk_hear_it_on_their_devices_once(run: Run, r
             await desk.people.follow(follower, ALICE)
             await desk.preferences.put(follower, Preferences(mentions="followed"))
         found = [await ringing.add(follower) for follower in (CAROL, erin)]
-        assert await desk.outside.accept("an event", BOB, ALICE, None, None)
+        assert await desk.external_mentions.accept("an event", BOB, ALICE, None, None)
         desk.whole.settle()
         (told,) = [notice.id for notice in await desk.listed(ALICE) if notice.type == "mention"]
         await desk.inbox.add_for_all(told, np.array(sorted(followers), np.int64))
@@ -90,7 +90,7 @@ def test_a_ring_of_many_is_logged_in_parts(run: Run, ringing: PushDesk, monkeypa
         for follower in followers:
             await desk.people.follow(follower, ALICE)
             await desk.preferences.put(follower, Preferences(mentions="followed"))
-        assert await desk.outside.accept("an event", BOB, ALICE, None, None)
+        assert await desk.external_mentions.accept("an event", BOB, ALICE, None, None)
         desk.whole.settle()
         (told,) = [notice.id for notice in await desk.listed(ALICE) if notice.type == "mention"]
         users = np.array(followers, np.int64)
@@ -314,7 +314,7 @@ def test_a_process_that_dies_repeats_with_the_same_topic_and_loses_nothing(run: 
 
 
 def test_the_log_waits_while_too_much_is_owed(run: Run, ringing: PushDesk, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(owed, "DEVICES_OWED_MAX", 1)
+    monkeypatch.setattr(pending, "PENDING_DEVICES_MAX", 1)
 
     async def scenario() -> None:
         first, second = await ringing.add(ALICE), await ringing.add(CAROL, "fcm")
@@ -334,7 +334,7 @@ def test_the_log_waits_while_too_much_is_owed(run: Run, ringing: PushDesk, monke
 def test_of_many_notices_owed_to_one_device_the_newest_ring(
     run: Run, ringing: PushDesk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(owed, "NOTICES_MAX", 3)
+    monkeypatch.setattr(pending, "NOTICES_MAX", 3)
 
     async def scenario() -> None:
         device = await ringing.add(ALICE)

@@ -16,11 +16,11 @@ from kith.core.errors import StoreUnavailable, Unavailable
 from kith.core.ids import EPOCH_MS, TIME_SHIFT
 from kith.log.runner import Runner
 from kith.notifications.notice import Notice
-from kith.notifications.push import owed, push
+from kith.notifications.push import pending, push
 from kith.notifications.push.apns import Apns
 from kith.notifications.push.device import Device
 from kith.notifications.push.message import PushMessage
-from kith.notifications.push.owed import FAULTS
+from kith.notifications.push.pending import FAULTS
 from kith.outbound.outbound import Answer
 
 
@@ -96,7 +96,7 @@ def test_a_made_up_device_is_no_fault_where_its_host_has_accepted_nothing(run: R
         await mention(ringing)
         await ringing.follow_log()
         for user, count in ((CAROL, 0), (CAROL, 0), (DANA, 0), (BOB, 1)):
-            ringing.clock.ms += push.TAKEN_LATELY_MS
+            ringing.clock.ms += push.ACCEPTED_RECENTLY_MS
             await mention(ringing, user, by=ALICE)
             await ringing.follow_log()
             await ringing.pass_time(1)
@@ -128,7 +128,7 @@ def test_owed_notices_are_tried_while_the_log_waits_for_room(
     run: Run, ringing: PushDesk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The runner does deferred work only after a batch. Carol's device is refused all the time."""
-    monkeypatch.setattr(owed, "DEVICES_OWED_MAX", 1)
+    monkeypatch.setattr(pending, "PENDING_DEVICES_MAX", 1)
 
     async def scenario() -> None:
         runner = Runner(ringing.push, ringing.desk.whole.log, now_ms=ringing.clock)
@@ -160,7 +160,7 @@ def test_owed_notices_are_tried_while_the_log_waits_for_room(
 def test_devices_of_a_provider_that_is_no_longer_set_up_delay_no_other(
     run: Run, ringing: PushDesk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(push, "TRIED_MAX", 2)
+    monkeypatch.setattr(push, "RETRY_DEVICES_MAX", 2)
 
     async def scenario() -> None:
         for user in (ALICE, CAROL, DANA):
@@ -241,7 +241,7 @@ def test_a_device_that_was_handed_on_while_a_message_waited_to_be_sent_does_not_
                 break
             await asyncio.sleep(0)
         await ringing.add(DANA, "apns", "a phone")
-        ringing.clock.ms += push.WAITED_MS_MAX + 1
+        ringing.clock.ms += push.QUEUED_MS_MAX + 1
         for _ in range(push.SENDING_MAX):
             slots.release()
         await handling

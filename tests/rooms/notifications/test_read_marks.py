@@ -25,7 +25,7 @@ async def mention(desk: Desk) -> int:
     await desk.people.follow(CAROL, ALICE)
     await desk.preferences.put(CAROL, Preferences(mentions="followed"))
     desk.services.clock.ms += 1_000
-    assert await desk.outside.accept("event", BOB, ALICE, None, None)
+    assert await desk.external_mentions.accept("event", BOB, ALICE, None, None)
     (notice,) = await desk.inbox.page(ALICE, limit=1)
     return notice
 
@@ -146,8 +146,8 @@ def test_marking_a_few_that_lie_far_apart_reads_little_of_a_long_inbox(
 
         monkeypatch.setattr(desk.inbox, "page", counted)
         ids = [rows[at] + shift for at in range(0, len(rows), PAGE_MAX) for shift in (0, 1, 2)]
-        assert await desk.notifications.held(ALICE, [*ids, ID_MAX, 0]) == set(ids)
+        assert await desk.notifications.held_ids(ALICE, [*ids, ID_MAX, 0]) == set(ids)
         assert sum(read) < 3 * PAGE_MAX
-        assert await desk.notifications.held(ALICE, rows[-PAGE_MAX:]) == set(rows[-PAGE_MAX:])
+        assert await desk.notifications.held_ids(ALICE, rows[-PAGE_MAX:]) == set(rows[-PAGE_MAX:])
 
     run(scenario())

@@ -9,8 +9,8 @@ from desk import Desk
 
 from kith.core.ids import NodeId
 from kith.notifications.intake import NAME
+from kith.notifications.missing_notices import EventAudit, EventAuditor
 from kith.notifications.preferences import CACHED_MS, Preferences
-from kith.notifications.untold import EventAuditor, UntoldAudit
 from kith.people.profiles import Profile
 
 NO_MENTIONS = Preferences(mentions="none")
@@ -79,10 +79,10 @@ def test_all_reasons_are_one_notice_for_the_audit(run: Run, desk: Desk) -> None:
         await log.save(NAME, (await log.read(desk.began, 1_000)).next, {})
         graph, recipients = desk.services.graph, desk.intake._recipients
         auditor = EventAuditor(log, graph, desk.intake, desk.notices, recipients, 0, clock)
-        assert await auditor.audit(repair=True) == UntoldAudit(
+        assert await auditor.audit(repair=True) == EventAudit(
             2, missing=2, repaired=2, examples=[f"{ALICE}, of the reply by {BOB}", f"{BOB}, of the follow by {CAROL}"]
         )
         assert await desk.told(ALICE) == [("reply", BOB)]
-        assert await auditor.audit() == UntoldAudit(2, told=2)
+        assert await auditor.audit() == EventAudit(2, told=2)
 
     run(scenario())

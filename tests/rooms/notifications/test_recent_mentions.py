@@ -69,7 +69,7 @@ def test_mentions_that_other_systems_report_need_no_worker(run: Run, desk: Desk)
             await desk.people.follow(fan, ALICE)
         desk.whole.settle()
         await desk.preferences.put(CAROL, Preferences(mentions="these", accounts=(ALICE,)))
-        assert await desk.outside.accept("e", DAVE, ALICE, None, None)
+        assert await desk.external_mentions.accept("e", DAVE, ALICE, None, None)
         assert await desk.told(CAROL) == [("mention", DAVE)]
         assert await desk.told(BOB) == []
 

@@ -26,7 +26,7 @@ from kith.notifications.outcomes import Outcomes
 from kith.notifications.preferences import Preferences
 from kith.notifications.rings import Rings
 from kith.notifications.tiers import Tier
-from kith.notifications.walks import Ended, Walk
+from kith.notifications.walks import EndedWalk, Walk
 from kith.people.profiles import Profile
 from kith.posts.post import PostEdit
 from kith.records.store import RecordKind
@@ -202,9 +202,9 @@ def test_mentions_of_other_systems_are_told_apart_by_their_events(run: Run, desk
         drafts = [
             NoticeDraft("mention", BOB, ALICE, desk.services.clock.ms, event=event) for event in ("first", "second")
         ]
-        told = await desk.notices.tell(drafts)
+        told = await desk.notices.notify(drafts)
         assert len({*told}) == 2
-        assert await desk.notices.tell(drafts) == told
+        assert await desk.notices.notify(drafts) == told
         assert len(await desk.listed(ALICE)) == 2
 
     run(scenario())
@@ -228,7 +228,7 @@ def test_a_notice_of_a_type_of_a_newer_kith_is_left_out(run: Run, desk: Desk) ->
     async def scenario() -> None:
         of_tomorrow = cast(NoticeType, "birthday")
         types: tuple[NoticeType, ...] = (of_tomorrow, "mention")
-        await desk.notices.tell([NoticeDraft(one, BOB, ALICE, desk.services.clock.ms, event="1") for one in types])
+        await desk.notices.notify([NoticeDraft(one, BOB, ALICE, desk.services.clock.ms, event="1") for one in types])
         assert await desk.told(ALICE) == [("mention", BOB)]
 
     run(scenario())
@@ -280,8 +280,8 @@ def test_outcomes_and_rings_of_a_mention_are_forgotten_with_it(run: Run, desk: D
         outcomes, rings = Outcomes(records, desk.services.graph.clock), Rings(records, desk.services.graph.clock)
         told = list[int]()
         for actor in (BOB, CAROL):  # one a week
-            told += await desk.notices.tell([NoticeDraft("mention", actor, ALICE, clock.ms)])
-            await outcomes.note(Ended(Walk(told[-1], ALICE, Tier.ALL, 1, told=3)))
+            told += await desk.notices.notify([NoticeDraft("mention", actor, ALICE, clock.ms)])
+            await outcomes.note(EndedWalk(Walk(told[-1], ALICE, Tier.ALL, 1, told=3)))
             await rings.ring(told[-1], np.array([CAROL], np.int64), devices=False)
             clock.ms += PERIOD_MS
         await desk.notices.expire(clock.ms - PERIOD_MS)

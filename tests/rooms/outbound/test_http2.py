@@ -37,11 +37,11 @@ async def resolve_here(host: str, port: int) -> Sequence[str]:
 
 
 def run_with_server(
-    authority: Authority, act: Callable[[Outbound, Http2Server], Awaitable[Any]], whole_s: float = 5.0
+    authority: Authority, act: Callable[[Outbound, Http2Server], Awaitable[Any]], total_s: float = 5.0
 ) -> Any:
     async def scenario() -> Any:
         trusted: ssl.SSLContext = authority.trusted()
-        outbound = Outbound(networks_of(["127.0.0.1"]), resolve=resolve_here, tls=trusted, whole_s=whole_s, http2=True)
+        outbound = Outbound(networks_of(["127.0.0.1"]), resolve=resolve_here, tls=trusted, total_s=total_s, http2=True)
         async with http2_server(authority.serving(HOST)) as server:
             try:
                 return await act(outbound, server)
@@ -178,7 +178,7 @@ def test_a_silent_host_is_retried_on_another_connection_and_then_rests(authority
         assert found == [SendFault.TIMEOUT] * OPEN_AFTER
         assert await sent(outbound, server, b"x") is SendFault.RESTING
 
-    run_with_server(authority, act, whole_s=1.5)
+    run_with_server(authority, act, total_s=1.5)
 
 
 @pytest.mark.parametrize("others_wait", [False, True])

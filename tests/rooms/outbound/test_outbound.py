@@ -126,7 +126,7 @@ def test_an_address_that_is_silent_leaves_time_for_the_next(silent: list[str], m
             return address
 
         monkeypatch.setattr(pinned, "connected", connect)
-        backend = pinned.Pinned(networks_of(["127.0.0.0/8"]), Resolver([*silent, "127.0.0.1"]))
+        backend = pinned.PinnedBackend(networks_of(["127.0.0.0/8"]), Resolver([*silent, "127.0.0.1"]))
         assert await backend.connect_tcp("app.example", 80, CONNECT_S) == "127.0.0.1"
         assert now_s[0] < CONNECT_S
 
@@ -151,7 +151,7 @@ def test_no_proxy_of_the_machine_is_used(app: Endpoint, monkeypatch: pytest.Monk
 
 def test_a_host_that_hangs_is_left_after_the_deadline(app: Endpoint) -> None:
     app.answer = lambda _: Answer(hangs=True)
-    assert sent(app.url, whole_s=0.2).why is SendFault.TIMEOUT
+    assert sent(app.url, total_s=0.2).why is SendFault.TIMEOUT
 
 
 def test_a_host_that_never_connects_is_left_after_the_deadline_to_connect() -> None:
@@ -177,7 +177,7 @@ def test_the_configured_number_of_connections_is_there_whichever_hosts_hang(app:
             app.ending.set()
             await asyncio.wait(stuck)
 
-    assert with_outbound(act, connections_max=hang + 1, whole_s=LIMIT_S).status == 200
+    assert with_outbound(act, connections_max=hang + 1, total_s=LIMIT_S).status == 200
 
 
 def test_names_whose_servers_hang_block_no_other_name(app: Endpoint, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -200,7 +200,7 @@ def test_names_whose_servers_hang_block_no_other_name(app: Endpoint, monkeypatch
             await asyncio.wait(stuck)
 
     monkeypatch.setattr(socket, "getaddrinfo", hangs)
-    assert with_outbound(act, connect_s=LIMIT_S, whole_s=LIMIT_S).status == 200
+    assert with_outbound(act, connect_s=LIMIT_S, total_s=LIMIT_S).status == 200
 
 
 def test_a_host_that_answers_a_byte_at_a_time_is_left_after_the_deadline() -> None:
@@ -215,7 +215,7 @@ def test_a_host_that_answers_a_byte_at_a_time_is_left_after_the_deadline() -> No
 
         thread = threading.Thread(target=drip, daemon=True)
         thread.start()
-        failed = sent(f"http://127.0.0.1:{server.getsockname()[1]}/", whole_s=0.5)
+        failed = sent(f"http://127.0.0.1:{server.getsockname()[1]}/", total_s=0.5)
         assert failed.why in (SendFault.TIMEOUT, SendFault.BROKEN)  # broken: the head is too large
         thread.join(LIMIT_S)
 

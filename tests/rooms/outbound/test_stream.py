@@ -9,7 +9,7 @@ import httpcore
 import pytest
 from coroutines import run_all
 
-from kith.outbound.stream import Arriving, ConnectionStream, connected
+from kith.outbound.stream import ConnectionStream, ReceiveBuffer, connected
 
 
 class Host(asyncio.Protocol):
@@ -62,7 +62,7 @@ class Recorded(asyncio.Transport):
 def test_parts_written_in_one_turn_are_sent_together() -> None:
     async def scenario() -> None:
         transport = Recorded()
-        stream = ConnectionStream(transport, Arriving())
+        stream = ConnectionStream(transport, ReceiveBuffer())
         for part in (b"head ", b"body ", b"end"):
             await stream.write(part)
         await asyncio.sleep(0)

@@ -22,8 +22,8 @@ from kith.core.paging import Page, Window
 from kith.graph.edge import State
 from kith.graph.node_jobs import NodeOperation
 from kith.people import search
-from kith.people.by_name import check_prefix
-from kith.people.names import renaming, searched
+from kith.people.name_sorter import check_prefix
+from kith.people.names import index_writes, searchable_names
 from kith.people.removal import account_jobs
 from kith.people.search import PeopleSearch
 
@@ -76,7 +76,7 @@ def naive(people: dict[int, tuple[str, str]], typed: str) -> list[tuple[str, int
     """Everybody with a name of this prefix, each with the first such name, sorted."""
     prefix = check_prefix(typed)
     first = {
-        user: min((name for _, name in searched(*names) if name.startswith(prefix)), default=None)
+        user: min((name for _, name in searchable_names(*names) if name.startswith(prefix)), default=None)
         for user, names in people.items()
     }
     return sorted((name, user) for user, name in first.items() if name is not None)
@@ -149,7 +149,7 @@ def test_a_page_checks_a_bounded_number_and_says_that_there_is_more(
     run: Run, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Even where none of them may be seen; the next page continues there."""
-    monkeypatch.setattr(search, "LOOKED_MAX", 5)
+    monkeypatch.setattr(search, "ENTRIES_SCANNED_MAX", 5)
     read: list[int] = []
 
     async def check() -> None:
@@ -169,7 +169,7 @@ def test_a_page_checks_a_bounded_number_and_says_that_there_is_more(
             "ann", Window(2), lambda page: services.graph.privacy.without_blockers(None, page)
         )
         assert page.more_after
-        assert sum(read) <= 3 * search.LOOKED_MAX
+        assert sum(read) <= 3 * search.ENTRIES_SCANNED_MAX
         assert await room.found("ann", 2) == [15]
 
     run(check())
@@ -177,6 +177,8 @@ def test_a_page_checks_a_bounded_number_and_says_that_there_is_more(
 
 def test_a_change_of_something_else_writes_no_entry_where_profile_and_entries_are_one_write() -> None:
     names, more = ("ann", "Ann Lee"), ("ann", "Ann Leeds")
-    assert renaming(7, NodeId(ALICE), names, names, Hlc(5), atomic=True) == []
-    assert len(renaming(7, NodeId(ALICE), names, names, Hlc(5), atomic=False)) == len(list(searched(*names)))
-    assert renaming(7, NodeId(ALICE), names, more, Hlc(5), atomic=True)
+    assert index_writes(7, NodeId(ALICE), names, names, Hlc(5), atomic=True) == []
+    assert len(index_writes(7, NodeId(ALICE), names, names, Hlc(5), atomic=False)) == len(
+        list(searchable_names(*names))
+    )
+    assert index_writes(7, NodeId(ALICE), names, more, Hlc(5), atomic=True)

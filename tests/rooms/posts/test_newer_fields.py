@@ -9,7 +9,7 @@ from coroutines import Run
 from services import Services
 
 from kith.core.clock import Hlc
-from kith.notifications.marks import MarksKept
+from kith.notifications.marks import MarkStore
 from kith.notifications.preferences import DEFAULT, Preferences
 from kith.people.profiles import Profile
 from kith.posts.post import PostEdit
@@ -22,7 +22,7 @@ class Shelf:
     """One record of each kind that users change, by its id, with two fields more than this Kith knows."""
 
     def __init__(self, room: Services) -> None:
-        self.room, self.marks = room, MarksKept(room.records, room.graph.clock)
+        self.room, self.marks = room, MarkStore(room.records, room.graph.clock)
         self.ids: dict[RecordKind, int] = {
             RecordKind.USER: ALICE, RecordKind.NOTICE_MARKS: ALICE, RecordKind.NOTICE_PREFERENCES: ALICE,
         }  # fmt: skip

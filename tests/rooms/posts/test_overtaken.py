@@ -141,7 +141,7 @@ def test_a_repetition_empties_nothing_though_its_author_is_deactivated(
         monkeypatch.setattr(kith.records, "put", overtaken)
         repeated = await answer(make())
         await go(NodeOperation.RESTORE)
-        read: Any = {"post": kith.posts.read, "comment": kith.comments.read, "board": kith.boards.settling.read}[what]
+        read: Any = {"post": kith.posts.read, "comment": kith.comments.read, "board": kith.boards.reconciler.read}[what]
         (found,) = await read([made])
         return repeated, found.deleted
 

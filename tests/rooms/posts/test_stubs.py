@@ -75,5 +75,5 @@ def test_a_visible_comment_far_below_keeps_all_stubs_above_it(
     run(room.people.block(DANA, CAROL))
     room.settle()
     assert found(run, room, DANA, post) == []
-    monkeypatch.setattr(comment_reader, "STUB_LOOKS_MAX", 3)
+    monkeypatch.setattr(comment_reader, "STUB_REPLIES_SCANNED_MAX", 3)
     assert found(run, room, DANA, post) == [(chain[0], [chain[1]])], "the search below a stub is bounded"

@@ -15,7 +15,7 @@ from kith.graph.edge import Direction, EdgeWrite, State
 from kith.graph.graphs import COMMENT_LIKES, COMMENTS
 from kith.graph.shapes import Listing
 from kith.posts import top_comments
-from kith.posts.top_comments import COUNTED_MAX, KEPT_S, TopComments
+from kith.posts.top_comments import LIKES_CACHED_S, UNCACHED_COMMENTS_MAX, TopComments
 
 POST = 77
 
@@ -78,7 +78,7 @@ def test_pages_of_a_thread_are_those_of_a_naive_sort(run: Run, thread: Thread, s
 
 
 def test_in_a_short_thread_each_like_counts_at_once(thread: Thread) -> None:
-    for id_ in range(1, COUNTED_MAX + 1):
+    for id_ in range(1, UNCACHED_COMMENTS_MAX + 1):
         thread.comment(id_)
     for id_ in (7, 3, 3):
         thread.like(id_)
@@ -86,7 +86,7 @@ def test_in_a_short_thread_each_like_counts_at_once(thread: Thread) -> None:
 
 
 def test_in_a_long_thread_likes_count_a_moment_later_and_comments_at_once(thread: Thread) -> None:
-    for id_ in range(1, COUNTED_MAX + 2):
+    for id_ in range(1, UNCACHED_COMMENTS_MAX + 2):
         thread.comment(id_)
     thread.like(9)
     before = thread.best()
@@ -99,12 +99,12 @@ def test_in_a_long_thread_likes_count_a_moment_later_and_comments_at_once(thread
     assert thread.page(Window(200)) == [999, *before], "a new comment has its place"
     thread.delete(50)
     assert thread.page(Window(200)) == [id_ for id_ in (999, *before) if id_ != 50]
-    thread.now_s += KEPT_S
+    thread.now_s += LIKES_CACHED_S
     assert thread.page(Window(200)) == thread.best()
 
 
 def test_only_a_few_threads_are_cached(monkeypatch: pytest.MonkeyPatch, thread: Thread) -> None:
-    monkeypatch.setattr(top_comments, "COUNTED_MAX", 1)
+    monkeypatch.setattr(top_comments, "UNCACHED_COMMENTS_MAX", 1)
     monkeypatch.setattr(top_comments, "_THREADS_MAX", 3)
     for id_ in range(1, 4):
         thread.comment(id_)
@@ -114,4 +114,4 @@ def test_only_a_few_threads_are_cached(monkeypatch: pytest.MonkeyPatch, thread: 
             Listing(thread._comments, NodeId(post), Direction.OUT),
         ]
         thread._run(thread.top.page(own[::-1], Window(3)))
-    assert len(thread.top._kept) == 3
+    assert len(thread.top._cached) == 3

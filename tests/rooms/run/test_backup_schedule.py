@@ -26,8 +26,8 @@ from kith.engines.embedded.file_leases import FileLeases
 from kith.leases.holding import Leases
 from kith.log.lease_holder import LEASE_RENEWAL_MS, LogLeaseHolder
 from kith.run.backups import drills, schedule, worker
+from kith.run.backups.backup_maker import BackupMaker
 from kith.run.backups.drills import Drill
-from kith.run.backups.making import BackUp
 from kith.run.backups.parts import read_parts
 from kith.run.config import Settings
 from kith.run.opening import folders, wiring
@@ -38,7 +38,7 @@ from kith.run.serving import supervisor
 def test_a_backup_into_its_own_data_folder_is_refused(settings: Settings, place: str) -> None:
     where = str(Path(settings.data) / place)
     with folders.open_environment(settings) as store, pytest.raises(BadRequest, match="lies in the data folder"):
-        schedule.over(settings, store, where)
+        schedule.open_maker(settings, store, where)
     with pytest.raises(BadRequest, match="lies in the data folder"):
         supervisor.prepare(msgspec.structs.replace(settings, backup_to=where))
 
@@ -51,16 +51,16 @@ def test_one_process_at_a_time_backs_up_a_store(run: Run, settings: Settings, tm
                 pytest.raises(Conflict, match="another process does `backup`"),
                 Environment(Path(settings.data)) as store,
             ):
-                await schedule.once(schedule.over(settings, store, str(tmp_path / "kept")), store, whole=True)
+                await schedule.make_now(schedule.open_maker(settings, store, str(tmp_path / "kept")), store, whole=True)
         files.close()
 
     run(meanwhile())
 
 
 @contextmanager
-def maker_over(settings: Settings) -> Iterator[tuple[Environment, BackUp]]:
+def maker_over(settings: Settings) -> Iterator[tuple[Environment, BackupMaker]]:
     with folders.open_environment(settings) as store:
-        yield store, schedule.over(settings, store, settings.backup_to)
+        yield store, schedule.open_maker(settings, store, settings.backup_to)
 
 
 def test_a_failed_removal_is_reported_and_causes_no_other_whole_backup(
@@ -85,16 +85,16 @@ def test_a_failed_removal_is_reported_and_causes_no_other_whole_backup(
     now_ms = wall_ms()
     with folders.open_environment(settings) as store:
         store.put_note("a", b"1")
-        maker = BackUp(store, archive, None)
+        maker = BackupMaker(store, archive, None)
         for minutes in (0, 1, 2, 6):
-            run(schedule.turn(settings, maker, now_ms + minutes * 60_000))
+            run(schedule.run_due(settings, maker, now_ms + minutes * 60_000))
             status = schedule.read_status(settings)
             assert len([part for part in read_parts(archive).whole if part.kind == "whole"]) == 1
             assert (status.error, "AccessDenied" in status.tidying) == ("", True)
         (finding,) = [one for one in examine(settings) if one.what == "backups"]
         assert "AccessDenied" in finding.detail
         archive.may_delete = True
-        run(schedule.turn(settings, maker, now_ms + 12 * 60_000))
+        run(schedule.run_due(settings, maker, now_ms + 12 * 60_000))
     assert schedule.read_status(settings).tidying == ""
     assert not left.exists()
 
@@ -108,20 +108,20 @@ def test_a_server_backs_up_when_it_is_due_and_reports_the_result(run: Run, setti
     with maker_over(settings) as (store, maker):
         for minutes, parts in ((0, 1), (4, 1), (6, 2), (24 * 60, 4), (5 * 24 * 60, 3)):
             store.put_note(f"server-key/{minutes:064x}", b"1")
-            run(schedule.turn(settings, maker, now_ms + minutes * 60_000))
+            run(schedule.run_due(settings, maker, now_ms + minutes * 60_000))
             assert len(read_parts(archive).whole) == parts, f"after {minutes} minutes"
     status = schedule.read_status(settings)
     assert (status.good_ms, status.error) == (now_ms + 5 * DAY_MS, "")
     (tmp_path / "file").write_text("hello")
     broken = msgspec.structs.replace(settings, backup_to=str(tmp_path / "file"))
     with maker_over(broken) as (_, maker):
-        run(schedule.turn(broken, maker, now_ms + 6 * DAY_MS))
+        run(schedule.run_due(broken, maker, now_ms + 6 * DAY_MS))
     status = schedule.read_status(broken)
     assert (status.good_ms, "cannot be used" in status.error) == (now_ms + 5 * DAY_MS, True)
     (finding,) = [one for one in examine(broken) if one.what == "backups"]
     assert (finding.ok, "cannot be used" in finding.detail) == (False, True)
     with maker_over(settings) as (_, maker):
-        run(schedule.turn(settings, maker, now_ms + 6 * DAY_MS))
+        run(schedule.run_due(settings, maker, now_ms + 6 * DAY_MS))
     assert schedule.read_status(settings).error == ""
 
 
@@ -134,11 +134,11 @@ def test_a_clock_that_is_far_ahead_for_a_while_removes_no_young_backup(
     with maker_over(settings) as (store, maker):
         for day in (0, 1, 2, 400, 3):  # on the fourth day the clock is ahead, and is put right
             store.put_note(f"server-key/{day:064x}", b"1")
-            run(schedule.turn(settings, maker, now_ms + day * DAY_MS))
+            run(schedule.run_due(settings, maker, now_ms + day * DAY_MS))
         wholes = [part for part in read_parts(archive).whole if part.kind == "whole"]
         assert len(wholes) == 5
         for day in range(4, 9):
-            run(schedule.turn(settings, maker, now_ms + day * DAY_MS))
+            run(schedule.run_due(settings, maker, now_ms + day * DAY_MS))
     left = [part.id for part in read_parts(archive).whole if part.kind == "whole"]
     assert (len(left), wholes[0].id in left) == (4, False)  # old backups still go
 
@@ -147,10 +147,10 @@ def test_the_status_of_a_server_has_the_last_drill_of_its_backup(run: Run, setti
     settings = msgspec.structs.replace(settings, backup_to=str(tmp_path / "kept"))
     now_ms = wall_ms()
     with maker_over(settings) as (_, maker):
-        run(schedule.turn(settings, maker, now_ms))
+        run(schedule.run_due(settings, maker, now_ms))
         assert schedule.read_status(settings).drill_age_s(now_ms) == math.inf
         drills.note(maker.archive, Drill(now_ms - 60_000, good=False))
-        run(schedule.turn(settings, maker, now_ms + DAY_MS))
+        run(schedule.run_due(settings, maker, now_ms + DAY_MS))
     status = schedule.read_status(settings)
     assert (status.drill_age_s(now_ms), status.drill.good) == (60, False)
 
@@ -162,11 +162,11 @@ def test_the_log_is_retained_for_the_next_increment(run: Run, settings: Settings
     async def scene() -> None:
         async with wiring.open_stores(settings, "test") as stores:
             now_ms, clock = wall_ms(), itertools.count(wall_ms(), LEASE_RENEWAL_MS + 1)
-            maker = schedule.over(settings, stores.of_folder("this").environment, archive.where)
+            maker = schedule.open_maker(settings, stores.of_folder("this").environment, archive.where)
             log_lease = LogLeaseHolder(stores.log, schedule.NAME, lambda: next(clock))
             for minutes in (0, 6, 12):
                 await stores.store.apply(writes_of(*(edge_of(minutes, 100 + at) for at in range(600))))
-                await worker.turn(settings, stores, maker, log_lease, now_ms + minutes * 60_000)
+                await worker.run_due(settings, stores, maker, log_lease, now_ms + minutes * 60_000)
             (lease,) = await stores.log.leases()
             assert (lease.name, lease.lost, (await stores.log.behind(lease.at)).events) == (schedule.NAME, False, 1)
 

@@ -26,9 +26,9 @@ from kith.engines.embedded import store_role
 from kith.engines.embedded.closed_note import ClosedNote
 from kith.engines.embedded.environment import Environment
 from kith.graph.edge import EdgeWrite
-from kith.run.backups import making, schedule
-from kith.run.backups.making import BackUp
-from kith.run.backups.parts import packed, read_parts
+from kith.run.backups import backup_maker, schedule
+from kith.run.backups.backup_maker import BackupMaker
+from kith.run.backups.parts import encode_manifest, read_parts
 from kith.run.backups.pruning import prune
 from kith.run.backups.restoring import restore
 from kith.run.config import Settings
@@ -63,7 +63,7 @@ def test_an_increment_has_the_files_that_its_log_names(
     run: Run, settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, before: str
 ) -> None:
     """A user uploads while it is made: first the file is stored, then the edge that names it."""
-    archive, copy_in, uploads = FolderArchive(tmp_path / "kept"), making.copy_in, iter([edge_of(ALICE, CAROL)])
+    archive, copy_in, uploads = FolderArchive(tmp_path / "kept"), backup_maker.copy_in, iter([edge_of(ALICE, CAROL)])
     with open_embedded(Path(settings.data)) as (environment, edges):
 
         def copied(*arguments: Any) -> Any:
@@ -73,13 +73,13 @@ def test_an_increment_has_the_files_that_its_log_names(
                 run(edges.apply([EdgeWrite(edge)]))
             return found
 
-        maker = schedule.over(settings, environment, archive.where)
+        maker = schedule.open_maker(settings, environment, archive.where)
         maker.make(whole=False)
         if before == "an event":
             run(edges.apply([EdgeWrite(edge_of(ALICE, BOB))]))
         elif before == "a file":
             put(settings, "aa/early.png", b"early")
-        monkeypatch.setattr(making, "copy_in", copied)
+        monkeypatch.setattr(backup_maker, "copy_in", copied)
         maker.make(whole=False)
     back = Settings(data=str(tmp_path / "back"))
     assert restore(back, archive).lost == []
@@ -163,7 +163,7 @@ def test_a_copy_that_fails_half_way_releases_the_store(settings: Settings, tmp_p
     with folders.open_environment(settings) as store:
         for number in range(6):
             store.put_note(f"large-{number}", bytes(1 << 20))
-        maker = BackUp(store, dying, None)
+        maker = BackupMaker(store, dying, None)
         dying.left = 3  # the first chunk is written, and others wait
         try:
             maker.make(whole=True)
@@ -189,7 +189,7 @@ def test_a_backup_that_is_not_stored_as_it_was_written_does_not_count(
     archive = Forgetful(tmp_path / "kept")
     archive.worst = worst
     with folders.open_environment(settings) as store:
-        maker = BackUp(store, archive, folders.media_folder(settings))
+        maker = BackupMaker(store, archive, folders.media_folder(settings))
         with pytest.raises(StoreUnavailable, match="did not keep"):
             maker.make(whole=True)
         assert read_parts(archive).whole == []
@@ -244,7 +244,7 @@ def test_a_backup_of_a_newer_kith_is_refused_and_the_next_one_is_whole(settings:
     archive = FolderArchive(tmp_path / "kept")
     (part,) = back_up(settings, archive).parts
     newer = msgspec.structs.replace(part, version=2, id="00000002-0-increment", kind="increment")
-    archive.put("parts/00000002-0-increment.json", [packed(newer)])
+    archive.put("parts/00000002-0-increment.json", [encode_manifest(newer)])
     with pytest.raises(StoreMismatch, match=r"00000002-0-increment.* newer Kith"):
         restore(Settings(data=str(tmp_path / "back")), archive)
     assert "newer Kith" in back_up(settings, archive).because

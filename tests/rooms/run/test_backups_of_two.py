@@ -17,7 +17,7 @@ from kith.engines.embedded.commits import CommitQueue
 from kith.engines.embedded.environment import Environment
 from kith.engines.embedded.record_store import EmbeddedRecords
 from kith.records.store import Record, RecordKind
-from kith.run.backups.making import BackUp
+from kith.run.backups.backup_maker import BackupMaker
 from kith.run.backups.restoring import restore
 from kith.run.config import Settings
 
@@ -34,7 +34,7 @@ def test_a_replaced_primary_makes_no_backup_that_would_be_the_newest(tmp_path: P
     with Environment(tmp_path / "old") as old:
         old.declare(["follows"])
         write(old, 1)
-        before = BackUp(old, kept, None)
+        before = BackupMaker(old, kept, None)
         before.make(whole=True)
         copy_store(old, tmp_path / "new")
         with Environment(tmp_path / "new", create=False) as new:
@@ -48,7 +48,7 @@ def test_a_replaced_primary_makes_no_backup_that_would_be_the_newest(tmp_path: P
         else:
             write(old, 2)
         with Environment(tmp_path / "new", create=False) as new:
-            after = BackUp(new, kept, None)
+            after = BackupMaker(new, kept, None)
             for id_ in range(10, 13):
                 write(new, id_)
                 after.make(whole=False)

@@ -24,7 +24,7 @@ from kith.notifications.walks import Walk, Walks
 from kith.run import consumers
 from kith.run.backups import schedule
 from kith.run.config import Settings
-from kith.run.consumers import CONSUMERS, WORKERS, Registered
+from kith.run.consumers import CONSUMERS, WORKERS, ConsumerSpec
 from kith.run.measures import gauges
 from kith.run.opening import folders, wiring
 from kith.run.opening.stores import OpenStores
@@ -44,7 +44,7 @@ def settings(tmp_path: Path) -> Settings:
 @pytest.fixture
 def two(monkeypatch: pytest.MonkeyPatch) -> None:
     """A second consumer is registered."""
-    both = {**CONSUMERS, OTHER: Registered(consumers._fanout)}
+    both = {**CONSUMERS, OTHER: ConsumerSpec(consumers._fanout)}
     for module in (consumers, gauges):
         monkeypatch.setattr(module, "CONSUMERS", both)
     monkeypatch.setattr("kith.commands.dead.CONSUMERS", both)
@@ -75,7 +75,7 @@ def test_a_consumer_is_registered_under_its_own_name(settings: Settings, run: Ru
 
 @pytest.mark.usefixtures("two")
 def test_kith_serve_runs_a_worker_for_each_consumer(settings: Settings) -> None:
-    kept = supervisor.children_of(settings, supervisor.End())
+    kept = supervisor.children_of(settings, supervisor.EndCondition())
     workers = [child.command[1:] for child in kept if child.command[0] == "worker"]
     assert sorted(name for names in workers for name in names) == sorted([*CONSUMERS, OTHER])
     assert {("fanout",), ("mentions-month",)} < {*workers}, "these run alone, the others share one worker"
@@ -153,7 +153,7 @@ def test_metrics_show_what_waits_in_each_tier_of_mentions_and_since_when(setting
 
 
 def test_kith_serve_runs_as_many_workers_of_a_tier_as_the_settings_say(settings: Settings) -> None:
-    kept = supervisor.children_of(msgspec.structs.replace(settings, mention_workers_day=3), supervisor.End())
+    kept = supervisor.children_of(msgspec.structs.replace(settings, mention_workers_day=3), supervisor.EndCondition())
     started = [child.command[-1] for child in kept]
     assert (started.count("mentions-day"), started.count("mentions-online")) == (3, 1)
 

@@ -21,14 +21,14 @@ from kith.engines.embedded.environment import Environment
 from kith.notifications import walks
 from kith.notifications.notice import NOTICE_KEPT_MS, NoticeDraft
 from kith.notifications.preferences import Preferences
-from kith.notifications.refilling import Refilling
+from kith.notifications.refilling import InboxRefill
 from kith.notifications.tiers import Tier
 from kith.run import consumers
-from kith.run.backups.making import BackUp
+from kith.run.backups.backup_maker import BackupMaker
 from kith.run.backups.restoring import restore
 from kith.run.config import Settings
 from kith.run.opening.inboxes import FILLED, FOLDER
-from kith.run.posts_and_notices import telling
+from kith.run.posts_and_notices import notice_services
 from kith.run.services import Services, open_services
 
 PEOPLE = (ALICE, BOB, CAROL, DANA)
@@ -57,14 +57,14 @@ async def live(settings: Settings, celebrity: int) -> Inboxes:
     """
     async with open_services(settings) as services:
         parts = services.stores
-        told = telling(settings, parts, services.posts)
+        told = notice_services(settings, parts, services.posts)
         for follower in (BOB, CAROL):
             await services.relations.follow(follower, ALICE)
         await services.notifications.preferences.put(BOB, Preferences(mentions="followed"))
         now_ms = wall_ms()
         drafts = [NoticeDraft("mention", DANA, ALICE, now_ms, post=number) for number in range(1, 4)]
         drafts += [NoticeDraft("follow", BOB, ALICE, now_ms), NoticeDraft("mention", ALICE, CAROL, now_ms, post=9)]
-        notices = await told.notices.tell(drafts)
+        notices = await told.notices.notify(drafts)
         await parts.activity.seen(np.array(sorted(PEOPLE), np.int64), now_ms)
         coordinator = consumers._coordinator(settings, parts, tuple(Tier))
         for draft, notice in zip(drafts, notices, strict=True):
@@ -90,7 +90,7 @@ def test_inboxes_after_a_restore_or_a_loss_are_those_before(tmp_path: Path, run:
     before = run(live(settings, celebrity))
     archive = FolderArchive(tmp_path / "backup")
     with Environment(Path(settings.data), create=False) as store:
-        BackUp(store, archive, None).make(whole=True)
+        BackupMaker(store, archive, None).make(whole=True)
     again = Settings(data=str(tmp_path / "again"), celebrity_followers_min=celebrity)
     restore(again, archive)
 
@@ -148,10 +148,10 @@ def test_inboxes_are_filled_once_and_completely(tmp_path: Path, run: Run, monkey
     """A fill that is cut short does not count as done, and one that is done is not repeated."""
     settings = Settings(data=str(tmp_path))
     before = run(live(settings, 0))
-    write, fails = Refilling.write, [True]
+    write, fails = InboxRefill.write, [True]
     calls: list[int] = []
 
-    async def cut_short(self: Refilling, records: list) -> int:  # type: ignore[type-arg]
+    async def cut_short(self: InboxRefill, records: list) -> int:  # type: ignore[type-arg]
         calls.append(len(records))
         if fails[0]:
             await write(self, records[:2])
@@ -164,7 +164,7 @@ def test_inboxes_are_filled_once_and_completely(tmp_path: Path, run: Run, monkey
 
     assert (tmp_path / FOLDER / FILLED).exists()
     shutil.rmtree(tmp_path / FOLDER)
-    monkeypatch.setattr(Refilling, "write", cut_short)
+    monkeypatch.setattr(InboxRefill, "write", cut_short)
     with pytest.raises(Overloaded):
         run(again())
     assert not (tmp_path / FOLDER / FILLED).exists()

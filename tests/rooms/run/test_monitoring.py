@@ -16,7 +16,7 @@ from kith.engines.blobs.blob_store import FolderBlobs
 from kith.engines.embedded.environment import Environment
 from kith.run.config import Settings
 from kith.run.consumers import CONSUMERS
-from kith.run.machines.behind import Level
+from kith.run.machines.standby_lag import StandbyLag
 from kith.run.measures.media_size import measure
 from kith.run.opening import wiring
 
@@ -33,8 +33,8 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> str:
     """The text of /metrics after everything that can be counted has been."""
     folder = tmp_path_factory.mktemp("data")
     settings = Settings(data=str(folder), durability="relaxed", backup_to=str(folder / "backups"))
-    level = Level(folder, begin=True)
-    level.was_level(time.monotonic_ns())
+    level = StandbyLag(folder, begin=True)
+    level.note_caught_up(time.monotonic_ns())
     level.close()
 
     async def measured(now_ms: int) -> None:

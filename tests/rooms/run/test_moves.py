@@ -26,16 +26,16 @@ from kith.graph.edge import EdgeWrite
 from kith.log.store import Failure
 from kith.media.blobs import BlobStore
 from kith.media.media import Media, keys_of, media_record
-from kith.moving import writing
-from kith.moving.writing import StoreSide, Writing
-from kith.run.moves import places, progress
-from kith.run.moves.progress import POINTS_MAX, MoveProgress, SamePlace
+from kith.moving import store_writer
+from kith.moving.store_writer import StoreSide, StoreWriter
+from kith.run.moves import progress, resume_positions
+from kith.run.moves.progress import POINTS_MAX, MatchingPositions, MoveProgress
 
 
 def test_the_progress_of_a_move_is_read_as_it_was_written(tmp_path: Path) -> None:
     assert progress.read(tmp_path) is None
     noted = MoveProgress(to="keyspace kith of the cluster", table="records", after=b"\0\xff", at=b"\1" * 8, spread=[5])
-    noted.reached(LogPosition(b"there"))
+    noted.note_match(LogPosition(b"there"))
     progress.write(tmp_path, noted)
     assert progress.read(tmp_path) == noted
     progress.write(tmp_path, None)
@@ -46,8 +46,8 @@ def test_of_many_points_the_first_and_the_newest_are_kept() -> None:
     noted = MoveProgress(to="there")
     for number in range(5 * POINTS_MAX):
         noted.at = number.to_bytes(8, "big")
-        noted.reached(LogPosition(b"%d" % number))
-        noted.reached(LogPosition(b"%d" % number))
+        noted.note_match(LogPosition(b"%d" % number))
+        noted.note_match(LogPosition(b"%d" % number))
     assert len(noted.points) <= POINTS_MAX
     assert [point.target for point in noted.points] == sorted((point.target for point in noted.points), key=int)
     assert [noted.points[at].target for at in (0, -2, -1)] == [b"0", b"4998", b"4999"]
@@ -68,8 +68,8 @@ def test_a_consumer_resumes_at_the_last_point_that_it_has_passed(tmp_path: Path,
 
     async def scene() -> None:
         ends = await six_follows(logged)
-        points = [SamePlace(ends[at], b"%d" % at) for at in (1, 3, 4)]
-        found = [places._before(logged.log, end, points) for end in ends]
+        points = [MatchingPositions(ends[at], b"%d" % at) for at in (1, 3, 4)]
+        found = [resume_positions._before(logged.log, end, points) for end in ends]
         assert [None if point is None else point.target for point in found] == [None, b"1", b"1", b"3", b"4", b"4"]
 
     with EMBEDDED.logs(tmp_path / "data", events_max=100) as logged:
@@ -86,13 +86,13 @@ def test_on_the_way_back_a_consumer_misses_no_event_that_it_has_not_handled(tmp_
         for group, end in (("early", ends[0]), ("failing", ends[5]), ("far", ends[5])):
             await logged.log.save(group, end, {})
         await logged.log.save("failing", None, {failed.log_position: Failure("failing", failed, 1, "x", 0, 0)})
-        points = [SamePlace(ends[at], b"%d" % at) for at in (1, 3, 4)]
-        found = await places.places_back(SimpleNamespace(log=logged.log), points)  # type: ignore[arg-type]
+        points = [MatchingPositions(ends[at], b"%d" % at) for at in (1, 3, 4)]
+        found = await resume_positions.positions_in_folder(SimpleNamespace(log=logged.log), points)  # type: ignore[arg-type]
         assert [(place.group, place.at) for place in found] == [("failing", b"1"), ("far", b"4"), ("new", b"4")]
 
     with (
         EMBEDDED.logs(tmp_path / "data", events_max=100) as logged,
-        patch.object(places, "groups_of", AsyncMock(return_value=groups)),
+        patch.object(resume_positions, "groups_of", AsyncMock(return_value=groups)),
     ):
         run(scene())
 
@@ -110,7 +110,7 @@ def test_a_file_that_arrives_incomplete_is_an_error() -> None:
     with ThreadingHTTPServer(("127.0.0.1", 0), Short) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         with pytest.raises(StoreUnavailable, match="IncompleteRead"):
-            writing._open_file(f"http://127.0.0.1:{server.server_address[1]}/file?signature=secret")
+            store_writer._open_file(f"http://127.0.0.1:{server.server_address[1]}/file?signature=secret")
         server.shutdown()
 
 
@@ -120,7 +120,7 @@ def test_media_files_move_to_a_bucket_and_back_without_missing_ones(tmp_path: Pa
 
     async def copied(source: BlobStore, target: BlobStore) -> None:
         one, other = (StoreSide(None, None, None, None, None, blobs) for blobs in (source, target))  # type: ignore[arg-type]
-        await Writing(one, other, wall_ms).files(records)
+        await StoreWriter(one, other, wall_ms).files(records)
 
     async def scene() -> None:
         here, there, back = (

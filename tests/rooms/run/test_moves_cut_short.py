@@ -16,7 +16,7 @@ from kith.engines.embedded import store_role
 from kith.engines.embedded.closed_note import ClosedNote
 from kith.engines.embedded.environment import Environment
 from kith.run.config import Settings
-from kith.run.moves import back, forth, opening, progress
+from kith.run.moves import opening, progress, to_cluster, to_folder
 from kith.run.moves.progress import MoveProgress, Stage
 
 SETTINGS = Settings(engine="cluster", cassandra="127.0.0.1:1", kafka="127.0.0.1:1", redis="127.0.0.1:1")
@@ -48,7 +48,7 @@ def stage_of(data: Path) -> Stage | None:
 
 
 async def taken_back(data: Path) -> int:
-    return await back.take_back(SETTINGS, data, tell=lambda what, number: None)
+    return await to_folder.take_back(SETTINGS, data, tell=lambda what, number: None)
 
 
 @pytest.mark.parametrize("stage", ["switching", "following"])
@@ -85,15 +85,15 @@ def test_a_folder_that_another_machine_replaced_is_neither_opened_nor_moved(data
 
 
 @contextmanager
-def moving(data: Path, noted: MoveProgress) -> Iterator[forth._Forth]:
+def moving(data: Path, noted: MoveProgress) -> Iterator[to_cluster._MoveToCluster]:
     """A move of the folder into a cluster that accepts every call."""
     sides: Any = MagicMock()
-    sides.deciding.closing.permit = AsyncMock(return_value=noted.permit)
+    sides.write_decisions.closing.permit = AsyncMock(return_value=noted.permit)
     sides.folder.log.lease = AsyncMock(return_value=True)
     with Environment(data, create=False) as store:
         sides.folder.of_folder.return_value.environment = store
-        sides.there.edges.declare = AsyncMock(return_value=store.graph_numbers())
-        yield forth._Forth(sides, data, noted, lambda what, number: None)
+        sides.cluster_side.edges.declare = AsyncMock(return_value=store.graph_numbers())
+        yield to_cluster._MoveToCluster(sides, data, noted, lambda what, number: None)
 
 
 def test_a_switch_that_is_given_up_opens_the_folder_and_is_not_resumed(data: Path, run: Run) -> None:
@@ -112,11 +112,11 @@ def test_one_process_at_a_time_moves_a_folder_and_reads_what_the_last_one_noted(
     cut_short(data, "following", None)
 
     async def scene() -> None:
-        async with opening.alone(data):
+        async with opening.hold_move_lease(data):
             cut_short(data, "switching", ClosedNote("moved", THERE))
             with pytest.raises(Conflict, match="another process"):
                 await taken_back(data)
-        async with opening.alone(data) as noted:
+        async with opening.hold_move_lease(data) as noted:
             assert noted is not None
             assert noted.stage == "switching"
 
@@ -125,5 +125,5 @@ def test_one_process_at_a_time_moves_a_folder_and_reads_what_the_last_one_noted(
 
 def test_a_missing_folder_is_not_created(tmp_path: Path, run: Run) -> None:
     with pytest.raises(StoreMismatch, match="no data folder"):
-        run(back.take_back(SETTINGS, tmp_path / "nowhere", tell=lambda what, number: None))
+        run(to_folder.take_back(SETTINGS, tmp_path / "nowhere", tell=lambda what, number: None))
     assert not (tmp_path / "nowhere").exists()

@@ -40,7 +40,7 @@ def test_a_process_answers_by_its_layers_and_counts_which(
             kept = keeping(settings, stores, sets)
             assert kept is not None
             await kept.maker.make()
-            running = asyncio.create_task(kept.keeper.run())
+            running = asyncio.create_task(kept.invalidator.run())
             async with layered_stores(settings, stores, sets) as served, asyncio.timeout(WITHIN_S):
                 while not {"filter absent", "cache there"} <= stores.metrics._counts.checks.keys():
                     assert await served.checked.exists_many(number, [(ALICE, BOB), (ALICE, CAROL)]) == [True, False]
@@ -50,7 +50,7 @@ def test_a_process_answers_by_its_layers_and_counts_which(
                 while b"kith_filter_edges 1.0" not in told:
                     await asyncio.sleep(0.01)
                     told = await stores.metrics.render()
-            kept.keeper.stop()
+            kept.invalidator.stop()
             await running
         assert b'kith_checks_total{answer="absent",layer="filter"}' in told
         assert b"kith_filter_false_positives" in told

@@ -23,7 +23,7 @@ def test_a_worker_lives_at_once_and_is_ready_when_it_says_so(run: Run) -> None:
             return b"kith_mentions_total 1"
 
         async with (
-            probes.answered("127.0.0.1", port, ready.is_set, metrics),
+            probes.serve_probes("127.0.0.1", port, ready.is_set, metrics),
             httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", trust_env=False) as http,
         ):
             assert (await http.get("/healthz")).status_code == 200
@@ -36,7 +36,7 @@ def test_a_worker_lives_at_once_and_is_ready_when_it_says_so(run: Run) -> None:
             away = True
             assert (await http.get("/metrics")).status_code == 503
             with pytest.raises(Unavailable, match="--probe-port"):
-                async with probes.answered("127.0.0.1", port, ready.is_set, metrics):
+                async with probes.serve_probes("127.0.0.1", port, ready.is_set, metrics):
                     pass
 
     run(asked())

@@ -13,7 +13,7 @@ from kith.run.consumers import CONSUMERS
 from kith.run.opening.folders import open_environment
 from kith.run.opening.wiring import open_stores
 
-READERS = {name for name, one in CONSUMERS.items() if one.has_place}
+READERS = {name for name, one in CONSUMERS.items() if one.has_position}
 
 
 @pytest.mark.parametrize("written", [False, True], ids=["new folder", "older folder"])

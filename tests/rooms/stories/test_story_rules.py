@@ -27,7 +27,7 @@ def test_a_story_is_there_until_its_last_millisecond_and_then_for_nobody(scene: 
     story = scene.tell()
     scene.view(BOB, story)
     scene.clock.ms = story.created_at + DAY_MS - 1
-    assert scene.stories.over_at(story) == scene.clock.ms + 1
+    assert scene.stories.expires_at_ms(story) == scene.clock.ms + 1
     assert all(scene.found(viewer, story) for viewer in (ALICE, BOB, SYSTEM, None))
     assert (scene.of(ALICE), scene.authors(), scene.viewers(story)) == ([story.id], [ALICE], [BOB])
     scene.clock.ms += 1

@@ -114,7 +114,7 @@ def test_stories_that_the_reader_may_not_see_neither_hide_others_nor_count(
 
 
 def test_other_tasks_run_while_a_long_strip_is_read(scene: StoryScene) -> None:
-    others = [NodeId(author) for author in range(10, 10 + 4 * strips.PART)]
+    others = [NodeId(author) for author in range(10, 10 + 4 * strips.AUTHORS_PER_BATCH)]
     scene.follow(*((BOB, author) for author in others))
     for author in others:
         scene.tell(author)

@@ -14,7 +14,7 @@ from services import Services
 from kith.engines.embedded.log_store import EmbeddedLog
 from kith.engines.embedded.record_store import EmbeddedRecords
 from kith.posts.post import PostEdit
-from kith.streams.live import Live
+from kith.streams.live import LiveStreams
 
 AT_MOST = {"a new post": 3, "a post is deleted": 3, "an edit is read": 1, "a round of one post": 3}
 
@@ -35,7 +35,7 @@ async def _measured(folder: Path, pace: Pace) -> dict[str, tuple[int, list[Call]
         for reader in (BOB, CAROL):
             await services.people.follow(reader, ALICE)
         inbox = services.telling.notifications
-        live = Live(services.posts, services.engagement, inbox, log, Nobody(), resume_events=100, heartbeat_s=5)
+        live = LiveStreams(services.posts, services.engagement, inbox, log, Nobody(), resume_events=100, heartbeat_s=5)
         ear, found = Ear(BOB), {}
 
         async def told(name: str, *, with_round: bool = False) -> None:

@@ -116,7 +116,7 @@ async def follows_are_loaded(hall: Hall, _: NodeId) -> None:
 
 
 async def carol_mentions_bob(hall: Hall, _: NodeId) -> None:
-    assert await hall.telling.outside.accept("e", CAROL, BOB, None, None)
+    assert await hall.telling.external_mentions.accept("e", CAROL, BOB, None, None)
 
 
 async def bob_asks_for_mentions(hall: Hall) -> None:
@@ -127,7 +127,7 @@ def followers_are_told(*followers: NodeId) -> Callable[[Hall, NodeId], Awaitable
     """Carol mentions Alice, and these followers of hers are notified, with a repetition; others are not."""
 
     async def act(hall: Hall, _: NodeId) -> None:
-        (told,) = await hall.telling.notices.tell([Notified("mention", CAROL, ALICE, 0, event="x")])
+        (told,) = await hall.telling.notices.notify([Notified("mention", CAROL, ALICE, 0, event="x")])
         users, rings = np.array(followers, np.int64), Rings(hall.store, hall.graph.clock)
         await hall.telling.inbox.add_for_all(told, users)
         for _ in range(2):
@@ -249,7 +249,7 @@ CASES = {
     "the app hides alice": Case(account_is_hidden, live=["post_removed unavailable"], resumed=RESET),
     "carol mentions bob": Case(carol_mentions_bob, live=["notification", "unread"], resumed=["notification", "unread"]),
     "carol, whom bob muted, mentions him": Case(
-        lambda hall, _: hall.telling.notices.tell([Notified("mention", CAROL, BOB, 0, event="x")]),
+        lambda hall, _: hall.telling.notices.notify([Notified("mention", CAROL, BOB, 0, event="x")]),
         live=["unread"],
         resumed=["unread"],
         before=lambda hall: hall.objects.graph.people.mute(BOB, CAROL),
@@ -261,7 +261,7 @@ CASES = {
         before=lambda hall: carol_mentions_bob(hall, BOB),
     ),
     "alice is mentioned": Case(
-        lambda hall, _: hall.telling.outside.accept("e", CAROL, ALICE, None, None), live=[], resumed=[]
+        lambda hall, _: hall.telling.external_mentions.accept("e", CAROL, ALICE, None, None), live=[], resumed=[]
     ),
     "alice is mentioned, and bob is told as a follower": Case(
         followers_are_told(BOB),

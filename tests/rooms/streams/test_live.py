@@ -20,7 +20,7 @@ from kith.notifications.notice import NoticeDraft
 from kith.posts.post import Draft, PostEdit
 from kith.records.store import Record, RecordKind
 from kith.streams import readers, rounds
-from kith.streams.places import StreamPosition
+from kith.streams.positions import StreamPosition
 
 
 async def nothing_new(after: LogPosition, limit: int) -> Batch:
@@ -125,7 +125,7 @@ def test_the_unread_count_is_sent_when_something_is_hidden_and_when_it_is_shown_
         post = NodeId((await hall.objects.create(ALICE, Draft(text="x"))).post.id)
         await hall.engagement.add(LIKES, BOB, post)
         hall.settle()
-        await hall.telling.notices.tell([NoticeDraft("like", BOB, ALICE, 1, post)])
+        await hall.telling.notices.notify([NoticeDraft("like", BOB, ALICE, 1, post)])
         ear = Ear(ALICE)
         await hall.live.join(ear.stream, None, [])
 

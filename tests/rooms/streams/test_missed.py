@@ -17,7 +17,7 @@ from kith.notifications.rings import Rings
 from kith.posts.labels import Moderation
 from kith.posts.post import Draft, PostEdit
 from kith.streams import missed
-from kith.streams.places import StreamPosition
+from kith.streams.positions import StreamPosition
 
 
 def test_a_reader_cut_off_within_a_change_that_removes_many_posts_is_reset(play: Play) -> None:
@@ -187,7 +187,7 @@ def test_a_reader_who_resumes_gets_the_current_unread_count_once(play: Play, els
         await hall.engagement.add(LIKES, BOB, post)
         ear = Ear(ALICE)
         await hall.live.join(ear.stream, None, [])
-        await hall.telling.notices.tell([NoticeDraft("like", BOB, ALICE, 1, post)])
+        await hall.telling.notices.notify([NoticeDraft("like", BOB, ALICE, 1, post)])
         await hall.pass_seconds(20)
         assert ear.heard[-1] == ("unread", {"count": 1, "partial": False})
         hall.live.leave(ear.stream)
@@ -211,7 +211,7 @@ def test_a_mentioned_user_is_notified_once_though_their_followers_are_notified_l
         ear, follower = Ear(ALICE), Ear(BOB)
         for one in (ear, follower):
             await hall.live.join(one.stream, None, [])
-        await hall.telling.outside.accept("event", CAROL, ALICE, None, None)
+        await hall.telling.external_mentions.accept("event", CAROL, ALICE, None, None)
         await hall.pass_seconds(20)
         assert ear.names().count("notification") == 1
         if away:
@@ -254,7 +254,7 @@ def test_edits_of_a_post_that_was_never_for_the_reader_are_not_sent(
         ear = Ear(BOB)
         await hall.live.join(ear.stream, None, [])
         hall.live.leave(ear.stream)
-        hall.clock.ms += 10 * missed.CLOCKS_APART_MS
+        hall.clock.ms += 10 * missed.CLOCK_SKEW_MAX_MS
         await hall.objects.edit(ALICE, post, after)
         await Moderation(hall.objects).set("post", post, SENSITIVE)
         hall.settle()
@@ -276,7 +276,7 @@ def test_edits_for_friends_reset_a_reader_who_was_a_friend_until_then(play: Play
         await people.follow(ALICE, BOB)
         if ends == "before":
             await people.unfollow(ALICE, BOB)
-        hall.clock.ms += 10 * missed.CLOCKS_APART_MS
+        hall.clock.ms += 10 * missed.CLOCK_SKEW_MAX_MS
         ear = Ear(BOB)
         await hall.live.join(ear.stream, None, [])
         hall.live.leave(ear.stream)

@@ -18,7 +18,7 @@ from kith.core.paging import Window
 from kith.suggestions import batch
 from kith.suggestions.batch import BatchResult, suggest_everyone
 from kith.suggestions.store import RankingRow
-from kith.suggestions.suggestions import KEEP_MS, Suggestions
+from kith.suggestions.suggestions import RANKING_CACHED_MS, Suggestions
 
 DAY_MS = 24 * 3_600_000
 FIRST = 3
@@ -79,7 +79,7 @@ def scene(run: Run, services: Services, monkeypatch: pytest.MonkeyPatch) -> Batc
 
 
 def test_everyone_who_follows_somebody_is_ranked_once(scene: BatchScene) -> None:
-    assert scene.job() == BatchResult(ranked=len(USERS), before=0)
+    assert scene.job() == BatchResult(ranked=len(USERS), ranked_before=0)
     assert sorted(scene.kept.rows) == list(USERS)
     assert {row.until_ms for row in scene.kept.rows.values()} == {scene.clock.ms + DAY_MS}
     assert scene.report.users[-1] == len(USERS)
@@ -103,7 +103,7 @@ def test_stored_rankings_are_served_for_their_time_and_equal_fresh_ones(scene: B
 def test_a_reader_who_scrolls_past_the_stored_ranking_sees_the_rest(scene: BatchScene) -> None:
     fresh = scene.shown(ALICE, 100)
     assert len(fresh) > FIRST
-    scene.clock.ms += KEEP_MS
+    scene.clock.ms += RANKING_CACHED_MS
     scene.job()
     assert scene.shown(ALICE, 100) == fresh
 
@@ -134,12 +134,12 @@ def test_a_job_that_met_a_full_store_resumes_there(scene: BatchScene, room: int)
     scene.kept.room = 1 << 30
     scene.clock.ms += 60_000
     found = scene.job()
-    assert found.before == len(kept)
-    assert found.ranked + found.before == len(USERS)
+    assert found.ranked_before == len(kept)
+    assert found.ranked + found.ranked_before == len(USERS)
     assert sorted(scene.kept.rows) == list(USERS)
     assert {user: row for user, row in scene.kept.rows.items() if user in kept} == kept, "some were ranked twice"
     assert scene.report.users == [], "the users were counted again"
-    assert scene.job().before == 0, "a whole run leaves nothing to resume"
+    assert scene.job().ranked_before == 0, "a whole run leaves nothing to resume"
 
 
 def test_a_job_interrupted_so_long_ago_that_its_results_expired_restarts(scene: BatchScene) -> None:
@@ -148,7 +148,7 @@ def test_a_job_interrupted_so_long_ago_that_its_results_expired_restarts(scene: 
         scene.job()
     scene.kept.room = 1 << 30
     scene.clock.ms += DAY_MS
-    assert scene.job() == BatchResult(ranked=len(USERS), before=0)
+    assert scene.job() == BatchResult(ranked=len(USERS), ranked_before=0)
 
 
 def test_an_empty_graph_is_done_at_once(scene: BatchScene, run: Run) -> None:

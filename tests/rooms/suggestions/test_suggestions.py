@@ -22,9 +22,9 @@ from kith.graph.graphs import FOLLOWS
 from kith.graph.node_jobs import NodeOperation
 from kith.people.removal import account_jobs
 from kith.suggestions import suggestions as module
-from kith.suggestions.discovery import Reach
+from kith.suggestions.discovery import WalkLimits
 from kith.suggestions.store import RankingRow
-from kith.suggestions.suggestions import KEEP_MS, Suggestion, SuggestionPage, Suggestions
+from kith.suggestions.suggestions import RANKING_CACHED_MS, Suggestion, SuggestionPage, Suggestions
 
 EVE, FAY, GUS = NodeId(5), NodeId(6), NodeId(7)
 
@@ -72,7 +72,7 @@ def test_the_more_followees_lead_to_someone_the_earlier_they_come(scene: Suggest
 def test_a_ranking_is_cached_for_15_minutes_and_not_longer(scene: SuggestionScene) -> None:
     before = scene.page()
     scene.follow(CAROL, GUS)
-    scene.clock.ms += KEEP_MS - 2
+    scene.clock.ms += RANKING_CACHED_MS - 2
     assert scene.page() == before
     scene.clock.ms += 1
     assert scene.shown() == [DANA, GUS, EVE]
@@ -172,7 +172,7 @@ def test_past_the_part_that_the_batch_stored_all_is_ranked(scene: SuggestionScen
 
     scene.run(keep_first())
     ranked_at = scene.clock.ms
-    scene.clock.ms += 2 * KEEP_MS
+    scene.clock.ms += 2 * RANKING_CACHED_MS
     first = scene.page(window=Window(1))
     assert [one.id for one in first.items] == [DANA]
     assert first.page.more_after
@@ -268,12 +268,12 @@ def test_acts_of_a_followee_behind_a_block_are_not_revealed(scene: SuggestionSce
     scene.page()
     scene.run(scene.graph.write([scene.graph.add_write(blocks, CAROL, ALICE)]))
     assert scene.page().items == [Suggestion(DANA, 1, [BOB])]
-    scene.clock.ms += KEEP_MS
+    scene.clock.ms += RANKING_CACHED_MS
     assert scene.page().items == [Suggestion(DANA, 1, [BOB])]
 
 
 def test_the_newest_followees_and_the_newest_of_each_are_walked(scene: SuggestionScene) -> None:
-    scene.suggestions = Suggestions(scene.graph, scene.kept, reach=Reach(1, 1, 1), now_ms=scene.clock)
+    scene.suggestions = Suggestions(scene.graph, scene.kept, walk_limits=WalkLimits(1, 1, 1), now_ms=scene.clock)
     assert scene.page().items == [Suggestion(EVE, 1, [CAROL])]
 
 
@@ -281,7 +281,7 @@ def test_a_followed_user_beyond_the_walk_is_not_suggested(scene: SuggestionScene
     scene.follow(ALICE, DANA)
     scene.follow(ALICE, FAY)
     scene.follow(FAY, DANA)
-    scene.suggestions = Suggestions(scene.graph, scene.kept, reach=Reach(1, 500, 1_000), now_ms=scene.clock)
+    scene.suggestions = Suggestions(scene.graph, scene.kept, walk_limits=WalkLimits(1, 500, 1_000), now_ms=scene.clock)
     assert scene.shown() == []
 
 
@@ -292,7 +292,7 @@ def test_acts_of_a_followee_whom_the_app_hides_are_not_revealed(scene: Suggestio
     scene.run(scene.graph.store.change_node(CAROL, labels=HIDE))
     assert scene.page().items == [Suggestion(DANA, 1, [BOB])]
     scene.run(scene.graph.store.change_node(CAROL, labels=LIMIT | SENSITIVE))  # followers still see them
-    scene.clock.ms += KEEP_MS
+    scene.clock.ms += RANKING_CACHED_MS
     assert scene.shown() == [DANA, EVE]
 
 
@@ -307,7 +307,7 @@ def test_without_a_count_of_everyone_a_newcomer_gets_an_empty_answer(scene: Sugg
 
 def test_a_newcomer_gets_the_most_followed_who_may_be_shown(scene: SuggestionScene) -> None:
     ids = [EVE, BOB, CAROL, GUS, FAY, DANA]
-    scene.run(scene.suggestions.keep_popular(np.array(ids), np.array([3_000_000, 70_000, 500, 90, 80, 70])))
+    scene.run(scene.suggestions.store_popular(np.array(ids), np.array([3_000_000, 70_000, 500, 90, 80, 70])))
     counted_at = scene.clock.ms
     scene.clock.ms += 10
     scene.run(scene.graph.store.change_node(BOB, private=True))
@@ -321,7 +321,7 @@ def test_a_newcomer_gets_the_most_followed_who_may_be_shown(scene: SuggestionSce
 
 
 def test_a_user_with_suggestions_of_their_own_gets_no_popular_ones(scene: SuggestionScene) -> None:
-    scene.run(scene.suggestions.keep_popular(np.array([GUS]), np.array([5])))
+    scene.run(scene.suggestions.store_popular(np.array([GUS]), np.array([5])))
     scene.run(scene.suggestions.hide(ALICE, DANA))
     scene.run(scene.suggestions.hide(ALICE, EVE))
     page = scene.page()

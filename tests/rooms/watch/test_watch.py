@@ -22,9 +22,9 @@ from kith.log.store import Batch
 from kith.posts.post import Post, post_record
 from kith.records.store import RecordKind
 from kith.watch import watch
-from kith.watch.told import KINDS, kind_of, told
-from kith.watch.wanted import Wanted, wanted_of
-from kith.watch.watch import HERE_EVERY_S, TOLD_BYTES, TOLD_MAX, Watch, _ByNode
+from kith.watch.change_filter import ChangeFilter, filter_of
+from kith.watch.changes import KINDS, change_from, kind_of
+from kith.watch.watch import POSITION_EVERY_S, READ_BYTES_TARGET, READ_EVENTS_MAX, Watch, _EventIndex
 
 _TURNS_MAX = 10_000
 
@@ -36,8 +36,8 @@ class RecordingWatcher:
     user = None
     has_room = True
 
-    def __init__(self, wanted: Wanted) -> None:
-        self.wanted = wanted
+    def __init__(self, wanted: ChangeFilter) -> None:
+        self.filter = wanted
         self.ended: str | None = None
         self.raw, self.place, self.sizes = b"", "", list[int]()
         self.waiting = self.waiting_most = self.heres = 0
@@ -48,10 +48,10 @@ class RecordingWatcher:
         self.waiting += raw.count(b"\n")
         self.waiting_most = max(self.waiting, self.waiting_most)
 
-    def here(self, token: str) -> None:
+    def send_position(self, token: str) -> None:
         self.heres, self.place = self.heres + 1, token
 
-    async def room(self) -> None:
+    async def wait_for_room(self) -> None:
         """Takes everything at once."""
         self.waiting = 0
 
@@ -89,7 +89,7 @@ class Scene:
     async def watching(self, at: Any = None, **wanted: Any) -> AsyncIterator[RecordingWatcher]:
         graphs = Graphs(await self.edges.declare(()))
         watcher = RecordingWatcher(
-            wanted_of(wanted.get("kinds", ()), wanted.get("graphs", ()), wanted.get("nodes", ()), graphs)
+            filter_of(wanted.get("kinds", ()), wanted.get("graphs", ()), wanted.get("nodes", ()), graphs)
         )
         await self.watch.follow(watcher, await self.log.end() if at is None else at)
         try:
@@ -151,7 +151,7 @@ def test_a_token_of_the_future_is_refused_as_of_another_store() -> None:
 
 def test_other_tasks_run_while_a_watcher_of_little_reads_a_long_log() -> None:
     async def act(scene: Scene) -> None:
-        await scene.happen(1, 25 * TOLD_MAX)
+        await scene.happen(1, 25 * READ_EVENTS_MAX)
         turns = 0
 
         async def other() -> None:
@@ -171,10 +171,10 @@ def test_other_tasks_run_while_a_watcher_of_little_reads_a_long_log() -> None:
 
 def test_missed_changes_are_sent_in_small_parts() -> None:
     async def act(scene: Scene) -> None:
-        await scene.happen(1, 5 * TOLD_MAX + 7)
+        await scene.happen(1, 5 * READ_EVENTS_MAX + 7)
         async with scene.watching(NOWHERE) as watcher:
-            assert len(watcher.told) == 5 * TOLD_MAX + 7
-            assert watcher.waiting_most <= TOLD_MAX
+            assert len(watcher.told) == 5 * READ_EVENTS_MAX + 7
+            assert watcher.waiting_most <= READ_EVENTS_MAX
 
     in_scene(act)
 
@@ -185,11 +185,11 @@ def test_of_a_history_of_long_posts_fewer_are_sent_at_once() -> None:
     event = Event(0, None, RECORD_CHANGED, RecordKind.POST, 7, 0, Hlc(1), data=post_record(post, Hlc(1)).data)
 
     async def act(scene: Scene) -> None:
-        for _ in range(TOLD_MAX):
+        for _ in range(READ_EVENTS_MAX):
             await scene.log.announce(event)
         async with scene.watching(NOWHERE) as watcher:
-            assert len(watcher.told) == TOLD_MAX
-            assert max(watcher.sizes[1:]) <= TOLD_BYTES
+            assert len(watcher.told) == READ_EVENTS_MAX
+            assert max(watcher.sizes[1:]) <= READ_BYTES_TARGET
 
     in_scene(act)
 
@@ -232,7 +232,7 @@ def test_a_user_whose_changes_cannot_be_read_ends_no_other_watcher() -> None:
             raise ValueError("a defect")
 
     async def act(scene: Scene) -> None:
-        scene.watch._seeing = cast(Any, Failing())
+        scene.watch._visibility = cast(Any, Failing())
         async with scene.watching() as live, scene.watching() as of_user:
             of_user.user = cast(Any, 7)
             await scene.happen(1, 3)
@@ -292,11 +292,11 @@ def test_a_watcher_of_little_gets_its_position_while_it_reads_a_long_past() -> N
     """Otherwise a client takes the silence for a lost connection, and restarts at the same place, for ever."""
 
     async def act(scene: Scene) -> None:
-        await scene.happen(1, 3 * TOLD_MAX)
+        await scene.happen(1, 3 * READ_EVENTS_MAX)
         read = scene.log.read
 
         async def slow(after: Any, limit: int) -> Batch:
-            scene.now_s += HERE_EVERY_S / 2
+            scene.now_s += POSITION_EVERY_S / 2
             return await read(after, limit)
 
         scene.log.read = slow  # type: ignore[method-assign]
@@ -315,7 +315,7 @@ def test_a_watcher_of_little_gets_its_position_however_much_else_happens() -> No
 
             async def busy(after: Any, limit: int) -> Batch:
                 await scene.happen(1)
-                scene.now_s += HERE_EVERY_S
+                scene.now_s += POSITION_EVERY_S
                 return await read(after, limit)
 
             scene.log.read = busy  # type: ignore[method-assign]
@@ -360,12 +360,12 @@ def test_a_watcher_of_nodes_gets_the_events_about_them_and_no_others(seed: int) 
         *[Event(1, None, BULK_LOADED, 3, 0, 0, Hlc(1))] * (seed % 2),
     ] * 5 + [Event(1, None, 0, chosen.randrange(6), chosen.randrange(6), at, Hlc(1)) for at in range(20)]
     chosen.shuffle(events)
-    by_node = _ByNode(events, graphs)
+    by_node = _EventIndex(events, graphs)
     everything = frozenset(KINDS)
     for size in range(1, 9):
         for _ in range(10):
             nodes = frozenset(str(chosen.randrange(8)) for _ in range(size))
-            wanted = Wanted(everything, nodes=nodes)
-            about = [event for event in events if kind_of(event) and wanted.wants(told(event, "", graphs))]
+            wanted = ChangeFilter(everything, nodes=nodes)
+            about = [event for event in events if kind_of(event) and wanted.matches(change_from(event, "", graphs))]
             assert by_node.of(nodes) == about
     assert by_node.of(None) is events

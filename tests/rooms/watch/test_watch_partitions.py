@@ -16,8 +16,8 @@ from scrambled_edges import ScrambledEdges
 from kith.core.clock import Hlc
 from kith.core.events import NOWHERE, Event, LogPosition
 from kith.graph.graphs import Graphs
-from kith.watch.wanted import Wanted, wanted_of
-from kith.watch.watch import TOLD_MAX, Watch
+from kith.watch.change_filter import ChangeFilter, filter_of
+from kith.watch.watch import READ_EVENTS_MAX, Watch
 
 SOURCES, EVENTS, _TURNS_MAX = 7, 400, 20_000
 
@@ -28,8 +28,8 @@ class Reader:
     frame = msgspec.json.Encoder().encode_lines
     user = None
 
-    def __init__(self, wanted: Wanted, room_max: int = 10**9) -> None:
-        self.wanted, self._room_max = wanted, room_max
+    def __init__(self, wanted: ChangeFilter, room_max: int = 10**9) -> None:
+        self.filter, self._room_max = wanted, room_max
         self.ended: str | None = None
         self.told: list[dict[str, Any]] = []
         self.waiting, self.most, self.asked = 0, 0, 0
@@ -44,10 +44,10 @@ class Reader:
         self.waiting += len(lines)
         self.most = max(self.most, len(lines))
 
-    def here(self, token: str) -> None:
+    def send_position(self, token: str) -> None:
         """Nothing to note."""
 
-    async def room(self) -> None:
+    async def wait_for_room(self) -> None:
         self.asked += 1
         await asyncio.sleep(0.01)
         self.waiting = 0
@@ -105,10 +105,10 @@ def test_a_watcher_that_comes_back_with_its_token_gets_each_change_once(open_: A
         watch = watch_of(log)
         some = {2, 5}
         writing = asyncio.create_task(happen(log, random.Random(seed)))
-        whole, told, at = Reader(wanted_of((), (), (), GRAPHS)), list[dict[str, Any]](), NOWHERE
+        whole, told, at = Reader(filter_of((), (), (), GRAPHS)), list[dict[str, Any]](), NOWHERE
         following = asyncio.create_task(watch.follow(whole, NOWHERE))
         while len(told) < EVENTS:
-            reader = Reader(wanted_of((), (), (), GRAPHS))
+            reader = Reader(filter_of((), (), (), GRAPHS))
             await watch.follow(reader, at)
             enough = min(EVENTS - len(told), chance.randint(1, 90))
             await until(lambda reader=reader, enough=enough: len(reader.told) >= enough)
@@ -122,7 +122,7 @@ def test_a_watcher_that_comes_back_with_its_token_gets_each_change_once(open_: A
         await following
         await until(lambda: len(whole.told) == EVENTS)
         check(whole.told, set(range(SOURCES)))
-        narrow = Reader(wanted_of((), (), tuple(some), GRAPHS))
+        narrow = Reader(filter_of((), (), tuple(some), GRAPHS))
         middle = [one for one in whole.told if int(one["source"]) in some][10]
         await watch.follow(narrow, await watch.place(middle["token"]))
         rest = [one["destination"] for one in whole.told if int(one["source"]) in some][11:]
@@ -138,7 +138,7 @@ def test_a_watcher_without_room_reads_on_its_own_and_misses_nothing(open_: Any) 
     async def play() -> None:
         log = open_(3)
         watch = watch_of(log)
-        slow, fast = (Reader(wanted_of((), (), (), GRAPHS), room_max) for room_max in (20, 10**9))
+        slow, fast = (Reader(filter_of((), (), (), GRAPHS), room_max) for room_max in (20, 10**9))
         await watch.follow(slow, await log.end())
         await watch.follow(fast, await log.end())
         writing = asyncio.create_task(happen(log, random.Random(1)))
@@ -148,7 +148,7 @@ def test_a_watcher_without_room_reads_on_its_own_and_misses_nothing(open_: Any) 
         assert slow.ended is None
         for reader in (slow, fast):
             check(reader.told, set(range(SOURCES)))
-            assert reader.most <= TOLD_MAX
+            assert reader.most <= READ_EVENTS_MAX
         await watch.close()
 
     run_all(play())
@@ -159,7 +159,7 @@ def test_a_token_covers_the_changes_that_were_sent_and_no_others() -> None:
         log = hostile(5)
         watch = watch_of(log)
         await happen(log, random.Random(5))
-        reader = Reader(wanted_of((), (), (), GRAPHS))
+        reader = Reader(filter_of((), (), (), GRAPHS))
         await watch.follow(reader, NOWHERE)
         await until(lambda: len(reader.told) == EVENTS)
         marks = {event.destination: event.log_position for event in (await log.read(NOWHERE, 10**6)).events}

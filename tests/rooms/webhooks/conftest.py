@@ -10,17 +10,17 @@ from coroutines import run_all, time_flies
 from engines import Engine
 from webhook_world import Play, World
 
-from kith.webhooks import delivering, worker
+from kith.webhooks import delivery, worker
 
-LOOK_S = 0.02
+CHECK_EVERY_S = 0.02
 """Seconds. `time_flies` does not skip waits that end at an event or a deadline, so their deadlines are near."""
 
 
 @pytest.fixture
 def play(engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Play:
     """Plays a scene over an empty store, in which time passes without waiting."""
-    for module in (delivering, worker):
-        monkeypatch.setattr(module, "LOOK_S", LOOK_S)
+    for module in (delivery, worker):
+        monkeypatch.setattr(module, "CHECK_EVERY_S", CHECK_EVERY_S)
 
     def played(scene: Callable[[World], Awaitable[None]], *, events_max: int = 100_000, **settings: int) -> None:
         async def acted() -> None:

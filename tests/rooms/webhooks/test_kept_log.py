@@ -12,7 +12,7 @@ from webhook_world import GAP, URL, Play, World, deliveries, in_order, until
 
 from kith.core.errors import WebhookLimitReached
 from kith.run.config import Settings
-from kith.webhooks import delivering, webhooks
+from kith.webhooks import delivery, webhooks
 from kith.webhooks.webhook import Webhook, group_of
 
 PORT = "logs"
@@ -120,7 +120,7 @@ def test_a_webhook_whose_position_is_lost_resumes_from_now_and_sends_a_gap(play:
 def test_a_webhook_that_wants_nothing_of_a_long_history_yields_and_saves_its_position(
     play: Play, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(delivering, "READ_MAX", 4)
+    monkeypatch.setattr(delivery, "READ_MAX", 4)
 
     async def scene(world: World) -> None:
         seen = await world.create(graphs=[], kinds=["profile"])

@@ -130,7 +130,7 @@ def test_the_second_webhook_of_one_key_is_removed_though_a_worker_took_it_up(
     """Two requests made one each, and the first claimed the key. A worker then saved the standing of the second."""
 
     async def scene(world: World) -> None:
-        hooks, make = world.webhooks, world.webhooks._make
+        hooks, make = world.webhooks, world.webhooks._store_new
 
         async def make_both(asked: Webhook) -> WebhookSlot:
             mine, other = await make(asked), await make(msgspec.structs.replace(asked, id=10_000))
@@ -138,7 +138,7 @@ def test_the_second_webhook_of_one_key_is_removed_though_a_worker_took_it_up(
             assert await hooks.save_standing(mine, DeliveryStanding(status=200))
             return other
 
-        monkeypatch.setattr(hooks, "_make", make_both)
+        monkeypatch.setattr(hooks, "_store_new", make_both)
         seen, _ = await world.made(key="k")
         assert [seen.webhook.id] == [one.webhook.id for one in await hooks.all()] == [10_000]
 

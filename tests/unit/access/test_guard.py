@@ -7,7 +7,7 @@ import contextlib
 import pytest
 
 from kith.access import guard
-from kith.access.guard import Caller, Guard, Rates, UserTokens
+from kith.access.guard import Caller, Guard, RateLimits, UserTokens
 from kith.core.errors import RateLimited
 from kith.core.ids import NodeId
 
@@ -19,7 +19,7 @@ class Door:
 
     def __init__(self) -> None:
         self.now_s = 100.0
-        self._guard = Guard([], UserTokens("", (), "", ""), Rates(RATE, RATE, RATE, RATE), lambda: self.now_s)
+        self._guard = Guard([], UserTokens("", (), "", ""), RateLimits(RATE, RATE, RATE, RATE), lambda: self.now_s)
 
     def admitted(self, user: int, requests: int = 1) -> int:
         """How many of the user's `requests` are admitted."""

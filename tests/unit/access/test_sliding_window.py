@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kith.access.sliding_window import PARTS, Counts, Quota, give_back, take
+from kith.access.sliding_window import PARTS, Counts, Quota, refund, take
 
 POSTS = Quota(10, 3_600)
 NOW_S = 1_700_000_000.5
@@ -72,12 +72,12 @@ def test_a_place_that_is_given_back_can_be_taken_once() -> None:
     later_s = NOW_S + 700
     held, refused = take(held, POSTS, later_s)
     assert refused.wait_s
-    held = give_back(held, taken.part)
+    held = refund(held, taken.part)
     held, again = take(held, POSTS, later_s)
     assert not again.wait_s
     assert take(held, POSTS, later_s)[1].wait_s
-    assert give_back(held, taken.part - PARTS - 5) is held
-    assert give_back(held, taken.part + 5) is held
+    assert refund(held, taken.part - PARTS - 5) is held
+    assert refund(held, taken.part + 5) is held
 
 
 def test_a_clock_that_goes_back_neither_raises_the_limit_nor_blocks_forever() -> None:

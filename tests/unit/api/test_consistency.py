@@ -18,7 +18,7 @@ from reference_logs import joined, packed, unpacked
 from kith.access.guard import Caller
 from kith.api.call import Call, ClientTokens
 from kith.api.consistency import Consistency
-from kith.api.door import Bounds, Door
+from kith.api.door import Door, RequestLimits
 from kith.api.operations import operations_of, post
 from kith.core.clock import HybridClock, hlc_of
 from kith.core.errors import BadToken, Conflict
@@ -64,14 +64,14 @@ class Writes:
     async def write(self, call: Call, partition: int) -> None:
         """Write the tenth event of the partition."""
         mark = WriteMark(packed({partition: 10}), partition) if partition else NO_MARK
-        call.wrote(mark)
+        call.note_write(mark)
 
 
 def test_a_client_that_keeps_only_the_newest_token_sees_all_its_writes(run: Run) -> None:
     tokens = WriteTokens(b"a secret of 32 bytes for a test.")
     consistency = Consistency(tokens, Partitioned(), lambda _: None)  # type: ignore[arg-type]
     guard = SimpleNamespace(caller=lambda *_: Caller(True, None, "key"), admit=lambda *_, **__: None)
-    bounds = Bounds(body_bytes_max=1 << 20, timeout_s=5, upload_bytes_max=1 << 30, upload_timeout_s=5)
+    bounds = RequestLimits(body_bytes_max=1 << 20, timeout_s=5, upload_bytes_max=1 << 30, upload_timeout_s=5)
     rest: list[Any] = [guard, None, ClientTokens(None, consistency), bounds, lambda *_: None]  # type: ignore[arg-type]
     door = Door(operations_of(Writes()), *rest)
 

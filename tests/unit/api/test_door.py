@@ -14,9 +14,9 @@ from reference_quotas import ReferenceQuotas
 
 from kith.access.guard import Caller
 from kith.access.quotas import Quotas
-from kith.access.sliding_window import Quota, Taken
+from kith.access.sliding_window import Quota, TakeResult
 from kith.api.call import Call
-from kith.api.door import Bounds, Door
+from kith.api.door import Door, RequestLimits
 from kith.api.operations import get, operations_of, post
 from kith.api.routing import Routes
 from kith.core.errors import BadRequest, MethodNotAllowed
@@ -116,7 +116,7 @@ class DistantQuotas(ReferenceQuotas):
         super().__init__()
         self._feed = feed
 
-    async def take(self, kind: int, user: int, quota_: Quota, now_s: float) -> Taken:
+    async def take(self, kind: int, user: int, quota_: Quota, now_s: float) -> TakeResult:
         await self._feed.began.wait()
         self._feed.began.clear()
         return await super().take(kind, user, quota_, now_s)
@@ -126,7 +126,7 @@ def test_a_read_runs_while_its_remote_quota_is_checked(run: Run) -> None:
     feed = Feed()
     counted = Quotas(DistantQuotas(feed), {"feed": Quota(1, 60)})
     guard = SimpleNamespace(caller=lambda *_: Caller(False, 7, "7"), admit=lambda *_, **__: None)
-    bounds = Bounds(body_bytes_max=1 << 20, timeout_s=5, upload_bytes_max=1 << 30, upload_timeout_s=5)
+    bounds = RequestLimits(body_bytes_max=1 << 20, timeout_s=5, upload_bytes_max=1 << 30, upload_timeout_s=5)
     rest: list[Any] = [guard, counted, None, bounds, lambda *_: None]
     door = Door(operations_of(feed), *rest)
 

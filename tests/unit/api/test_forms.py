@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 import pytest
 from coroutines import Run
 
-from kith.api.forms import uploaded
+from kith.api.forms import read_upload_form
 from kith.core.errors import BodyTooLarge, InvalidContent, KithError, StoreFull
 
 KIND = "multipart/form-data; boundary=b"
@@ -34,7 +34,7 @@ def refused(run: Run, body: Body, bytes_max: int) -> type[KithError]:
     """The type of the error that refuses a body."""
 
     async def read() -> None:
-        async with uploaded(KIND, aiter(body), bytes_max):
+        async with read_upload_form(KIND, aiter(body), bytes_max):
             pass
 
     with pytest.raises(KithError) as error:
@@ -54,7 +54,7 @@ def test_parts_may_be_split_into_chunks_anywhere(run: Run) -> None:
 
     async def read(step: int) -> tuple[int, str, bytes]:
         body = Body(*(whole[at : at + step] for at in range(0, len(whole), step)))
-        async with uploaded(KIND, aiter(body), 10_000) as sent:
+        async with read_upload_form(KIND, aiter(body), 10_000) as sent:
             sent.file.seek(0)
             return sent.size, sent.alt_text, sent.file.read()
 
@@ -66,7 +66,7 @@ def test_a_file_may_have_any_name(run: Run) -> None:
     named = head("file").replace(b'"x"', '"fête.jpg"'.encode("latin-1"))
 
     async def read() -> int:
-        async with uploaded(KIND, aiter(Body(named + CHUNK + b"\r\n--b--\r\n")), 10_000) as sent:
+        async with read_upload_form(KIND, aiter(Body(named + CHUNK + b"\r\n--b--\r\n")), 10_000) as sent:
             return sent.size
 
     assert run(read()) == len(CHUNK)
@@ -74,7 +74,7 @@ def test_a_file_may_have_any_name(run: Run) -> None:
 
 def test_the_temporary_file_is_closed_at_the_end_of_the_request(run: Run) -> None:
     async def read() -> bool:
-        async with uploaded(KIND, aiter(Body(head("file") + b"x\r\n--b--")), 10) as sent:
+        async with read_upload_form(KIND, aiter(Body(head("file") + b"x\r\n--b--")), 10) as sent:
             kept = sent.file
         return kept.closed
 

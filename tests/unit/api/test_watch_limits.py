@@ -52,7 +52,7 @@ def call_of(user: Any) -> Any:
     outgoing = SimpleNamespace(send=lambda _: None, end=lambda: None, cut=lambda: None, unsent=lambda: 0)
     exchange = SimpleNamespace(stream=lambda *_: outgoing, disconnected=asyncio.Event().wait)
     caller = SimpleNamespace(server=user is None)
-    return SimpleNamespace(caller=caller, acting=user, exchange=exchange, started=0.0, header=lambda _: None)
+    return SimpleNamespace(caller=caller, acting_user=user, exchange=exchange, started=0.0, header=lambda _: None)
 
 
 async def request_watches(

@@ -7,7 +7,7 @@ from pictures import decoded
 
 from kith.client import EngagementUpdate, FeedReset, NewPost, NotificationMade, PostRemoved, UnreadChanged
 from kith.commands.demo import pictures, script
-from kith.commands.demo.living import in_words
+from kith.commands.demo.activity import in_words
 from kith.commands.demo.people import FANS_MAX, FOLLOWEES_MAX, Cast
 from kith.commands.demo.words import Person, Words, person
 from kith.media.images import picture_fingerprint

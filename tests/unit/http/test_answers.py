@@ -134,7 +134,7 @@ async def test_a_client_that_reads_nothing_is_cut_off_though_its_stream_keeps_se
         for now_s in range(100, 140, 10):
             assert not connection.closed
             await asyncio.sleep(0.05)
-            connection.look(now_s, 25.0)
+            connection.check(now_s, 25.0)
             outgoing.send(b"here")
         await until(lambda: connection.closed)
 
@@ -147,7 +147,7 @@ async def test_a_connection_is_not_cut_off_while_answers_are_being_sent() -> Non
         connection = await one_of(here)
         for now_s in (1_000.0, 1_040.0):
             connection.write(b"HTTP/1.1 200 OK\r\n")
-            connection.look(now_s, 30.0)
+            connection.check(now_s, 30.0)
             connection.quiet_since_s = now_s + 40.0
             await asyncio.sleep(0.05)
         assert not connection.closed

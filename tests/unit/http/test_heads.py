@@ -9,7 +9,7 @@ from http_world import one_of, scene, world
 
 from kith.http.exchange import Exchange
 from kith.http.headers import Headers
-from kith.http.heads import HEAD_BYTES_MAX, HEADS_MAX, KnownHeads
+from kith.http.heads import HEAD_BYTES_MAX, HEADS_MAX, HeadCache
 
 KEY = b"Host: x\r\nAuthorization: Bearer k\r\n"
 AGAIN = (
@@ -93,22 +93,22 @@ def headers_of(raw: bytes) -> Headers:
     ids=["1.0", "POST", "body", "two users", "two users, one otherwise", "proxy", "two requests", "long"],
 )  # fmt: skip
 def test_an_unusual_head_is_parsed_each_time(raw: bytes) -> None:
-    heads = KnownHeads()
-    heads.learn(raw, headers_of(raw))
+    heads = HeadCache()
+    heads.add(raw, headers_of(raw))
     assert heads.find(raw) is None
 
 
 def test_a_head_as_http_libraries_send_it_is_cached() -> None:
     raw = b"GET / HTTP/1.1\r\nHost: x\r\nAccept: */*\r\nConnection: keep-alive\r\nUser-Agent: python-httpx/0.28\r\n\r\n"
-    heads = KnownHeads()
-    heads.learn(raw, headers_of(raw))
+    heads = HeadCache()
+    heads.add(raw, headers_of(raw))
     assert heads.find(raw) is not None
 
 
 def test_the_cache_of_heads_is_bounded() -> None:
-    heads = KnownHeads()
+    heads = HeadCache()
     for number in range(HEADS_MAX + 1):
         raw = b"GET / HTTP/1.1\r\nX-Request-Id: %d\r\n\r\n" % number
-        heads.learn(raw, headers_of(raw))
+        heads.add(raw, headers_of(raw))
     assert len(heads) == 1
     assert heads.find(raw) is not None

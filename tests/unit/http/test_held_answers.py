@@ -13,7 +13,7 @@ from kith.api import errors
 from kith.http import serving_state
 from kith.http.connection import Connection
 from kith.http.exchange import Exchange
-from kith.http.serving_state import HELD_S, ServingState
+from kith.http.serving_state import HOLD_MAX_S, ServingState
 
 HELD_BYTES_MAX = 1 << 16
 
@@ -63,7 +63,7 @@ async def test_answers_of_one_turn_are_all_made_before_any_is_sent() -> None:
         exchange.respond(200, [], b"")
         happened.append("answered")
 
-    with patch.object(serving_state, "HELD_S", 60):  # however slow the machine is
+    with patch.object(serving_state, "HOLD_MAX_S", 60):  # however slow the machine is
         await send_three_requests(door, happened)
     assert happened == ["answered"] * 3 + ["sent"] * 3
 
@@ -73,7 +73,7 @@ async def test_no_answer_waits_for_many_slow_ones() -> None:
     happened: list[str] = []
 
     async def door(exchange: Exchange) -> None:
-        time.sleep(2 * HELD_S)  # noqa: ASYNC251 - a slow computation
+        time.sleep(2 * HOLD_MAX_S)  # noqa: ASYNC251 - a slow computation
         exchange.respond(200, [], b"")
         happened.append("answered")
 

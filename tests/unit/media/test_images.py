@@ -14,7 +14,7 @@ from pictures import PLACE, animation, bomb, decoded, drawing, encoded, photo
 from PIL import Image, ImageCms
 
 from kith.core.errors import InvalidContent
-from kith.media import endings, images
+from kith.media import images, trailing_data
 from kith.media.images import THUMBNAIL_SIDE, Picture, picture_fingerprint, read_image
 from kith.media.media import Format
 
@@ -199,7 +199,7 @@ def test_a_jpeg_of_endless_scans_is_refused() -> None:
 
 
 def test_a_file_of_endless_parts_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(endings, "PARTS_MAX", 2)
+    monkeypatch.setattr(trailing_data, "PARTS_MAX", 2)
     for form, data in STILL.items():
         if form != "webp":
             with pytest.raises(InvalidContent, match="parts"):

@@ -17,7 +17,7 @@ class Scene:
         self.circuits = Circuits(lambda: self.now_s)
 
     def call(self, *, failed: bool | None, host: str = "app") -> None:
-        with self.circuits.passing(host) as passed:
+        with self.circuits.permit(host) as passed:
             passed.failed = failed
 
     def fail(self, times: int = OPEN_AFTER) -> None:
@@ -27,7 +27,7 @@ class Scene:
     def rests_s(self, host: str = "app") -> float:
         """Seconds for which the host is left alone."""
         try:
-            with self.circuits.passing(host):
+            with self.circuits.permit(host):
                 return 0.0
         except SendFailed as error:
             return error.retry_after_s if error.why is SendFault.RESTING else -1.0
@@ -56,7 +56,7 @@ def test_one_success_closes_the_circuit(scene: Scene) -> None:
 def test_after_its_rest_one_call_tries_the_host_and_others_wait(scene: Scene) -> None:
     scene.fail()
     scene.now_s = REST_S
-    with scene.circuits.passing("app") as passed:
+    with scene.circuits.permit("app") as passed:
         assert scene.rests_s() > 0
         passed.failed = False
     assert scene.rests_s() == 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kith.posts.mentions import names_in
+from kith.posts.mentions import mentioned_names
 
 CASES = {
     "@bob": ["bob"],
@@ -26,4 +26,4 @@ CASES = {
 
 @pytest.mark.parametrize(("text", "names"), CASES.items())
 def test_the_mentioned_names_are_found(text: str, names: list[str]) -> None:
-    assert names_in(text) == names
+    assert mentioned_names(text) == names

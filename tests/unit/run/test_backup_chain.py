@@ -7,8 +7,8 @@ import re
 import pytest
 
 from kith.core.errors import BadRequest, StoreMismatch
-from kith.run.backups.chain import NEWEST, Goal, last_part, prunable, restore_plan
-from kith.run.backups.parts import Part, PartKind, Parts, StoredFile, next_id, packed, unpacked
+from kith.run.backups.chain import NEWEST, RestorePoint, last_part, prunable, restore_plan
+from kith.run.backups.parts import Part, PartKind, Parts, StoredFile, decode_manifest, encode_manifest, next_id
 from kith.run.backups.schedule import Due, Status, due, is_good
 from kith.run.config import Settings
 
@@ -38,20 +38,20 @@ PARTS = [
 
 POINTS = [
     (NEWEST, [6, 7]),
-    (Goal(ms=10**6), [6, 7]),
-    (Goal(ms=650), [6, 7]),
-    (Goal(ms=600), [6, 7]),
-    (Goal(ms=599), [4, 5]),
-    (Goal(ms=310), [4, 5]),
-    (Goal(ms=309), [1, 2, 3, 5]),
-    (Goal(ms=290), [1, 2, 3, 5]),
-    (Goal(ms=289), [1, 2, 3]),
-    (Goal(ms=100), [1, 2]),
-    (Goal(event=12, line="a"), [1, 2]),
-    (Goal(event=20, line="a"), [1, 2]),
-    (Goal(event=32, line="a"), [1, 2, 3, 5]),
-    (Goal(event=33, line="a"), [4, 5]),
-    (Goal(event=65, line="b"), [6, 7]),
+    (RestorePoint(ms=10**6), [6, 7]),
+    (RestorePoint(ms=650), [6, 7]),
+    (RestorePoint(ms=600), [6, 7]),
+    (RestorePoint(ms=599), [4, 5]),
+    (RestorePoint(ms=310), [4, 5]),
+    (RestorePoint(ms=309), [1, 2, 3, 5]),
+    (RestorePoint(ms=290), [1, 2, 3, 5]),
+    (RestorePoint(ms=289), [1, 2, 3]),
+    (RestorePoint(ms=100), [1, 2]),
+    (RestorePoint(event=12, line="a"), [1, 2]),
+    (RestorePoint(event=20, line="a"), [1, 2]),
+    (RestorePoint(event=32, line="a"), [1, 2, 3, 5]),
+    (RestorePoint(event=33, line="a"), [4, 5]),
+    (RestorePoint(event=65, line="b"), [6, 7]),
 ]
 
 
@@ -60,7 +60,9 @@ def numbers(parts: object) -> list[int]:
 
 
 @pytest.mark.parametrize(("goal", "asked"), POINTS)
-def test_a_point_is_restored_from_the_newest_whole_before_it_and_later_increments(goal: Goal, asked: list[int]) -> None:
+def test_a_point_is_restored_from_the_newest_whole_before_it_and_later_increments(
+    goal: RestorePoint, asked: list[int]
+) -> None:
     found = restore_plan(PARTS, goal)
     assert numbers([found.whole, *found.increments]) == asked
 
@@ -68,17 +70,17 @@ def test_a_point_is_restored_from_the_newest_whole_before_it_and_later_increment
 @pytest.mark.parametrize(
     ("goal", "without", "error", "says"),
     [
-        (Goal(ms=99), 0, BadRequest, "no whole .* as old"),
-        (Goal(event=11, line="a"), 0, BadRequest, "no whole .* as old"),
-        (Goal(event=50, line="a"), 0, BadRequest, "ends at event 40"),
-        (Goal(event=90, line="b"), 0, BadRequest, "ends at event 70"),
-        (Goal(ms=289), 2, StoreMismatch, "events 11 to 20 are missing"),
-        (Goal(ms=309), 3, StoreMismatch, "events 21 to 30 are missing"),
+        (RestorePoint(ms=99), 0, BadRequest, "no whole .* as old"),
+        (RestorePoint(event=11, line="a"), 0, BadRequest, "no whole .* as old"),
+        (RestorePoint(event=50, line="a"), 0, BadRequest, "ends at event 40"),
+        (RestorePoint(event=90, line="b"), 0, BadRequest, "ends at event 70"),
+        (RestorePoint(ms=289), 2, StoreMismatch, "events 11 to 20 are missing"),
+        (RestorePoint(ms=309), 3, StoreMismatch, "events 21 to 30 are missing"),
         (NEWEST, 6, StoreMismatch, "the whole is missing"),
     ],
 )
 def test_the_error_for_an_unreachable_point_says_why(
-    goal: Goal, without: int, error: type[Exception], says: str
+    goal: RestorePoint, without: int, error: type[Exception], says: str
 ) -> None:
     left = [one for one in PARTS if numbers([one]) != [without]]
     with pytest.raises(error, match=says):
@@ -87,10 +89,10 @@ def test_the_error_for_an_unreachable_point_says_why(
 
 def test_a_damaged_part_blocks_only_points_that_may_need_it() -> None:
     damaged = ["00000008-0-increment"]
-    for goal in (NEWEST, Goal(ms=10**6)):
+    for goal in (NEWEST, RestorePoint(ms=10**6)):
         with pytest.raises(StoreMismatch, match="00000008-0-increment"):
             restore_plan(PARTS, goal, damaged)
-    assert restore_plan(PARTS, Goal(ms=289), damaged)
+    assert restore_plan(PARTS, RestorePoint(ms=289), damaged)
 
 
 @pytest.mark.parametrize(("count", "last"), [(0, None), (1, 1), (2, 2), (3, 3), (4, 3), (5, 5), (6, 6), (7, 7)])
@@ -131,14 +133,16 @@ def test_an_increment_that_reaches_past_the_next_whole_is_kept() -> None:
 
 
 def test_a_part_is_read_as_it_was_written_and_one_of_a_newer_kith_is_refused() -> None:
-    raw = packed(PARTS[1])
-    assert unpacked(raw, "it") == PARTS[1]
+    raw = encode_manifest(PARTS[1])
+    assert decode_manifest(raw, "it") == PARTS[1]
     for at in range(len(raw)):
         with pytest.raises(StoreMismatch, match="it is damaged"):
-            unpacked(raw[:at] + bytes([raw[at] ^ 1]) + raw[at + 1 :], "it")
-    newer = packed(Part(**{name: getattr(PARTS[1], name) for name in PARTS[1].__struct_fields__} | {"version": 2}))
+            decode_manifest(raw[:at] + bytes([raw[at] ^ 1]) + raw[at + 1 :], "it")
+    newer = encode_manifest(
+        Part(**{name: getattr(PARTS[1], name) for name in PARTS[1].__struct_fields__} | {"version": 2})
+    )
     with pytest.raises(StoreMismatch, match="newer Kith"):
-        unpacked(newer, "it")
+        decode_manifest(newer, "it")
 
 
 def test_ids_are_in_order_and_no_two_are_alike() -> None:

@@ -51,16 +51,16 @@ def test_commit_failures_are_exported_as_0_before_the_first_so_that_alerts_see_i
 
 def test_an_idle_process_updates_only_the_time_of_its_file(tmp_path: Path) -> None:
     idle = metrics(tmp_path)
-    [(file, written)] = [(tmp_path / f"api-{one.pid}.json", one) for one in idle.of_processes()]
+    [(file, written)] = [(tmp_path / f"api-{one.pid}.json", one) for one in idle.process_snapshots()]
     inode = file.stat().st_ino
     os.utime(file, (0, 0))
-    [seen] = idle.of_processes()
+    [seen] = idle.process_snapshots()
     assert seen.seen_ms >= written.seen_ms > 0
     assert file.stat().st_ino == inode
     idle.observe("check", time.perf_counter(), 200)
-    [counted] = idle.of_processes()
+    [counted] = idle.process_snapshots()
     assert counted.counts.responses == {"check 200": 1}
     assert file.stat().st_ino != inode
     file.unlink()
-    assert [one.counts for one in (*idle.of_processes(), *idle.of_processes())] == [counted.counts]
+    assert [one.counts for one in (*idle.process_snapshots(), *idle.process_snapshots())] == [counted.counts]
     idle.close()

@@ -1,4 +1,4 @@
-"""`Paced` makes a costly answer once for all concurrent requests, and pauses between two."""
+"""`Throttle` makes a costly answer once for all concurrent requests, and pauses between two."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import itertools
 import pytest
 from coroutines import Run
 
-from kith.run.measures.paced import Paced
+from kith.run.measures.paced import Throttle
 
 
 def test_requests_during_a_making_get_the_next_answer(run: Run) -> None:
@@ -20,7 +20,7 @@ def test_requests_during_a_making_get_the_next_answer(run: Run) -> None:
         return b"%d" % next(numbers)
 
     async def ask() -> None:
-        paced = Paced(make)
+        paced = Throttle(make)
         first = asyncio.create_task(paced.get())
         await begun.wait()
         late = [asyncio.create_task(paced.get()) for _ in range(50)]
@@ -45,7 +45,7 @@ def test_the_pause_grows_with_the_duration_up_to_a_bound(run: Run) -> None:
             now[0] += takes_s
             return b""
 
-        paced = Paced(make, lambda: now[0], sleep)
+        paced = Throttle(make, lambda: now[0], sleep)
         await paced.get()
         await paced.get()
         now[0] += 60
@@ -65,7 +65,7 @@ def test_a_failure_is_raised_and_the_next_request_tries_again(run: Run) -> None:
         return b"made"
 
     async def ask() -> None:
-        paced = Paced(make)
+        paced = Throttle(make)
         with pytest.raises(OSError, match="no room"):
             await paced.get()
         assert await paced.get() == b"made"

@@ -60,7 +60,7 @@ def test_a_child_that_the_system_refuses_to_start_is_started_later(
 
     monkeypatch.setattr(children, "_spawn", spawn)
     monkeypatch.setattr(children, "_RESPAWN_S_MAX", 0.1)
-    with children.kept([Child(("worker", "fanout"), forks=False)], listening, 20):
+    with children.supervised([Child(("worker", "fanout"), forks=False)], listening, 20):
         refusals += [BlockingIOError(11, "Resource temporarily unavailable")] * 2
         os.kill(started[0], signal.SIGKILL)
         eventually(lambda: len(started) == 2)
@@ -73,7 +73,7 @@ def test_a_child_that_missed_sigterm_gets_it_again(listening: socket.socket, mon
     assert process.stdout is not None
     assert process.stdout.readline()
     monkeypatch.setattr(children, "_spawn", lambda *_: process.pid)
-    with children.kept([Child(("worker", "fanout"), forks=False)], listening, 60):
+    with children.supervised([Child(("worker", "fanout"), forks=False)], listening, 60):
         pass
     assert is_gone(process.pid)
     process.stdout.close()
@@ -82,12 +82,12 @@ def test_a_child_that_missed_sigterm_gets_it_again(listening: socket.socket, mon
 def test_processes_that_keep_dying_are_not_restarted_forever(
     listening: socket.socket, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    end = supervisor.End()
+    end = supervisor.EndCondition()
     monkeypatch.setattr(children, "_RESPAWN_S", 0.0)
     monkeypatch.setattr(children, "_RESPAWN_S_MAX", 0.0)
     monkeypatch.setattr(children, "_spawn", lambda *_: os.posix_spawn("/bin/false", ["false"], os.environ))
     kept = [Child((children.API,), forks=False, must_not_restart=end.give_up_if_dying)] * 2
-    with children.kept(kept, listening, 20), pytest.raises(Unavailable, match="died"):
+    with children.supervised(kept, listening, 20), pytest.raises(Unavailable, match="died"):
         end.wait()
 
 
@@ -95,20 +95,20 @@ def test_a_single_api_process_that_keeps_dying_is_enough_to_give_up(
     listening: socket.socket, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Every pause, and the period in which deaths are counted, is shortened by the same factor."""
-    end, faster = supervisor.End(), 25
+    end, faster = supervisor.EndCondition(), 25
     for module, name in ((children, "_RESPAWN_S"), (children, "_RESPAWN_S_MAX"), (supervisor, "_DEATHS_S")):
         monkeypatch.setattr(module, name, getattr(module, name) / faster)
     monkeypatch.setattr(children, "_spawn", lambda *_: os.posix_spawn("/bin/false", ["false"], os.environ))
     kept = [Child((children.API,), forks=False, must_not_restart=end.give_up_if_dying)]
     too_late = threading.Timer(2 * 60 / faster, os.kill, (os.getpid(), signal.SIGTERM))
     too_late.start()
-    with end.by_signals(), children.kept(kept, listening, 20), pytest.raises(Unavailable, match="died"):
+    with end.by_signals(), children.supervised(kept, listening, 20), pytest.raises(Unavailable, match="died"):
         end.wait()
     too_late.cancel()
 
 
 def test_a_signal_ends_the_supervisor_before_and_during_its_wait(monkeypatch: pytest.MonkeyPatch) -> None:
-    end = supervisor.End()
+    end = supervisor.EndCondition()
     with end.by_signals():
         os.kill(os.getpid(), signal.SIGTERM)  # before `end.wait`
         assert end.wait() is None
@@ -118,7 +118,7 @@ def test_a_signal_ends_the_supervisor_before_and_during_its_wait(monkeypatch: py
 
 def test_a_signal_in_another_thread_ends_the_supervisor_too() -> None:
     """The system may deliver a signal to any thread, also to one that is about to sleep."""
-    end = supervisor.End()
+    end = supervisor.EndCondition()
 
     def signal_this_thread() -> None:
         signal.pthread_kill(threading.get_ident(), signal.SIGTERM)

@@ -20,8 +20,8 @@ from kith.streams.changes import (
     AuthorMuted,
     AuthorUnfollowed,
     FeedChange,
-    FollowersCount,
-    FollowersTold,
+    FollowersNotified,
+    FollowersUnread,
     FollowReturned,
     GraphLoaded,
     NoticeMade,
@@ -36,7 +36,7 @@ from kith.streams.changes import (
     missed_since,
 )
 from kith.streams.interpreter import Interpreter
-from kith.streams.places import Step, StreamPosition
+from kith.streams.positions import Step, StreamPosition
 
 ALICE, BOB, CAROL, POST, COMMENT = NodeId(1), NodeId(2), NodeId(3), 500, 600
 GRAPHS = Graphs({name: at for at, name in enumerate(BUILT_IN, 1)})
@@ -91,7 +91,7 @@ RECORDS = {
     ),
     "followers are told of a mention": (
         Event(0, None, RECORD_CHANGED, RecordKind.MENTION_RING, 900, 0, Hlc(0)), [
-            FollowersTold(STEP, 900), FollowersCount(STEP, 900),
+            FollowersNotified(STEP, 900), FollowersUnread(STEP, 900),
         ]),
     "another record": (Event(0, None, RECORD_CHANGED, RecordKind.POST, POST, 0, Hlc(0)), []),
 }  # fmt: skip
@@ -124,7 +124,7 @@ def test_an_event_that_concerns_no_reader_is_skipped(seen: Event) -> None:
 
 
 class Calls:
-    """Stands in for `Telling`, and records the calls."""
+    """Stands in for `ChangeSender`, and records the calls."""
 
     def __init__(self) -> None:
         self.made: list[tuple[Any, ...]] = []
@@ -144,8 +144,8 @@ class Calls:
 LIVE = {
     PostMade(STEP, ALICE, POST): [("new_post", STEP, ALICE, POST)],
     PostDeleted(STEP, ALICE, POST): [("post_deleted", STEP, ALICE, POST)],
-    PostEdited(STEP, ALICE, POST, 0): [("look_again", STEP, POST, True)],
-    NumbersChanged(STEP, POST): [("look_again", STEP, POST, True)],
+    PostEdited(STEP, ALICE, POST, 0): [("check_post", STEP, POST, True)],
+    NumbersChanged(STEP, POST): [("check_post", STEP, POST, True)],
     UserBlocked(STEP, ALICE, BOB): [
         ("take_away_author", STEP, ALICE, BOB, "blocked"),
         ("take_away_author", STEP, BOB, ALICE, "unavailable"),
@@ -153,20 +153,20 @@ LIVE = {
     AuthorMuted(STEP, BOB, ALICE): [("take_away_author", STEP, BOB, ALICE, "muted")],
     PostHidden(STEP, BOB, POST): [("take_away_post", STEP, BOB, POST, "hidden")],
     AuthorUnfollowed(STEP, BOB, ALICE): [
-        ("look_again_at_author", STEP, ALICE, BOB),
-        ("look_again_at_author", STEP, BOB, ALICE),
+        ("check_author", STEP, ALICE, BOB),
+        ("check_author", STEP, BOB, ALICE),
     ],
     FollowReturned(STEP, BOB, ALICE): [("reset_reader", STEP, BOB)],
     RequestEnded(STEP, BOB, ALICE): [("reset_follower", STEP, BOB, ALICE)],
-    AccountChanged(STEP, ALICE): [("look_again_at_author", STEP, ALICE, None, True)],
+    AccountChanged(STEP, ALICE): [("check_author", STEP, ALICE, None, True)],
     AccountChanged(STEP, ALICE, shown=True): [
-        ("look_again_at_author", STEP, ALICE, None, True),
+        ("check_author", STEP, ALICE, None, True),
         ("reset_followers", STEP, ALICE),
     ],
     NoticeMade(STEP, BOB, 900): [("notice", STEP, BOB, 900)],
     UnreadChanged(STEP, BOB): [("unread", STEP, BOB)],
-    FollowersTold(STEP, 900): [("mention", STEP, 900)],
-    FollowersCount(STEP, 900): [],
+    FollowersNotified(STEP, 900): [("mention", STEP, 900)],
+    FollowersUnread(STEP, 900): [],
     GraphLoaded(STEP): [("reset_all", "loaded")],
 }
 
@@ -174,7 +174,7 @@ LIVE = {
 @pytest.mark.parametrize(("change", "asked"), LIVE.items(), ids=lambda case: type(case).__name__)
 def test_each_change_makes_these_calls_for_live_streams(change: FeedChange, asked: list[Any]) -> None:
     calls: Any = Calls()
-    asyncio.run(change.live(calls))
+    asyncio.run(change.send_live(calls))
     assert calls.made == asked
 
 
@@ -208,8 +208,8 @@ MISSED = {
     NoticeMade(STEP, ALICE, 900): {},
     UnreadChanged(STEP, BOB): {"unread": STEP},
     UnreadChanged(STEP, ALICE): {},
-    FollowersTold(STEP, 900): {"mentions": {900: STEP}},
-    FollowersCount(STEP, 900): {"counted": {900: STEP}},
+    FollowersNotified(STEP, 900): {"mentions": {900: STEP}},
+    FollowersUnread(STEP, 900): {"counted": {900: STEP}},
     GraphLoaded(STEP): {"must_reset": True},
 }
 
@@ -222,7 +222,7 @@ def test_each_change_is_collected_for_a_resuming_reader(change: FeedChange, foun
 @pytest.mark.parametrize("change", LIVE, ids=lambda change: type(change).__name__)
 def test_a_change_is_not_sent_twice_and_numbers_have_their_own_position(change: FeedChange) -> None:
     again = bool(collected(change, BOB, StreamPosition(at(7), at(6))))
-    counted = PostEdited | NumbersChanged | AuthorUnfollowed | AccountChanged | UnreadChanged | FollowersCount
+    counted = PostEdited | NumbersChanged | AuthorUnfollowed | AccountChanged | UnreadChanged | FollowersUnread
     assert again == isinstance(change, counted)
 
 

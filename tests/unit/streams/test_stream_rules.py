@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from kith.access.guard import Guard, Rates, UserTokens
-from kith.api.resources.stream import SealedPlaces, frame, shown_posts
+from kith.access.guard import Guard, RateLimits, UserTokens
+from kith.api.resources.stream import SealedPositions, frame, shown_posts
 from kith.api.sink import POLL_S, Sink
 from kith.core.errors import BadId, BadRequest, Unauthorized
 from kith.core.events import NOWHERE, LogPosition
@@ -17,8 +17,8 @@ from kith.engines.embedded.history import History, StorePositions
 from kith.notifications.notice import Notice
 from kith.streams.changes import FeedChange, NumbersChanged
 from kith.streams.messages import PREVIEW_CHARS_MAX, NewPost, PostRemoved, Reset, encode, notification, preview_of
-from kith.streams.places import Step, StreamPosition, StreamProgress, read_place
-from kith.streams.rounds import PostsToLookAt
+from kith.streams.positions import Step, StreamPosition, StreamProgress, parse_position
+from kith.streams.rounds import PendingChecks
 from kith.streams.stream import WATCHED_MAX, Watched
 from kith.streams.tail import Point, RecentChanges
 
@@ -48,7 +48,7 @@ def test_a_position_survives_its_text_form_and_other_text_is_none() -> None:
         StreamPosition(NOWHERE, NOWHERE),
         StreamPosition(LogPosition(b"\xff" * 99), LogPosition(b"x")),
     ):
-        assert read_place(str(place)) == place
+        assert parse_position(str(place)) == place
         assert set(str(place)) <= set("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_.")
     for text in (
         "",
@@ -61,14 +61,14 @@ def test_a_position_survives_its_text_form_and_other_text_is_none() -> None:
         "A" * 5_000 + ".AAAA",
         "AA+A.AAAA",
     ):
-        assert read_place(text) is None, text
+        assert parse_position(text) is None, text
 
 
 def test_recent_changes_are_contiguous_and_bounded() -> None:
     recent = RecentChanges(LOG, at(100), events_max=40)
     recent.start = recent.end = Point(100, at(100))
     changes: list[FeedChange] = [NumbersChanged(step(number), number) for number in range(81, 201)]
-    recent.reach_back(changes[:20], Point(80, at(80)))
+    recent.prepend(changes[:20], Point(80, at(80)))
     assert recent.since(at(95)) == changes[15:20]
     recent.extend(changes[20:30], Point(110, at(110)))
     assert recent.since(at(80)) == changes[:30]
@@ -92,25 +92,25 @@ def test_a_stream_watches_at_most_100_posts_and_drops_the_oldest() -> None:
 
 
 def test_changes_of_one_post_are_merged_and_hold_the_position_back_until_sent() -> None:
-    posts = PostsToLookAt()
+    posts = PendingChecks()
     posts.add(POST, step(5), content=True)
     posts.add(POST, step(9), numbers=True)
     posts.add(POST + 1, step(7))
-    assert posts.told_to(at(20)) == at(4)
+    assert posts.sent_up_to(at(20)) == at(4)
     taken = posts.take()
     assert taken == {POST: (step(5), True, True), POST + 1: (step(7), False, False)}
-    assert posts.told_to(at(20)) == at(20)
+    assert posts.sent_up_to(at(20)) == at(20)
     posts.add(POST + 1, step(15), numbers=True, content=True)
     posts.put_back({POST + 1: taken[POST + 1]})
-    assert posts.told_to(at(20)) == at(6)
+    assert posts.sent_up_to(at(20)) == at(6)
     assert posts.take() == {POST + 1: (step(7), True, True)}
 
 
 def test_a_stream_that_joined_further_ahead_keeps_its_position() -> None:
     progress = StreamProgress(LOG)
     progress.posts, progress.counts = at(20), at(15)
-    assert progress.place_of(at(18)) == StreamPosition(at(20), at(15))
-    assert progress.place_of(at(25)) == StreamPosition(at(25), at(15))
+    assert progress.position_of(at(18)) == StreamPosition(at(20), at(15))
+    assert progress.position_of(at(25)) == StreamPosition(at(25), at(15))
 
 
 def test_messages_have_the_fields_of_the_article() -> None:
@@ -150,10 +150,10 @@ def test_the_wire_format_of_an_event_and_a_heartbeat() -> None:
 
 
 def test_only_positions_sealed_with_the_same_secret_are_read() -> None:
-    sealed, place = SealedPlaces(b"s" * 32), StreamPosition(at(12), at(9))
+    sealed, place = SealedPositions(b"s" * 32), StreamPosition(at(12), at(9))
     assert sealed.read(sealed.of(place)) == str(place)
-    for text in ("", "x", str(place), SealedPlaces(b"t" * 32).of(place)):
-        assert read_place(sealed.read(text)) is None
+    for text in ("", "x", str(place), SealedPositions(b"t" * 32).of(place)):
+        assert parse_position(sealed.read(text)) is None
 
 
 def test_the_shown_posts_are_read_from_the_query() -> None:
@@ -216,7 +216,7 @@ def test_a_resuming_client_gets_time_while_it_reads() -> None:
 
     async def send() -> None:
         for _ in range(1_000):
-            await sink.room()
+            await sink.wait_for_room()
             fill(sink, 1)
 
     async def play() -> None:
@@ -236,7 +236,7 @@ def test_a_resuming_client_that_reads_nothing_is_cut_off() -> None:
     client.reads = False
     sink = Sink(client, 10_000, drain_s=0.0)
     fill(sink, 50)
-    asyncio.run(sink.room())
+    asyncio.run(sink.wait_for_room())
     assert sink.ended == "slow"
     assert client.was_cut
 
@@ -246,7 +246,7 @@ def test_nothing_more_is_made_for_a_client_that_disconnected() -> None:
     client: Any = Client()
     sink = Sink(client, 10_000)
     client.closed = True
-    asyncio.run(sink.room())
+    asyncio.run(sink.wait_for_room())
     assert sink.ended == "gone"
 
 
@@ -263,7 +263,7 @@ def test_nothing_is_sent_after_the_end() -> None:
 
 def test_the_guard_knows_how_long_a_credential_is_valid() -> None:
     tokens = UserTokens("s" * 32, ["HS256"], "app", "kith")
-    guard = Guard([__import__("hashlib").sha256(b"key").digest()], tokens, Rates(0, 0, 0, 0))
+    guard = Guard([__import__("hashlib").sha256(b"key").digest()], tokens, RateLimits(0, 0, 0, 0))
     assert guard.lifetime_s("Bearer key") is None
     lifetime_s = guard.lifetime_s(f"Bearer {tokens.issue(1, 100)}")  # type: ignore[arg-type]
     assert lifetime_s is not None

@@ -55,7 +55,7 @@ class World:
         for _ in range(times):
             self.posts += b"x"  # the log grew
             try:
-                asyncio.run(self.numbers._look())
+                asyncio.run(self.numbers._check_some())
             except StoreUnavailable:
                 continue
 
@@ -74,7 +74,7 @@ def test_closed_streams_leave_nothing_in_memory() -> None:
 
 
 def test_the_first_user_to_resume_is_sent_their_number_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(unread_numbers, "LOOKED_AT_MAX", 1)
+    monkeypatch.setattr(unread_numbers, "USERS_PER_CHECK_MAX", 1)
     world = World()
     for user in (ALICE, BOB):
         world.join(user, resumed=True)

@@ -11,7 +11,7 @@ import pytest
 from cast import ALICE, BOB, CAROL, DANA
 
 from kith.graph.shapes import IdLists, Ids
-from kith.suggestions.discovery import FACES, Ranked, followees_fingerprint, pack, score, unpack
+from kith.suggestions.discovery import FACES, ScoredCandidates, followees_fingerprint, pack, score, unpack
 
 EVE, FAY, GUS = 5, 6, 7
 
@@ -108,7 +108,9 @@ def test_500_followees_with_500_each_are_ranked_as_the_naive_count_does() -> Non
 
 
 def test_a_ranking_survives_packing() -> None:
-    whole = Ranked(ids_of(DANA, 0, CAROL), ids_of(500, 2, 1), np.array([[0, 1, 499], [3, 4, -1], [7, -1, -1]]))
+    whole = ScoredCandidates(
+        ids_of(DANA, 0, CAROL), ids_of(500, 2, 1), np.array([[0, 1, 499], [3, 4, -1], [7, -1, -1]])
+    )
     packed = pack(whole)
     assert len(packed) == 3 * 16
     assert all((one == other).all() for one, other in zip(unpack(packed), whole, strict=True))

@@ -146,8 +146,8 @@ class BoardsResource:
     @post("/boards", "Create a board", status=201, callers="acting", quota="posts")
     async def create_board(self, call: Call, body: BoardRequest, idempotency_key: IdempotencyKey = None) -> BoardAnswer:
         """Users who follow the owner follow the new board at once, unless it is secret."""
-        making = self._boards.create(call.acting, body.name, secret=body.secret, key=idempotency_key)
-        return (await self._answers([await call.writing(making)]))[0]
+        making = self._boards.create(call.acting_user, body.name, secret=body.secret, key=idempotency_key)
+        return (await self._answers([await call.perform_write(making)]))[0]
 
     @get("/boards/{board_id}", "A board")
     async def get_board(self, call: Call, board_id: Id) -> BoardAnswer:
@@ -157,21 +157,21 @@ class BoardsResource:
     @patch("/boards/{board_id}", "Change a board", callers="acting")
     async def edit_board(self, call: Call, board_id: Id, body: BoardChange) -> BoardAnswer:
         """Only its owner may change a board. A board that becomes secret loses its followers."""
-        changing = self._boards.change(call.acting, board_id, name=body.name, secret=body.secret)
-        return (await self._answers([await call.writing(changing)]))[0]
+        changing = self._boards.change(call.acting_user, board_id, name=body.name, secret=body.secret)
+        return (await self._answers([await call.perform_write(changing)]))[0]
 
     @delete("/boards/{board_id}", "Delete a board", status=204, callers="acting")
     async def delete_board(self, call: Call, board_id: Id) -> None:
         """Permanent. Its pins are deleted, the pinned posts are not. Only its owner may delete a board."""
-        call.wrote(await self._boards.delete(call.acting, board_id))
+        call.note_write(await self._boards.delete(call.acting_user, board_id))
 
     @post("/boards/{board_id}/move", "Give a board to a collaborator", callers="acting")
     async def move_board(self, call: Call, board_id: Id, body: BoardMove) -> BoardAnswer:
         """Users who follow the board itself keep following it. Users who followed it through the old owner do not. Only
         its owner may give it away.
         """
-        moving = self._boards.move(call.acting, board_id, parse_id(body.owner, "owner"))
-        return (await self._answers([await call.writing(moving)]))[0]
+        moving = self._boards.move(call.acting_user, board_id, parse_id(body.owner, "owner"))
+        return (await self._answers([await call.perform_write(moving)]))[0]
 
     @post("/boards/{board_id}/merge", "Merge a board into another", callers="acting")
     async def merge_board(self, call: Call, board_id: Id, body: BoardMerge) -> BoardAnswer:
@@ -179,7 +179,7 @@ class BoardsResource:
         many, some are moved after the answer.
         """
         into = parse_id(body.into, "into")
-        call.wrote(await self._boards.merge(call.acting, board_id, into))
+        call.note_write(await self._boards.merge(call.acting_user, board_id, into))
         return (await self._answers([await self._boards.get(call.viewer, into)]))[0]
 
     @get("/users/{user_id}/boards", "The boards of a user")
@@ -200,12 +200,16 @@ class BoardsResource:
     @post("/boards/{board_id}/collaborators/{user_id}", "Invite a collaborator", callers="acting", quota="engagement")
     async def invite_collaborator(self, call: Call, board_id: Id, user_id: Id) -> InvitedAnswer:
         """The collaborator sees the board, even if it is secret, and may pin on it. Only the owner may invite."""
-        return InvitedAnswer(True, call.wrote(await self._collaborators.invite(call.acting, board_id, user_id)))
+        return InvitedAnswer(
+            True, call.note_write(await self._collaborators.invite(call.acting_user, board_id, user_id))
+        )
 
     @delete("/boards/{board_id}/collaborators/{user_id}", "Dismiss a collaborator", callers="acting")
     async def dismiss_collaborator(self, call: Call, board_id: Id, user_id: Id) -> InvitedAnswer:
         """The owner may dismiss any collaborator; a collaborator may leave. Their pins stay."""
-        return InvitedAnswer(False, call.wrote(await self._collaborators.dismiss(call.acting, board_id, user_id)))
+        return InvitedAnswer(
+            False, call.note_write(await self._collaborators.dismiss(call.acting_user, board_id, user_id))
+        )
 
     @get("/boards/{board_id}/collaborators", "The collaborators of a board")
     async def board_collaborators(
@@ -214,7 +218,7 @@ class BoardsResource:
         """Newest first. Only the owner and the collaborators may read this list."""
         list_key = f"collaborators {board_id}"
         page = await self._collaborators.of(call.viewer, board_id, self._window(call, list_key, limit, cursor))
-        shown = await self._access.without_unseen(call.caller, page)
+        shown = await self._access.without_invisible(call.caller, page)
         return UsersAnswer(await self._present.users(shown), call.pagination(list_key, shown))
 
     @get("/users/{user_id}/collaborations", "Boards that a user collaborates on")
@@ -235,21 +239,21 @@ class BoardsResource:
         """If the acting user follows the owner and has unfollowed this board, this undoes the unfollow. Repeating it
         changes nothing.
         """
-        following, changed, mark = await self._following.follow(call.acting, board_id)
-        return BoardFollowedAnswer(following, changed, call.wrote(mark))
+        following, changed, mark = await self._following.follow(call.acting_user, board_id)
+        return BoardFollowedAnswer(following, changed, call.note_write(mark))
 
     @delete("/boards/{board_id}/follow", "Unfollow a board", callers="acting")
     async def unfollow_board(self, call: Call, board_id: Id) -> BoardFollowedAnswer:
         """Also works for a board that is followed through its owner. 409 `NOT_FOLLOWING` for a board that they never
         followed.
         """
-        following, changed, mark = await self._following.unfollow(call.acting, board_id)
-        return BoardFollowedAnswer(following, changed, call.wrote(mark))
+        following, changed, mark = await self._following.unfollow(call.acting_user, board_id)
+        return BoardFollowedAnswer(following, changed, call.note_write(mark))
 
     @get("/boards/{board_id}/follow", "Whether I follow a board", callers="acting")
     async def follows_board(self, call: Call, board_id: Id) -> FollowedKind:
         """`kind` says how the acting user follows the board. It is `none` too if the board is hidden from them."""
-        checked = await self._following.check(call.acting, (), (board_id,))
+        checked = await self._following.check(call.acting_user, (), (board_id,))
         return _kinds((board_id,), checked.boards)[0]
 
     @post_query("/boards/check", "Which users and boards I follow", callers="acting")
@@ -259,7 +263,7 @@ class BoardsResource:
         """
         users = [parse_id(user, "users") for user in body.users]
         boards = [parse_id(board, "boards") for board in body.boards]
-        checked = await self._following.check(call.acting, users, boards)
+        checked = await self._following.check(call.acting_user, users, boards)
         return BoardsChecked(_kinds(users, checked.users), _kinds(boards, checked.boards))
 
     @get("/boards/{board_id}/followers", "Who follows a board")
@@ -309,7 +313,7 @@ class BoardsResource:
         """Newest first. Users whom the user follows as a whole are left out."""
         list_key = f"implicit-following {user_id}"
         reading = self._following.implicit_following(user_id, call.window(list_key, limit, cursor))
-        return await self._people(call, list_key, await self._access.if_lists_seen(call.caller, [user_id], reading))
+        return await self._people(call, list_key, await self._access.if_lists_visible(call.caller, [user_id], reading))
 
     @get("/users/{user_id}/implicit-followers", "Users who follow only single boards of a user")
     async def implicit_followers(
@@ -318,13 +322,13 @@ class BoardsResource:
         """Newest first. Users who follow this user as a whole are left out."""
         list_key = f"implicit-followers {user_id}"
         reading = self._following.implicit_followers(user_id, call.window(list_key, limit, cursor))
-        return await self._people(call, list_key, await self._access.if_lists_seen(call.caller, [user_id], reading))
+        return await self._people(call, list_key, await self._access.if_lists_visible(call.caller, [user_id], reading))
 
     @get("/users/{user_id}/interests", "Counts of a user's boards and board follows")
     async def interests(self, call: Call, user_id: Id) -> InterestsAnswer:
         """All counts are exact."""
         reading = self._following.interests(user_id)
-        counts = await self._access.if_lists_seen(call.caller, [user_id], reading)
+        counts = await self._access.if_lists_visible(call.caller, [user_id], reading)
         own = call.caller.system or call.caller.user == user_id
         unfollowed = counts.boards_unfollowed if own else None
         return InterestsAnswer(
@@ -336,14 +340,14 @@ class BoardsResource:
     @post("/boards/{board_id}/pins", "Pin a post", callers="acting", quota="engagement")
     async def pin_post(self, call: Call, board_id: Id, body: PinRequest) -> PinnedAnswer:
         """The owner and collaborators may pin a post, if they may see it. Repeating it changes nothing."""
-        changed, mark = await self._pins.add(call.acting, board_id, parse_id(body.post, "post"))
-        return PinnedAnswer(True, changed, call.wrote(mark))
+        changed, mark = await self._pins.add(call.acting_user, board_id, parse_id(body.post, "post"))
+        return PinnedAnswer(True, changed, call.note_write(mark))
 
     @delete("/boards/{board_id}/pins/{post_id}", "Unpin a post", callers="acting")
     async def unpin_post(self, call: Call, board_id: Id, post_id: Id) -> PinnedAnswer:
         """The owner and collaborators may unpin. Repeating it changes nothing."""
-        changed, mark = await self._pins.remove(call.acting, board_id, post_id)
-        return PinnedAnswer(False, changed, call.wrote(mark))
+        changed, mark = await self._pins.remove(call.acting_user, board_id, post_id)
+        return PinnedAnswer(False, changed, call.note_write(mark))
 
     @get("/boards/{board_id}/pins", "The pins of a board")
     async def board_pins(
@@ -351,7 +355,10 @@ class BoardsResource:
     ) -> PostsAnswer:
         """Newest pin first. Posts that the acting user may not see are left out."""
         list_key = f"pins {board_id}"
-        window, (known, prefetch) = self._window(call, list_key, limit, cursor), self._present.reading(call.viewer)
+        window, (known, prefetch) = (
+            self._window(call, list_key, limit, cursor),
+            self._present.prefetch_details(call.viewer),
+        )
         posts, page = await self._pins.of_board(call.viewer, board_id, window, prefetch)
         return PostsAnswer(await self._present.posts(call.viewer, posts, known=known), call.pagination(list_key, page))
 
@@ -361,7 +368,7 @@ class BoardsResource:
         return call.window_of_objects(list_key, limit, cursor)
 
     async def _people(self, call: Call, list_key: str, page: Page) -> ListAnswer:
-        return call.answer(list_key, await self._access.without_unseen(call.caller, page))
+        return call.answer(list_key, await self._access.without_invisible(call.caller, page))
 
     async def _page(self, call: Call, list_key: str, found: tuple[list[Board], Page]) -> BoardsAnswer:
         boards, page = found

@@ -44,8 +44,8 @@ class CommentsResource:
         reply_to = None if body.reply_to is None else parse_id(body.reply_to, "replyTo")
         made, authors = await gather(
             self._comments.immediate,
-            call.writing(self._comments.create(call.acting, post_id, body.text, reply_to, idempotency_key)),
-            self._present.authors([call.acting]),
+            call.perform_write(self._comments.create(call.acting_user, post_id, body.text, reply_to, idempotency_key)),
+            self._present.authors([call.acting_user]),
         )
         counts = NO_COUNTS
         if idempotency_key is not None:  # the key may belong to an earlier request: its comment has counts by now
@@ -77,17 +77,17 @@ class CommentsResource:
         """Permanent. The author of the comment and the author of the post may delete it. A comment with replies stays
         as a stub, marked `deleted`.
         """
-        call.wrote(await self._comments.delete(call.acting, comment_id))
+        call.note_write(await self._comments.delete(call.acting_user, comment_id))
 
     @post("/comments/{comment_id}/like", "Like a comment", callers="acting", quota="engagement")
     async def like_comment(self, call: Call, comment_id: Id) -> Liked:
         """Repeating it changes nothing."""
-        return counted(call, Liked, await self._comments.like(call.acting, comment_id))
+        return counted(call, Liked, await self._comments.like(call.acting_user, comment_id))
 
     @delete("/comments/{comment_id}/like", "Remove a like", callers="acting")
     async def unlike_comment(self, call: Call, comment_id: Id) -> Liked:
         """Repeating it changes nothing."""
-        return counted(call, Liked, await self._comments.unlike(call.acting, comment_id))
+        return counted(call, Liked, await self._comments.unlike(call.acting_user, comment_id))
 
     async def _page(self, call: Call, list_key: str, found: StoredComments) -> CommentsAnswer:
         shown, page = await self._present.comments(call.viewer, found)

@@ -13,7 +13,7 @@ import msgspec
 from msgspec import Meta
 
 from kith.access.quotas import Quotas
-from kith.api.answers import Bytes
+from kith.api.answers import RawAnswer
 from kith.api.call import Call
 from kith.api.operations import get, post
 from kith.api.resources.web import page_file
@@ -128,12 +128,12 @@ class ConsoleResource:
         self._settings = SettingsAnswer(list(settings))
 
     @get(CONSOLE_PATH, "The operator's console", absolute=True, callers="anyone", documented=False)
-    async def console(self, call: Call) -> Bytes:
+    async def console(self, call: Call) -> RawAnswer:
         """The page."""
         return page_file(self._page, call, CONSOLE_PATH, DOCUMENT)
 
     @get(CONSOLE_PATH + "/{file}", "A file of the console", absolute=True, callers="anyone", documented=False)
-    async def console_file(self, call: Call, file: str) -> Bytes:
+    async def console_file(self, call: Call, file: str) -> RawAnswer:
         """Its scripts and styles."""
         return page_file(self._page, call, CONSOLE_PATH, file)
 
@@ -153,7 +153,7 @@ class ConsoleResource:
         return QuotasAnswer(
             [
                 QuotaUse(one.name, str(one.user), one.used, one.quota.limit, one.quota.window_s)
-                for one in await self._quotas.near()
+                for one in await self._quotas.near_limit()
             ]
         )
 

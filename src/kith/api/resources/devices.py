@@ -76,26 +76,26 @@ class DevicesResource:
         """
         if body.kind not in self._offer.kinds:
             raise BadRequest(f"this server does not send by {body.kind}; GET /devices lists what it sends by")
-        await self._check(call.acting)
-        device, mark = await self._devices.add(call.acting, self._next_id(), _address(body, self._offer))
-        call.wrote(mark)
+        await self._check(call.acting_user)
+        device, mark = await self._devices.add(call.acting_user, self._next_id(), _address(body, self._offer))
+        call.note_write(mark)
         return _answer(device)
 
     @get("/devices", "The devices of the acting user", callers="acting")
     async def devices(self, call: Call) -> DevicesAnswer:
         """Oldest registration first. Devices that their provider no longer knows are left out."""
-        found = (await self._devices.of([call.acting]))[call.acting]
+        found = (await self._devices.of([call.acting_user]))[call.acting_user]
         return DevicesAnswer([_answer(one) for one in found], sorted(self._offer.kinds), self._offer.key)
 
     @get("/devices/{device_id}", "A device", callers="acting")
     async def device(self, call: Call, device_id: Id) -> DeviceAnswer:
         """`registeredAt` is when the app last registered it."""
-        return _answer(await self._devices.one(call.acting, device_id))
+        return _answer(await self._devices.one(call.acting_user, device_id))
 
     @delete("/devices/{device_id}", "Unregister a device", callers="acting", status=204)
     async def delete_device(self, call: Call, device_id: Id) -> None:
         """Call it when a user logs out. A push that is already on its way may still arrive."""
-        call.wrote(await self._devices.remove(call.acting, device_id))
+        call.note_write(await self._devices.remove(call.acting_user, device_id))
 
 
 def _address(body: DeviceRequest, offer: Offer) -> Address:

@@ -15,7 +15,7 @@ from kith.api.operations import delete, get, post
 from kith.api.parameters import Cursor, Id, ObjectLimit
 from kith.api.presenter import PostsAnswer, Presenter, UsersAnswer, time_of
 from kith.graph.graphs import HIDES, LIKES, SAVES, SHARES, VIEWS
-from kith.posts.engagement import Engaged, Engagement
+from kith.posts.engagement import Engagement, EngagementWritten
 
 Shape = TypeVar("Shape")
 
@@ -76,12 +76,12 @@ class EngagementResource:
     @post("/posts/{post_id}/like", "Like a post", callers="acting", quota="engagement")
     async def like_post(self, call: Call, post_id: Id) -> Liked:
         """Repeating it changes nothing."""
-        return counted(call, Liked, await self._engagement.add(LIKES, call.acting, post_id))
+        return counted(call, Liked, await self._engagement.add(LIKES, call.acting_user, post_id))
 
     @delete("/posts/{post_id}/like", "Remove a like", callers="acting")
     async def unlike_post(self, call: Call, post_id: Id) -> Liked:
         """Repeating it changes nothing."""
-        return counted(call, Liked, await self._engagement.drop(LIKES, call.acting, post_id))
+        return counted(call, Liked, await self._engagement.drop(LIKES, call.acting_user, post_id))
 
     @get("/posts/{post_id}/likes", "Who likes a post")
     async def post_likes(
@@ -101,61 +101,64 @@ class EngagementResource:
         """Only the user may read this list. Newest save first, without posts that they may no longer see."""
         check_own_read(call.caller, user_id)
         list_key = f"saved {user_id}"
-        window, (known, prefetch) = call.window_of_objects(list_key, limit, cursor), self._present.reading(call.viewer)
+        window, (known, prefetch) = (
+            call.window_of_objects(list_key, limit, cursor),
+            self._present.prefetch_details(call.viewer),
+        )
         posts, page = await self._engagement.saved(call.viewer, user_id, window, prefetch)
         return PostsAnswer(await self._present.posts(call.viewer, posts, known=known), call.pagination(list_key, page))
 
     @post("/posts/{post_id}/save", "Save a post", callers="acting", quota="engagement")
     async def save_post(self, call: Call, post_id: Id) -> Saved:
         """Repeating it changes nothing."""
-        return counted(call, Saved, await self._engagement.add(SAVES, call.acting, post_id))
+        return counted(call, Saved, await self._engagement.add(SAVES, call.acting_user, post_id))
 
     @delete("/posts/{post_id}/save", "Unsave a post", callers="acting")
     async def unsave_post(self, call: Call, post_id: Id) -> Saved:
         """Repeating it changes nothing."""
-        return counted(call, Saved, await self._engagement.drop(SAVES, call.acting, post_id))
+        return counted(call, Saved, await self._engagement.drop(SAVES, call.acting_user, post_id))
 
     @post("/posts/{post_id}/share", "Share a post", callers="acting", quota="engagement")
     async def share_post(self, call: Call, post_id: Id) -> Shared:
         """Repeating it changes nothing."""
-        return counted(call, Shared, await self._engagement.add(SHARES, call.acting, post_id))
+        return counted(call, Shared, await self._engagement.add(SHARES, call.acting_user, post_id))
 
     @delete("/posts/{post_id}/share", "Remove a share", callers="acting")
     async def unshare_post(self, call: Call, post_id: Id) -> Shared:
         """Repeating it changes nothing."""
-        return counted(call, Shared, await self._engagement.drop(SHARES, call.acting, post_id))
+        return counted(call, Shared, await self._engagement.drop(SHARES, call.acting_user, post_id))
 
     @post("/posts/{post_id}/view", "Record a view of a post", callers="acting")
     async def view_post(self, call: Call, post_id: Id) -> Viewed:
         """A user counts once, however often they view the post."""
-        return counted(call, Viewed, await self._engagement.add(VIEWS, call.acting, post_id))
+        return counted(call, Viewed, await self._engagement.add(VIEWS, call.acting_user, post_id))
 
     @post("/posts/view", "Record views of many posts", callers="acting")
     async def view_posts(self, call: Call, body: LookupRequest) -> PostsViewed:
         """Marks up to 100 posts, such as a whole page, in one write. One answer per id, in the order of the request:
         null where the single route would answer 404.
         """
-        seen, mark = await self._engagement.add_many(VIEWS, call.acting, check_lookup(body.ids))
-        call.wrote(mark)
+        seen, mark = await self._engagement.add_many(VIEWS, call.acting_user, check_lookup(body.ids))
+        call.note_write(mark)
         return PostsViewed([None if one is None else Viewed(one.holds, one.total, time_of(one.at_ms)) for one in seen])
 
     @post("/posts/{post_id}/hide", "Hide a post from my feed", callers="acting")
     async def hide_post(self, call: Call, post_id: Id) -> Hidden:
         """Repeating it changes nothing."""
-        return _hidden(call, await self._engagement.add(HIDES, call.acting, post_id))
+        return _hidden(call, await self._engagement.add(HIDES, call.acting_user, post_id))
 
     @delete("/posts/{post_id}/hide", "Show a post again", callers="acting")
     async def unhide_post(self, call: Call, post_id: Id) -> Hidden:
         """Repeating it changes nothing."""
-        return _hidden(call, await self._engagement.drop(HIDES, call.acting, post_id))
+        return _hidden(call, await self._engagement.drop(HIDES, call.acting_user, post_id))
 
 
-def counted(call: Call, shape: Callable[[bool, int, datetime], Shape], engaged: Engaged) -> Shape:
+def counted(call: Call, shape: Callable[[bool, int, datetime], Shape], engaged: EngagementWritten) -> Shape:
     """The answer of an operation with a count: whether the edge exists, the count, and when the edge changed."""
-    call.wrote(engaged.mark)
+    call.note_write(engaged.mark)
     return shape(engaged.holds, engaged.total, time_of(engaged.at_ms))
 
 
-def _hidden(call: Call, engaged: Engaged) -> Hidden:
-    call.wrote(engaged.mark)
+def _hidden(call: Call, engaged: EngagementWritten) -> Hidden:
+    call.note_write(engaged.mark)
     return Hidden(engaged.holds, time_of(engaged.at_ms))

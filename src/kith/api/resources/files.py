@@ -13,7 +13,7 @@ from typing import Annotated, NamedTuple
 
 from msgspec import Meta
 
-from kith.api.answers import Bytes, File
+from kith.api.answers import FileAnswer, RawAnswer
 from kith.api.call import Call
 from kith.api.operations import get
 from kith.core.errors import RangeNotSatisfiable
@@ -77,7 +77,7 @@ class FilesResource:
         call: Call,
         folder: Annotated[str, Meta(description="First part of the file's address.")],
         file: Annotated[str, Meta(description="Second part of the file's address.")],
-    ) -> File | Bytes:
+    ) -> FileAnswer | RawAnswer:
         """Addresses come with posts and profiles and cannot be guessed. Supports `Range` and `If-None-Match`. If the
         files are stored in a bucket, the answer is 307 with an address there that is valid for an hour.
         """
@@ -88,9 +88,9 @@ class FilesResource:
         place = await self._media.locate(key)
         headers = [*_SAFE, ("etag", tag)]
         if has_version(call.header("if-none-match"), tag):
-            return Bytes(b"", headers, 304)
+            return RawAnswer(b"", headers, 304)
         if isinstance(place, str):
-            return Bytes(b"", [("location", place), _LINKED], 307)
+            return RawAnswer(b"", [("location", place), _LINKED], 307)
         try:
             size = place.stat().st_size
         except FileNotFoundError:  # deleted just now
@@ -104,8 +104,8 @@ class FilesResource:
             ("content-type", _TYPES[named[2]]),
         ]
         if wanted is None:
-            return File(place, start, end, 200, headers)
-        return File(place, start, end, 206, [*headers, ("content-range", f"bytes {start}-{end - 1}/{size}")])
+            return FileAnswer(place, start, end, 200, headers)
+        return FileAnswer(place, start, end, 206, [*headers, ("content-range", f"bytes {start}-{end - 1}/{size}")])
 
 
 def has_version(known: str | None, tag: str) -> bool:

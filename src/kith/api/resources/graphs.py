@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Meta
 
 from kith.access.policy import ReadPolicy, check_raw_write
-from kith.api.answers import CountAnswer, ListAnswer, Pagination, Time, check_batch, ms_of_time, ranged
+from kith.api.answers import CountAnswer, ListAnswer, Pagination, Time, check_batch, ms_of_time, with_bounds
 from kith.api.call import Call
 from kith.api.openapi import OR_STRING
 from kith.api.operations import get, post, post_query
@@ -187,7 +187,7 @@ class GraphResource:
         check_raw_write(graph)
         check_batch(len(body.edges), self._batch_max)
         changes, mark = await self._graph.write(_writes(self._graph, number, body.edges))
-        return EdgesWritten(count_applied(changes), call.wrote(mark))
+        return EdgesWritten(count_applied(changes), call.note_write(mark))
 
     @get("/graph/{graph}/{source}/{destination}/edge", "The stored edge, in any state")
     async def edge(self, call: Call, graph: GraphName, source: Id, destination: Id) -> EdgeAnswer:
@@ -302,7 +302,7 @@ class GraphResource:
         until: int | None,
     ) -> ListAnswer:
         self._access.check_list(call.caller, listing)
-        list_key = ranged(_query_of(listing), since, until)
+        list_key = with_bounds(_query_of(listing), since, until)
         page = await self._graph.store.page(listing, call.window(list_key, limit, cursor, since, until))
         return call.answer(list_key, await self._access.without_hidden(call.caller, listing, page))
 

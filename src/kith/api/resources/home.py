@@ -114,7 +114,7 @@ class HomeResource:
         limit = LIMIT_DEFAULT if limit is None else limit
         if not 1 <= limit <= FEED_LIMIT_MAX:
             raise BadRequest(f"limit must be from 1 to {FEED_LIMIT_MAX}", limit=limit)
-        self._note(call.acting)
+        self._note(call.acting_user)
         request_id = named if named is not None and _REQUEST_ID.fullmatch(named) else secrets.token_hex(8)
         with _unavailable():
             if type == "ranked":
@@ -128,8 +128,8 @@ class HomeResource:
     @get("/posts/{post_id}/why", "Why a post has its place in my home", callers="acting", quota="feed")
     async def why_post(self, call: Call, post_id: Id) -> WhyAnswer:
         """404 if the post is hidden from the acting user or does not exist."""
-        found = await self._posts.get(call.acting, post_id)
-        why = await self._home.why(call.acting, found)
+        found = await self._posts.get(call.acting_user, post_id)
+        why = await self._home.why(call.acting_user, found)
         return WhyAnswer(
             str(found.id),
             round(why.placed.score, 4),
@@ -143,7 +143,7 @@ class HomeResource:
     async def _latest(
         self, call: Call, limit: int, cursor: str | None, refresh: bool
     ) -> tuple[bytes, str | None, list[str]]:
-        reader, list_key, must_reflect = call.acting, f"feed latest {call.acting}", call.must_reflect()
+        reader, list_key, must_reflect = call.acting_user, f"feed latest {call.acting_user}", call.must_reflect()
         window, shown = call.window(list_key, limit, cursor), self._shown.of(reader)
         page = await self._home.latest(reader, window, must_reflect=must_reflect, refresh=refresh, prefetch=shown.read)
         following = None if page.rest is None else call.next_cursor(list_key, page.rest, page.until)
@@ -152,7 +152,7 @@ class HomeResource:
     async def _ranked(
         self, call: Call, limit: int, cursor: str | None, refresh: bool, request_id: str
     ) -> tuple[bytes, str | None, list[str]]:
-        reader, list_key, must_reflect = call.acting, f"feed ranked {call.acting}", call.must_reflect()
+        reader, list_key, must_reflect = call.acting_user, f"feed ranked {call.acting_user}", call.must_reflect()
         slate, shown = None if not cursor else unpack(call.unseal(list_key, cursor)), self._shown.of(reader)
         page = await self._home.ranked(
             reader, limit, slate, request=request_id, must_reflect=must_reflect, refresh=refresh, prefetch=shown.read

@@ -14,9 +14,9 @@ from kith.api.parameters import Id
 from kith.api.presenter import time_of
 from kith.core.ids import NodeId
 from kith.core.labels import bits_of, names_of
-from kith.posts.labels import Labelled, Labels, Moderation
+from kith.posts.labels import Labels, LabelTarget, Moderation
 
-LabelledKind = Annotated[Labelled, Meta(description="post or user.")]
+LabelledKind = Annotated[LabelTarget, Meta(description="post or user.")]
 
 
 class LabelsRequest(msgspec.Struct, forbid_unknown_fields=True):
@@ -30,7 +30,7 @@ class LabelsAnswer(msgspec.Struct, frozen=True, rename="camel"):
     """The labels of an object, the reason, and when they last changed."""
 
     id: str
-    type: Labelled
+    type: LabelTarget
     labels: list[str]
     reason: str
     changed_at: Time | None
@@ -54,17 +54,17 @@ class LabelsResource:
         Repeating it changes nothing.
         """
         labels, mark = await self._moderation.set(kind, object_id, bits_of(body.labels), body.reason)
-        call.wrote(mark)
+        call.note_write(mark)
         return _answer(kind, object_id, labels)
 
     @delete("/labels/{kind}/{object_id}", "Remove all labels", callers="server")
     async def delete_labels(self, call: Call, kind: LabelledKind, object_id: Id) -> LabelsAnswer:
         """Takes effect at once. Repeating it changes nothing."""
         labels, mark = await self._moderation.set(kind, object_id, 0)
-        call.wrote(mark)
+        call.note_write(mark)
         return _answer(kind, object_id, labels)
 
 
-def _answer(what: Labelled, id_: NodeId, labels: Labels) -> LabelsAnswer:
+def _answer(what: LabelTarget, id_: NodeId, labels: Labels) -> LabelsAnswer:
     changed_at = time_of(labels.changed_at) if labels.changed_at else None
     return LabelsAnswer(str(id_), what, names_of(labels.labels), labels.reason, changed_at)

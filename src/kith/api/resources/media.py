@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Meta
 
 from kith.api.call import Call
-from kith.api.forms import uploaded
+from kith.api.forms import read_upload_form
 from kith.api.operations import delete, get, patch, post
 from kith.api.presenter import MediaAnswer, Presenter
 from kith.core.ids import NodeId
@@ -55,10 +55,10 @@ class MediaResource:
         """
         limits, chunks = self._media.limits, call.chunks()
         bytes_max = max(limits.image_bytes_max, limits.video_bytes_max)
-        with self._media.under_way(call.acting):
-            async with uploaded(call.header("content-type") or "", chunks, bytes_max) as sent:
-                made, mark = await self._media.upload(call.acting, sent.file, sent.size, sent.alt_text)
-        call.wrote(mark)
+        with self._media.upload_slot(call.acting_user):
+            async with read_upload_form(call.header("content-type") or "", chunks, bytes_max) as sent:
+                made, mark = await self._media.upload(call.acting_user, sent.file, sent.size, sent.alt_text)
+        call.note_write(mark)
         return self._present.media(made)
 
     @get("/media/{media_id}", "A picture or video of mine")
@@ -69,8 +69,8 @@ class MediaResource:
     @patch("/media/{media_id}", "Change the text of a picture or video", callers="acting")
     async def edit_media(self, call: Call, media_id: MediaId, body: MediaChange) -> MediaAnswer:
         """Its owner only."""
-        changed, mark = await self._media.describe(call.acting, media_id, body.alt_text)
-        call.wrote(mark)
+        changed, mark = await self._media.describe(call.acting_user, media_id, body.alt_text)
+        call.note_write(mark)
         return self._present.media(changed)
 
     @delete("/media/{media_id}", "Delete a picture or video", status=204, callers="acting")
@@ -78,4 +78,4 @@ class MediaResource:
         """Permanent, files included. A post keeps its other media. Only the owner may delete it. Repeating it changes
         nothing.
         """
-        call.wrote(await self._media.delete(call.acting, media_id))
+        call.note_write(await self._media.delete(call.acting_user, media_id))

@@ -18,11 +18,11 @@ from kith.boards.board import Board
 from kith.core.errors import BadRequest
 from kith.core.ids import NodeId, parse_id
 from kith.core.tokens import WriteMark
+from kith.notifications.answer_cache import AnswerCache, RecordedReads
+from kith.notifications.external_mentions import ExternalMentions
 from kith.notifications.grouping import actors_of
-from kith.notifications.kept import KeptAnswers, Reads
 from kith.notifications.notice import NoticeType
 from kith.notifications.notifications import NoticeGroup, Notifications
-from kith.notifications.outside import OutsideMentions
 from kith.posts.comment import Comment
 from kith.posts.post import Post, PostType
 from kith.streams.messages import preview_of
@@ -139,12 +139,12 @@ class NotificationsResource:
     def __init__(
         self,
         notifications: Notifications,
-        outside: OutsideMentions,
+        outside: ExternalMentions,
         present: Presenter,
         note: Callable[[int], None],
     ) -> None:
         self._notifications, self._outside, self._present = notifications, outside, present
-        self._note, self._kept = note, KeptAnswers[bytes](immediate=notifications.immediate)
+        self._note, self._kept = note, AnswerCache[bytes](immediate=notifications.immediate)
 
     @get(
         "/notifications", "The notifications of the acting user", callers="acting",
@@ -159,15 +159,17 @@ class NotificationsResource:
         Likes, shares and follows of one post or person are grouped into one item, with the date and position of the
         newest.
         """
-        self._note(call.acting)
+        self._note(call.acting_user)
         make = partial(self._page, call, limit, cursor, grouped)
         if cursor is not None:
-            return await make(Reads())
+            return await make(RecordedReads())
         return await self._kept.get((call.caller.reader(), limit, grouped), make)
 
-    async def _page(self, call: Call, limit: int | None, cursor: str | None, grouped: bool, reads: Reads) -> bytes:
+    async def _page(
+        self, call: Call, limit: int | None, cursor: str | None, grouped: bool, reads: RecordedReads
+    ) -> bytes:
         """A page as JSON."""
-        user = call.acting
+        user = call.acting_user
         list_key = "notifications" if grouped else "notifications one by one"
         window = call.window_of_objects(list_key, limit, cursor)
         found = await self._notifications.page(user, window, grouped=grouped, reads=reads)
@@ -177,7 +179,7 @@ class NotificationsResource:
         people |= {one.recipient for one in newest} - {user}
         posts = {one.post for one in newest if one.post is not None}
         about = _Shown(
-            await self._present.authors_noted(list(people), reads),
+            await self._present.authors_with_reads(list(people), reads),
             {post: _post(found.posts[post]) for post in posts},
             found.comments,
             found.boards,
@@ -189,7 +191,7 @@ class NotificationsResource:
     @get("/notifications/unread", "How many notifications are unread", callers="acting")
     async def unread_notifications(self, call: Call) -> UnreadAnswer:
         """Exactly the notifications that the ungrouped list shows as unread."""
-        unread = await self._notifications.unread(call.acting)
+        unread = await self._notifications.unread(call.acting_user)
         return UnreadAnswer(unread.number, unread.partial)
 
     @post("/notifications/read", "Mark notifications as read", callers="acting")
@@ -197,8 +199,8 @@ class NotificationsResource:
         """`upTo` marks this notification and all older ones. Repeating it changes nothing."""
         ids, up_to = _marked(body)
         if up_to is not None:
-            return await self._marked(call, await self._notifications.read_up_to(call.acting, up_to))
-        return await self._marked(call, await self._notifications.read(call.acting, ids))
+            return await self._marked(call, await self._notifications.read_up_to(call.acting_user, up_to))
+        return await self._marked(call, await self._notifications.read(call.acting_user, ids))
 
     @post("/notifications/seen", "Mark notifications as seen", callers="acting")
     async def mark_seen(self, call: Call, body: MarkRequest) -> MarkedAnswer:
@@ -207,7 +209,7 @@ class NotificationsResource:
         """
         ids, up_to = _marked(body)
         newest = max(ids, default=NodeId(0)) if up_to is None else up_to
-        return await self._marked(call, await self._notifications.seen_up_to(call.acting, newest))
+        return await self._marked(call, await self._notifications.seen_up_to(call.acting_user, newest))
 
     @post("/mentions", "Report a mention from another system", callers="server", status=202)
     async def report_mention(self, call: Call, body: MentionRequest) -> MentionAnswer:
@@ -220,8 +222,8 @@ class NotificationsResource:
         return MentionAnswer(body.event_id, await self._outside.accept(body.event_id, actor, mentioned, in_post, at_ms))
 
     async def _marked(self, call: Call, mark: WriteMark) -> MarkedAnswer:
-        call.wrote(mark)
-        return MarkedAnswer((await self._notifications.unread(call.acting)).number)
+        call.note_write(mark)
+        return MarkedAnswer((await self._notifications.unread(call.acting_user)).number)
 
 
 def _marked(body: MarkRequest) -> tuple[list[NodeId], NodeId | None]:

@@ -8,7 +8,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from kith.access.policy import ReadPolicy, check_own_read
-from kith.api.answers import LookupRequest, Time, check_lookup, ids_of, ranged
+from kith.api.answers import LookupRequest, Time, check_lookup, ids_of, with_bounds
 from kith.api.call import Call
 from kith.api.operations import delete, get, patch, post, post_query
 from kith.api.parameters import Cursor, Id, IdempotencyKey, ObjectLimit, Since, Until
@@ -132,11 +132,11 @@ class PostsResource:
         )
         made, (authors, media) = await gather(
             self._posts.store.immediate,
-            call.writing(self._posts.create(call.acting, draft, idempotency_key)),
-            self._present.authors_and_media([call.acting], draft.media),
+            call.perform_write(self._posts.create(call.acting_user, draft, idempotency_key)),
+            self._present.authors_and_media([call.acting_user], draft.media),
         )
         if made.media != draft.media:  # it is the post of an earlier request, and was changed since
-            authors, media = await self._present.authors_and_media([call.acting], made.media)
+            authors, media = await self._present.authors_and_media([call.acting_user], made.media)
         content = self._present.content(made, media)
         return PostCreated(str(made.id), authors[made.author], content, time_of(made.created_at), made.visibility)
 
@@ -145,7 +145,7 @@ class PostsResource:
         """404 if the post does not exist, is deleted, or is hidden from the acting user."""
         if call.caller.user is not None and self._shown.immediate:
             return await self._shown.one(call.caller.user, post_id)
-        (found,) = await self._present.seen_posts(call.viewer, await self._posts.read([post_id]))
+        (found,) = await self._present.posts_if_visible(call.viewer, await self._posts.read([post_id]))
         if found is None:
             raise self._posts.missing(post_id)
         return _encode(found)
@@ -154,7 +154,7 @@ class PostsResource:
     async def lookup_posts(self, call: Call, body: LookupRequest) -> PostsLookedUp:
         """One answer per id, in the order of the request: null where GET would answer 404. At most 100 ids."""
         found = await self._posts.read(check_lookup(body.ids))
-        return PostsLookedUp(await self._present.seen_posts(call.viewer, found))
+        return PostsLookedUp(await self._present.posts_if_visible(call.viewer, found))
 
     @patch("/posts/{post_id}", "Change a post", callers="acting")
     async def edit_post(self, call: Call, post_id: Id, body: PostChange) -> PostAnswer:
@@ -172,14 +172,14 @@ class PostsResource:
             body.allow_sharing,
             UNSET if body.location is UNSET else _location(body.location),
         )
-        edited, mark = await self._posts.edit(call.acting, post_id, change)
-        call.wrote(mark)
+        edited, mark = await self._posts.edit(call.acting_user, post_id, change)
+        call.note_write(mark)
         return (await self._present.posts(call.viewer, [edited]))[0]
 
     @delete("/posts/{post_id}", "Delete a post", status=204, callers="acting")
     async def delete_post(self, call: Call, post_id: Id) -> None:
         """Permanent, content included. Only the author may delete a post."""
-        call.wrote(await self._posts.delete(call.acting, post_id))
+        call.note_write(await self._posts.delete(call.acting_user, post_id))
 
     @get("/users/{user_id}/posts", "The posts of a user")
     async def user_posts(
@@ -194,9 +194,9 @@ class PostsResource:
         """Newest first, without posts that the acting user may not see. If they may see few of very many posts, a page
         may be short or empty although more follow.
         """
-        list_key = ranged(f"posts {user_id}", since, until)
+        list_key = with_bounds(f"posts {user_id}", since, until)
         window = call.window_of_objects(list_key, limit, cursor, since, until)
-        known, prefetch = self._present.reading(call.viewer)
+        known, prefetch = self._present.prefetch_details(call.viewer)
         _, (posts, page) = await gather(
             self._posts.store.immediate,
             self._access.check_may_see_lists(call.caller, user_id),
@@ -209,7 +209,10 @@ class PostsResource:
         """Only the user may read this list. Newest first, without posts that they may not see."""
         check_own_read(call.caller, user_id)
         list_key = f"mentions {user_id}"
-        window, (known, prefetch) = call.window_of_objects(list_key, limit, cursor), self._present.reading(call.viewer)
+        window, (known, prefetch) = (
+            call.window_of_objects(list_key, limit, cursor),
+            self._present.prefetch_details(call.viewer),
+        )
         posts, page = await self._posts.mentioning(call.viewer, user_id, window, prefetch)
         return PostsAnswer(await self._present.posts(call.viewer, posts, known=known), call.pagination(list_key, page))
 

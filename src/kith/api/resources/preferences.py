@@ -13,7 +13,7 @@ from kith.api.operations import get, put
 from kith.core.errors import InvalidContent
 from kith.core.ids import NodeId
 from kith.notifications.notice import NoticeType
-from kith.notifications.preferences import MentionsOf, Preferences, PreferencesKept, QuietHours
+from kith.notifications.preferences import MentionsOf, Preferences, PreferenceStore, QuietHours
 
 _CLOCK = re.compile(r"([01]\d|2[0-3]):([0-5]\d)", re.ASCII)
 
@@ -58,13 +58,13 @@ class PreferencesAnswer(msgspec.Struct, frozen=True, rename="camel"):
 class PreferencesResource:
     """The notification preferences of users. `check` raises Forbidden for a removed account."""
 
-    def __init__(self, preferences: PreferencesKept, check: Callable[[NodeId], Awaitable[None]]) -> None:
+    def __init__(self, preferences: PreferenceStore, check: Callable[[NodeId], Awaitable[None]]) -> None:
         self._preferences, self._check = preferences, check
 
     @get("/preferences", "The notification preferences of the acting user", callers="acting")
     async def get_preferences(self, call: Call) -> PreferencesAnswer:
         """The defaults, if the user has set none."""
-        return _answer(await self._preferences.of(call.acting))
+        return _answer(await self._preferences.of(call.acting_user))
 
     @put("/preferences", "Set the notification preferences of the acting user", callers="acting")
     async def put_preferences(self, call: Call, body: PreferencesRequest) -> PreferencesAnswer:
@@ -78,8 +78,8 @@ class PreferencesResource:
             ids_of(body.accounts_off, "accountsOff"),
             None if body.quiet_hours is None else _quiet(body.quiet_hours),
         )
-        await self._check(call.acting)
-        call.wrote(await self._preferences.put(call.acting, wanted))
+        await self._check(call.acting_user)
+        call.note_write(await self._preferences.put(call.acting_user, wanted))
         return _answer(wanted)
 
 

@@ -25,8 +25,8 @@ from kith.graph.questions import Questions
 from kith.graph.shapes import Node
 from kith.media.library import MediaLibrary
 from kith.media.media import Media
-from kith.people.going_public import GoingPublic
-from kith.people.privacy import SYSTEM, Privacy, Viewer, is_there
+from kith.people.privacy import SYSTEM, Privacy, Viewer, is_visible_account
+from kith.people.privacy_switch import PrivacySwitch
 from kith.people.profiles import Profile, Profiles
 from kith.people.unrestricted import UnrestrictedPeople
 from kith.records.cache_tables import CachedValues
@@ -103,12 +103,12 @@ class ProfilesResource:
         graph: Graph,
         privacy: Privacy,
         media: MediaLibrary,
-        going_public: GoingPublic,
+        privacy_switch: PrivacySwitch,
         present: Presenter,
         unrestricted: UnrestrictedPeople,
     ) -> None:
         self._profiles, self._graph, self._privacy = profiles, graph, privacy
-        self._media, self._going_public, self._present = media, going_public, present
+        self._media, self._privacy_switch, self._present = media, privacy_switch, present
         follows, authored = graph.graphs.number(FOLLOWS), graph.graphs.number(AUTHORED)
         self._unrestricted, self._read_cache = unrestricted, unrestricted.read_cache
         read_cache = unrestricted.read_cache
@@ -166,7 +166,7 @@ class ProfilesResource:
         known = self._encoded.now.get(user)
         if known is None or (known.avatar is not None and self._pictures.now.get(known.avatar) is not known.picture):
             known = await self._load(user)
-        if not is_there(known.node, user, viewer):
+        if not is_visible_account(known.node, user, viewer):
             raise _not_there(user)
         if viewer is None or await self._unrestricted.is_unblocked(viewer):
             return known.raw
@@ -199,9 +199,11 @@ class ProfilesResource:
             raise Forbidden("isVerified is the app's to say: leave it out, or use a server key")
         was = await self._check_there(user, user)
         changes = _changes(body)
-        await call.writing(self._profiles.change(user, lambda old: msgspec.structs.replace(old, **changes)))
+        await call.perform_write(self._profiles.change(user, lambda old: msgspec.structs.replace(old, **changes)))
         if body.private is not UNSET:
-            await self._going_public.set_private(user, private=body.private, was=was.private, wrote=call.wrote)
+            await self._privacy_switch.set_private(
+                user, private=body.private, was_private=was.private, on_write=call.note_write
+            )
         try:
             return await self._shown(user, user)
         except UserNotFound:  # removed while this was written; what came before, the removal forgets
@@ -221,7 +223,7 @@ class ProfilesResource:
         rows = zip(users, answers.nodes[nodes], barred, profiles, zip(*counted(answers), strict=True), strict=True)
         return [
             _not_there(user)
-            if not is_there(node, user, viewer)
+            if not is_visible_account(node, user, viewer)
             else _not_available(user)
             if bar and user != viewer
             else self._answer(viewer, user, node, profile, counts, media)
@@ -264,7 +266,7 @@ class ProfilesResource:
     async def _check_there(self, viewer: Viewer, user: NodeId) -> Node:
         """The node of an account. UserNotFound if the account is hidden from `viewer`."""
         (node,) = await self._graph.store.nodes([user])
-        if not is_there(node, user, viewer):
+        if not is_visible_account(node, user, viewer):
             raise _not_there(user)
         return node
 

@@ -17,7 +17,7 @@ from kith.api.presenter import Presenter, UsersAnswer
 from kith.core.ids import NodeId, parse_id
 from kith.core.paging import LIMIT_DEFAULT, Page, Window, check_limit
 from kith.graph.edge import Direction
-from kith.people.by_name import LISTED_MAX, ByName, NamePosition, check_prefix
+from kith.people.name_sorter import SORTED_MAX, NamePosition, NameSorter, check_prefix
 from kith.people.relations import Relations, RelationWritten
 from kith.people.search import PeopleSearch
 
@@ -92,10 +92,15 @@ class RelationsResource:
     """Follows, blocks and mutes, and the lists of people."""
 
     def __init__(
-        self, relations: Relations, access: ReadPolicy, present: Presenter, by_name: ByName, search: PeopleSearch
+        self,
+        relations: Relations,
+        access: ReadPolicy,
+        present: Presenter,
+        name_sorter: NameSorter,
+        search: PeopleSearch,
     ) -> None:
         self._relations, self._access, self._present = relations, access, present
-        self._by_name, self._search = by_name, search
+        self._name_sorter, self._search = name_sorter, search
 
     @post("/users/{user_id}/follow", "Follow a user", callers="acting")
     async def follow(self, call: Call, user_id: Id, body: FollowRequest = _UNTIL_UNDONE) -> Followed:
@@ -104,57 +109,57 @@ class RelationsResource:
         permanent. Otherwise repeating it changes nothing.
         """
         expires_ms = 0 if body.expires_at is None else max(1, ms_of_time(body.expires_at))
-        return _followed(call, await self._relations.follow(call.acting, user_id, expires_ms))
+        return _followed(call, await self._relations.follow(call.acting_user, user_id, expires_ms))
 
     @delete("/users/{user_id}/follow", "Unfollow a user", callers="acting")
     async def unfollow(self, call: Call, user_id: Id) -> Followed:
         """Also withdraws a follow request."""
-        return _followed(call, await self._relations.unfollow(call.acting, user_id))
+        return _followed(call, await self._relations.unfollow(call.acting_user, user_id))
 
     @post("/users/{user_id}/remove-follower", "Remove a follower", callers="acting")
     async def remove_follower(self, call: Call, user_id: Id) -> Followed:
         """The user stops following the acting user. They may follow again."""
-        return _followed(call, await self._relations.remove_follower(call.acting, user_id))
+        return _followed(call, await self._relations.remove_follower(call.acting_user, user_id))
 
     @post("/users/{user_id}/block", "Block a user", callers="acting")
     async def block(self, call: Call, user_id: Id) -> Blocked:
         """Removes follows in both directions and prevents new ones."""
-        return _blocked(call, await self._relations.block(call.acting, user_id))
+        return _blocked(call, await self._relations.block(call.acting_user, user_id))
 
     @delete("/users/{user_id}/block", "Unblock a user", callers="acting")
     async def unblock(self, call: Call, user_id: Id) -> Blocked:
         """Does not restore the follows that the block removed."""
-        return _blocked(call, await self._relations.unblock(call.acting, user_id))
+        return _blocked(call, await self._relations.unblock(call.acting_user, user_id))
 
     @post("/users/{user_id}/mute", "Mute a user", callers="acting")
     async def mute(self, call: Call, user_id: Id) -> Muted:
         """Hides the user from the acting user only."""
-        return _muted(call, await self._relations.mute(call.acting, user_id))
+        return _muted(call, await self._relations.mute(call.acting_user, user_id))
 
     @delete("/users/{user_id}/mute", "Unmute a user", callers="acting")
     async def unmute(self, call: Call, user_id: Id) -> Muted:
         """Undo mute."""
-        return _muted(call, await self._relations.unmute(call.acting, user_id))
+        return _muted(call, await self._relations.unmute(call.acting_user, user_id))
 
     @post("/users/{user_id}/see-fewer", "See fewer posts of a user", callers="acting")
     async def see_fewer(self, call: Call, user_id: Id) -> FewerAnswer:
         """Ranks their posts lower in the acting user's feed. The effect fades over some months; repeating it starts it
         again at full strength.
         """
-        return _fewer(call, await self._relations.see_fewer(call.acting, user_id))
+        return _fewer(call, await self._relations.see_fewer(call.acting_user, user_id))
 
     @delete("/users/{user_id}/see-fewer", "Undo seeing fewer posts of a user", callers="acting")
     async def see_as_before(self, call: Call, user_id: Id) -> FewerAnswer:
         """Repeating it changes nothing."""
-        return _fewer(call, await self._relations.see_as_before(call.acting, user_id))
+        return _fewer(call, await self._relations.undo_see_fewer(call.acting_user, user_id))
 
     @get("/follow-requests", "Follow requests to the acting user", callers="acting")
     async def follow_requests(self, call: Call, limit: Limit = None, cursor: Cursor = None) -> ListAnswer:
         """Newest first. Accounts that the app hides are left out; their requests wait until the app shows them
         again.
         """
-        list_key = f"requests {call.acting}"
-        page = await self._relations.requests(call.acting, call.window(list_key, limit, cursor))
+        list_key = f"requests {call.acting_user}"
+        page = await self._relations.requests(call.acting_user, call.window(list_key, limit, cursor))
         return await self._people(call, list_key, page)
 
     @post("/follow-requests/{user_id}/accept", "Accept a request", callers="acting")
@@ -162,18 +167,18 @@ class RelationsResource:
         """The user follows the acting user from now on. 409 `REQUESTER_LIMIT_REACHED` if they already follow the
         maximum; their request is kept.
         """
-        return _followed(call, await self._relations.accept(call.acting, user_id))
+        return _followed(call, await self._relations.accept(call.acting_user, user_id))
 
     @post("/follow-requests/{user_id}/decline", "Decline a request", callers="acting")
     async def decline(self, call: Call, user_id: Id) -> Followed:
         """The user may ask again."""
-        return _followed(call, await self._relations.decline(call.acting, user_id))
+        return _followed(call, await self._relations.decline(call.acting_user, user_id))
 
     @post_query("/relationships", "The acting user's relationship to many targets", callers="acting")
     async def relationships(self, call: Call, body: RelationshipsRequest) -> RelationshipsAnswer:
         """One call returns all that the buttons in a list of profiles need."""
         targets = [parse_id(target, "targets") for target in body.targets]
-        rows = await self._relations.relationships(call.acting, targets)
+        rows = await self._relations.relationships(call.acting_user, targets)
         return RelationshipsAnswer(
             [
                 RelationshipAnswer(
@@ -252,7 +257,7 @@ class RelationsResource:
         if sort or q is not None:
             return await self._sorted(call, list_key, user_id, self._relations.friends, limit, cursor, q)
         reading = self._relations.friends(user_id, call.window(list_key, limit, cursor))
-        page = await self._access.if_lists_seen(call.caller, [user_id], reading)
+        page = await self._access.if_lists_visible(call.caller, [user_id], reading)
         return await self._people(call, list_key, page)
 
     @get("/users/{user_id}/mutuals/{other_id}", "Whom both follow")
@@ -262,7 +267,7 @@ class RelationsResource:
         """Sorted by when the first user followed them, newest first."""
         list_key = f"mutuals {user_id} {other_id}"
         reading = self._relations.mutuals(user_id, other_id, call.window(list_key, limit, cursor))
-        page = await self._access.if_lists_seen(call.caller, [user_id, other_id], reading)
+        page = await self._access.if_lists_visible(call.caller, [user_id, other_id], reading)
         return await self._people(call, list_key, page)
 
     @get("/users/{user_id}/followers-you-know", "Followers of a user whom I follow", callers="acting")
@@ -270,9 +275,9 @@ class RelationsResource:
         self, call: Call, user_id: Id, limit: Limit = None, cursor: Cursor = None
     ) -> ListAnswer:
         """Sorted by when the acting user followed them, newest first."""
-        list_key = f"followers-you-know {call.acting} {user_id}"
-        reading = self._relations.followers_you_know(call.acting, user_id, call.window(list_key, limit, cursor))
-        page = await self._access.if_lists_seen(call.caller, [user_id], reading)
+        list_key = f"followers-you-know {call.acting_user} {user_id}"
+        reading = self._relations.followers_you_know(call.acting_user, user_id, call.window(list_key, limit, cursor))
+        page = await self._access.if_lists_visible(call.caller, [user_id], reading)
         return await self._people(call, list_key, page)
 
     async def _chosen(self, call: Call, list_key: str, page: Page) -> UsersAnswer:
@@ -288,7 +293,7 @@ class RelationsResource:
         """
         prefix = check_prefix(q or "")
         list_key = f"search users {prefix}"
-        seen = partial(self._access.without_unseen, call.caller)
+        seen = partial(self._access.without_invisible, call.caller)
         page = await self._search.page(prefix, call.window_of_objects(list_key, limit, cursor), seen)
         return UsersAnswer(await self._present.users(page), call.pagination(list_key, page))
 
@@ -306,29 +311,29 @@ class RelationsResource:
         prefix = "" if q is None else check_prefix(q)
         limit, list_key = check_limit(LIMIT_DEFAULT if limit is None else limit), f"{list_key} by name {prefix}"
         after = _decode_place(call.unseal(list_key, cursor)) if cursor else None
-        people = await self._access.if_lists_seen(call.caller, [user], listed(user, Window(LISTED_MAX)))
-        named = await self._by_name.page(people, prefix, after, limit)
-        shown = await self._access.without_unseen(call.caller, named.page)
+        people = await self._access.if_lists_visible(call.caller, [user], listed(user, Window(SORTED_MAX)))
+        named = await self._name_sorter.page(people, prefix, after, limit)
+        shown = await self._access.without_invisible(call.caller, named.page)
         items = items_of(shown.items)
         following = call.seal(list_key, _encode_place(named.end)) if named.end else None
         return ListAnswer(items, Pagination(following, None, following is not None), named.partial)
 
     async def _people(self, call: Call, list_key: str, page: Page) -> ListAnswer:
-        return call.answer(list_key, await self._access.without_unseen(call.caller, page))
+        return call.answer(list_key, await self._access.without_invisible(call.caller, page))
 
 
 def _followed(call: Call, written: RelationWritten) -> Followed:
-    return Followed(written.holds, written.changed, call.wrote(written.mark), written.requested)
+    return Followed(written.holds, written.changed, call.note_write(written.mark), written.requested)
 
 
 def _blocked(call: Call, written: RelationWritten) -> Blocked:
-    return Blocked(written.holds, written.changed, call.wrote(written.mark))
+    return Blocked(written.holds, written.changed, call.note_write(written.mark))
 
 
 def _muted(call: Call, written: RelationWritten) -> Muted:
-    return Muted(written.holds, written.changed, call.wrote(written.mark))
+    return Muted(written.holds, written.changed, call.note_write(written.mark))
 
 
 def _fewer(call: Call, written: RelationWritten) -> FewerAnswer:
-    call.wrote(written.mark)
+    call.note_write(written.mark)
     return FewerAnswer(written.holds)

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping
 import msgspec
 
 from kith import __version__
-from kith.api.answers import Bytes
+from kith.api.answers import RawAnswer
 from kith.api.call import Call
 from kith.api.operations import get
 
@@ -65,26 +65,26 @@ class ServiceResource:
         return Health("ok", __version__)
 
     @get("/readyz", "Can the process serve?", absolute=True, callers="anyone", errors=(), answers=Readiness)
-    async def readyz(self, call: Call) -> Bytes:
+    async def readyz(self, call: Call) -> RawAnswer:
         """503 with the list of problems if it cannot."""
         wrong = dict(self._problems())
         found = Readiness(not wrong, wrong, **self._standing())
-        return Bytes(msgspec.json.encode(found), [_JSON], 503 if wrong else 200)
+        return RawAnswer(msgspec.json.encode(found), [_JSON], 503 if wrong else 200)
 
     @get(
         "/metrics", "Prometheus metrics", absolute=True, callers="anyone", errors=(), answers=str,
         media_type="text/plain",
     )  # fmt: skip
-    async def metrics(self, call: Call) -> Bytes:
+    async def metrics(self, call: Call) -> RawAnswer:
         """The sum over all processes of this data folder. Frequent requests wait up to a second."""
-        return Bytes(await self._metrics(), [_TEXT])
+        return RawAnswer(await self._metrics(), [_TEXT])
 
     @get("/docs", "This page", absolute=True, callers="anyone", documented=False)
-    async def docs(self, call: Call) -> Bytes:
+    async def docs(self, call: Call) -> RawAnswer:
         """A self-contained HTML page that loads nothing from other servers."""
-        return Bytes(self._pages().docs, [_HTML])
+        return RawAnswer(self._pages().docs, [_HTML])
 
     @get("/openapi.json", "The document", absolute=True, callers="anyone", documented=False)
-    async def openapi(self, call: Call) -> Bytes:
+    async def openapi(self, call: Call) -> RawAnswer:
         """OpenAPI 3.1."""
-        return Bytes(self._pages().openapi, [_JSON])
+        return RawAnswer(self._pages().openapi, [_JSON])

@@ -14,7 +14,7 @@ import msgspec
 import structlog
 from msgspec import Meta
 
-from kith.api.answers import Bytes
+from kith.api.answers import RawAnswer
 from kith.api.call import Call
 from kith.api.operations import get, post_query
 from kith.api.sink import Sink
@@ -72,7 +72,7 @@ class StandbyResource:
         try:
             sink.write(first)
             async for chunk in chunks:
-                await sink.room()
+                await sink.wait_for_room()
                 sink.write(chunk)
                 if sink.ended is not None or self._closing:
                     break
@@ -92,7 +92,7 @@ class StandbyResource:
         places: Annotated[int, Meta(ge=0, le=1)] = 0,
         name: Name = None,
         history: Annotated[int | None, Meta(ge=0)] = None,
-    ) -> Bytes:
+    ) -> RawAnswer:
         """The events that follow an event, as soon as there are any; 204 if there are none within `wait_ms`. `places=1`
         adds the positions of consumers. `history`: the history of the standby's store, to which `has` belongs.
         """
@@ -100,7 +100,7 @@ class StandbyResource:
             self._keep(name, after)
         segment = await self._source.log(after, has, wait_ms / 1000, with_places=bool(places), history=history)
         call.started = time.perf_counter()
-        return Bytes(b"", [], 204) if segment is None else Bytes(segment, [_RAW])
+        return RawAnswer(b"", [], 204) if segment is None else RawAnswer(segment, [_RAW])
 
     @get("/standby/epoch", "The epoch of this machine's store", callers="server", documented=False)
     async def standby_epoch(self, call: Call) -> Epoch:

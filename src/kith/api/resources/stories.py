@@ -113,8 +113,8 @@ class StoriesResource:
     @post("/stories", "Create a story", status=201, callers="acting", quota="posts")
     async def create_story(self, call: Call, body: StoryRequest, idempotency_key: IdempotencyKey = None) -> StoryAnswer:
         """A story is a post that expires after `story_hours`. It appears in no feed and in no list of posts."""
-        made, mark = await self._stories.create(call.acting, body.draft(), idempotency_key)
-        call.wrote(mark)
+        made, mark = await self._stories.create(call.acting_user, body.draft(), idempotency_key)
+        call.note_write(mark)
         return (await self._answers(call.viewer, [made]))[0]
 
     @get("/stories", "The strip of stories for the acting user", callers="acting", quota="feed")
@@ -122,8 +122,8 @@ class StoriesResource:
         """One entry per author: the user's own first, then authors with unseen stories, then the rest. Within each part
         the closest authors come first.
         """
-        list_key = f"stories {call.acting}"
-        strip = await self._strip.page(call.acting, call.window(list_key, limit, cursor))
+        list_key = f"stories {call.acting_user}"
+        strip = await self._strip.page(call.acting_user, call.window(list_key, limit, cursor))
         authors = await self._present.authors([entry.author for entry in strip.entries])
         items = [
             StripEntryAnswer(
@@ -147,13 +147,13 @@ class StoriesResource:
     @delete("/stories/{story_id}", "Delete a story", status=204, callers="acting")
     async def delete_story(self, call: Call, story_id: Id) -> None:
         """Permanent, content included. Only the author may delete a story."""
-        call.wrote(await self._stories.delete(call.acting, story_id))
+        call.note_write(await self._stories.delete(call.acting_user, story_id))
 
     @post("/stories/{story_id}/view", "Record a view of a story", callers="acting")
     async def view_story(self, call: Call, story_id: Id) -> StoryViewed:
         """Repeating it changes nothing. Authors do not count as viewers of their own stories."""
-        at_ms, mark = await self._stories.view(call.acting, story_id)
-        call.wrote(mark)
+        at_ms, mark = await self._stories.view(call.acting_user, story_id)
+        call.note_write(mark)
         return StoryViewed(True, time_of(at_ms))
 
     @get("/stories/{story_id}/viewers", "Who has seen a story")
@@ -200,7 +200,7 @@ class StoriesResource:
                 attributes=read_attributes(story.attributes),
                 labels=shown_labels(story.labels, viewer, story.author),
                 created_at=time_of(story.created_at),
-                expires_at=time_of(self._stories.over_at(story)),
+                expires_at=time_of(self._stories.expires_at_ms(story)),
                 seen=saw,
                 view_count=count if own else None,
             )

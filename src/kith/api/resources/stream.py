@@ -20,7 +20,7 @@ import structlog
 from msgspec import Meta
 
 from kith.api.call import Call
-from kith.api.operations import Header, Named, get
+from kith.api.operations import Header, QueryName, get
 from kith.api.sink import Sink
 from kith.core.deadline import Deadline
 from kith.core.errors import BadRequest, KithError, Overloaded, TooManyStreams
@@ -29,8 +29,8 @@ from kith.core.paging import Window
 from kith.core.signing import Signer
 from kith.home.home import Home
 from kith.http.exchange import Exchange
-from kith.streams.live import Live
-from kith.streams.places import StreamPosition
+from kith.streams.live import LiveStreams
+from kith.streams.positions import StreamPosition
 from kith.streams.stream import WATCHED_MAX, Stream
 
 ShownIds = Annotated[
@@ -42,7 +42,7 @@ ShownIds = Annotated[
 ]
 ResumeFrom = Annotated[
     str | None,
-    Named("lastEventId"),
+    QueryName("lastEventId"),
     Meta(description="Where to resume, for clients that cannot set Last-Event-ID. If both are sent, the header wins."),
 ]
 LastEventId = Annotated[
@@ -78,7 +78,7 @@ def shown_posts(posts: str) -> list[int]:
     return list(dict.fromkeys(ids))
 
 
-class SealedPlaces:
+class SealedPositions:
     """Seals stream positions before clients get them, because a position reveals how much is written here."""
 
     def __init__(self, signing: bytes) -> None:
@@ -114,7 +114,7 @@ class StreamResource:
 
     def __init__(
         self,
-        live: Live,
+        live: LiveStreams,
         home: Home,
         limits: StreamLimits,
         metrics: StreamCounter,
@@ -129,10 +129,10 @@ class StreamResource:
         self._live, self._home = live, home
         self._limits, self._metrics = limits, metrics
         self._lifetime_s, self._timeout_s, self._deadline = lifetime_s, timeout_s, Deadline(timeout_s)
-        self._places = SealedPlaces(signing)
+        self._positions = SealedPositions(signing)
         self._sinks: set[Sink] = set()
-        self._held: Counter[NodeId] = Counter()  # open streams of each user, including those being opened
-        self._count = 0  # the sum of `_held`
+        self._slots_of_users: Counter[NodeId] = Counter()  # open streams of each user, including those being opened
+        self._count = 0  # the sum of `_slots_of_users`
         self._closing = False
 
     @get(
@@ -165,10 +165,10 @@ class StreamResource:
         process answers. A first stream has no such id: load the feed after its first id has arrived, or you miss what
         happens in between.
         """
-        user, lifetime_s = call.acting, self._lifetime_s(call.header("authorization"))
+        user, lifetime_s = call.acting_user, self._lifetime_s(call.header("authorization"))
         shown = None if posts is None else shown_posts(posts)
         last_id = last_event_id or resume_from or None
-        place = None if last_id is None else self._places.read(last_id)
+        place = None if last_id is None else self._positions.read(last_id)
         with self._slot(user):
             if shown is None:
                 shown = await self._deadline.within(self._newest(user))
@@ -177,9 +177,9 @@ class StreamResource:
             self._metrics.observe("feed_stream", call.started, 200)
 
             def send(place: StreamPosition, name: str, data: bytes) -> None:
-                sink.write(frame(self._places.of(place), name, data))
+                sink.write(frame(self._positions.of(place), name, data))
 
-            stream = Stream(user, send, sink.end, sink.room)
+            stream = Stream(user, send, sink.end, sink.wait_for_room)
             await self._run(call.exchange, sink, stream, place, shown, lifetime_s)
 
     def close(self) -> None:
@@ -230,22 +230,22 @@ class StreamResource:
                 "this process holds `streams_max` streams; connect again later, or raise the setting",
                 max=self._limits.streams_max,
             )
-        if self._held[user] >= self._limits.user_max:
+        if self._slots_of_users[user] >= self._limits.user_max:
             raise TooManyStreams(
                 f"this user has {self._limits.user_max} streams open here; close one of them first",
                 retry_after_s=_RETRY_AFTER_S,
                 limit=self._limits.user_max,
             )
-        self._hold(user, 1)
+        self._count_slot(user, 1)
         try:
             yield
         finally:
-            self._hold(user, -1)
+            self._count_slot(user, -1)
 
-    def _hold(self, user: NodeId, by: int) -> None:
-        self._held[user] += by
-        if not self._held[user]:
-            del self._held[user]
+    def _count_slot(self, user: NodeId, by: int) -> None:
+        self._slots_of_users[user] += by
+        if not self._slots_of_users[user]:
+            del self._slots_of_users[user]
         self._count += by
         self._metrics.streaming(self._count)
 

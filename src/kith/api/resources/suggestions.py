@@ -86,13 +86,13 @@ class SuggestionsResource:
     @post("/users/{user_id}/hide-suggestion", "Do not suggest a user", callers="acting")
     async def hide_suggestion(self, call: Call, user_id: Id) -> SuggestionHidden:
         """Takes effect at once, for the acting user only. Repeating it changes nothing."""
-        return _hidden(call, await self._suggestions.hide(call.acting, user_id))
+        return _hidden(call, await self._suggestions.hide(call.acting_user, user_id))
 
     @delete("/users/{user_id}/hide-suggestion", "Suggest a user again", callers="acting")
     async def unhide_suggestion(self, call: Call, user_id: Id) -> SuggestionHidden:
         """Undoes `hide-suggestion`. Repeating it changes nothing."""
-        return _hidden(call, await self._suggestions.unhide(call.acting, user_id))
+        return _hidden(call, await self._suggestions.unhide(call.acting_user, user_id))
 
 
 def _hidden(call: Call, written: RelationWritten) -> SuggestionHidden:
-    return SuggestionHidden(written.holds, written.changed, call.wrote(written.mark))
+    return SuggestionHidden(written.holds, written.changed, call.note_write(written.mark))

@@ -18,9 +18,9 @@ from kith.core.errors import BadRequest, Overloaded, TooManyStreams
 from kith.core.events import LogPosition
 from kith.core.ids import NodeId, parse_id
 from kith.graph.graphs import Graphs
-from kith.watch.seeing import check_wish
-from kith.watch.told import Change
-from kith.watch.wanted import Wanted, wanted_of
+from kith.watch.change_filter import ChangeFilter, filter_of
+from kith.watch.changes import Change
+from kith.watch.visibility import check_user_kinds
 from kith.watch.watch import Frame, Watch
 
 WatchedNames = Annotated[str | None, Meta(description="Names, separated by commas. Default: all.")]
@@ -52,11 +52,11 @@ def as_lines(changes: Sequence[Change]) -> bytes:
     return _encoder.encode_lines(changes)
 
 
-class Watching:
+class WatchConnection:
     """One watcher and its connection."""
 
-    def __init__(self, sink: Sink, wanted: Wanted, frame: Frame, user: NodeId | None) -> None:
-        self._sink, self.wanted, self.frame, self.user = sink, wanted, frame, user
+    def __init__(self, sink: Sink, wanted: ChangeFilter, frame: Frame, user: NodeId | None) -> None:
+        self._sink, self.filter, self.frame, self.user = sink, wanted, frame, user
 
     @property
     def has_room(self) -> bool:
@@ -73,16 +73,16 @@ class Watching:
         if raw:
             self._sink.write(raw)
 
-    def here(self, token: str) -> None:
+    def send_position(self, token: str) -> None:
         """See `watch.Watcher`."""
         if self.frame is as_lines:
             self._sink.write(b'{"kind":"here","token":"%b"}\n' % token.encode())
         else:
             self._sink.write(b":\nid: %b\n\n" % token.encode())
 
-    async def room(self) -> None:
+    async def wait_for_room(self) -> None:
         """See `watch.Watcher`."""
-        await self._sink.room()
+        await self._sink.wait_for_room()
 
     def end(self, why: str) -> None:
         """See `watch.Watcher`."""
@@ -120,8 +120,8 @@ class WatchResource:
     ) -> None:
         self._watch, self._graphs, self._observer, self._lifetime_s = watch, graphs, observer, lifetime_s
         self._watchers_max, self._user_max, self._buffer_bytes = watchers_max, user_max, buffer_bytes
-        self._open, self._closing = set[Watching](), False
-        self._held: Counter[NodeId | None] = Counter()  # watchers of each user, including those being opened
+        self._open, self._closing = set[WatchConnection](), False
+        self._slots_of_users: Counter[NodeId | None] = Counter()  # watchers of each user, including those being opened
 
     @get(
         "/watch",
@@ -152,13 +152,13 @@ class WatchResource:
         and of the posts, stories, comments, profiles and boards of the `nodes` that the request names. Changes of
         things that the user may no longer see are left out, except deletions.
         """
-        user = None if call.caller.server else call.acting
+        user = None if call.caller.server else call.acting_user
         for name, value in (("kinds", kinds), ("graphs", graphs), ("nodes", nodes)):
             if value is not None and not _names(value):
                 raise BadRequest(f"{name} names nothing; leave it out to watch all")
         ids = [parse_id(one, "nodes") for one in _names(nodes)]
-        chosen = _names(kinds) if user is None else check_wish(_names(kinds), ids)
-        wanted = wanted_of(chosen, _names(graphs), ids, self._graphs)
+        chosen = _names(kinds) if user is None else check_user_kinds(_names(kinds), ids)
+        wanted = filter_of(chosen, _names(graphs), ids, self._graphs)
         lines = accept is not None and _NDJSON in accept
         with self._slot(user):
             at = await self._watch.place(last_event_id or None if after is None else after, user)
@@ -166,7 +166,7 @@ class WatchResource:
             content = ("content-type", _NDJSON if lines else "text/event-stream")
             sink = Sink(call.exchange.stream(200, [content, *_HEADERS]), self._buffer_bytes)
             self._observer.observe("watch", call.started, 200)
-            await self._tell(call, Watching(sink, wanted, as_lines if lines else as_events, user), at)
+            await self._send_changes(call, WatchConnection(sink, wanted, as_lines if lines else as_events, user), at)
 
     def close(self) -> None:
         """Close every watcher and accept no new one, because this process stops."""
@@ -180,31 +180,31 @@ class WatchResource:
         TooManyStreams.
         """
         self._check_open()
-        if self._held.total() >= self._watchers_max:
+        if self._slots_of_users.total() >= self._watchers_max:
             raise Overloaded("this process has `watchers_max` watchers; watch more in one, or raise the setting")
-        if user is not None and self._held[user] >= self._user_max:
+        if user is not None and self._slots_of_users[user] >= self._user_max:
             raise TooManyStreams(
                 f"this user watches {self._user_max} times here; close one of them first",
                 retry_after_s=_RETRY_AFTER_S,
                 limit=self._user_max,
             )
-        self._hold(user, 1)
+        self._count_slot(user, 1)
         try:
             yield
         finally:
-            self._hold(user, -1)
+            self._count_slot(user, -1)
 
-    def _hold(self, user: NodeId | None, by: int) -> None:
-        self._held[user] += by
-        if not self._held[user]:
-            del self._held[user]
-        self._observer.watching(self._held.total())
+    def _count_slot(self, user: NodeId | None, by: int) -> None:
+        self._slots_of_users[user] += by
+        if not self._slots_of_users[user]:
+            del self._slots_of_users[user]
+        self._observer.watching(self._slots_of_users.total())
 
     def _check_open(self) -> None:
         if self._closing:
             raise Overloaded("this process is stopping; connect again")
 
-    async def _tell(self, call: Call, watching: Watching, at: LogPosition) -> None:
+    async def _send_changes(self, call: Call, watching: WatchConnection, at: LogPosition) -> None:
         """Send changes until either side closes the connection."""
         self._open.add(watching)
         gone = asyncio.ensure_future(call.exchange.disconnected())
@@ -213,7 +213,7 @@ class WatchResource:
         if lifetime_s is not None:
             expiry = asyncio.get_running_loop().call_later(lifetime_s, watching.end, "expired")
         try:
-            watching.here(self._watch.token(at, watching.user))
+            watching.send_position(self._watch.token(at, watching.user))
             await self._watch.follow(watching, at)
             await gone
         finally:

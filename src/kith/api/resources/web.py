@@ -9,7 +9,7 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from kith.api.answers import Bytes
+from kith.api.answers import RawAnswer
 from kith.api.call import Call
 from kith.api.operations import get
 from kith.core.errors import NotFound
@@ -28,30 +28,30 @@ class WebResource:
         self._app = app
 
     @get(APP_PATH, "The reader", absolute=True, callers="anyone", documented=False)
-    async def app(self, call: Call) -> Bytes:
+    async def app(self, call: Call) -> RawAnswer:
         """The HTML document of the page."""
         return page_file(self._app, call, APP_PATH, DOCUMENT)
 
     @get(APP_PATH + "/signed-out", "The reader, for the next person", absolute=True, callers="anyone", documented=False)
-    async def signed_out(self, call: Call) -> Bytes:
+    async def signed_out(self, call: Call) -> RawAnswer:
         """The same document, with a header that makes the browser clear its cache of pictures."""
         answer = page_file(self._app, call, APP_PATH, DOCUMENT)
-        return Bytes(answer.body, [*answer.headers, _CLEARED], answer.status)
+        return RawAnswer(answer.body, [*answer.headers, _CLEARED], answer.status)
 
     @get(APP_PATH + "/{file}", "A file of the reader", absolute=True, callers="anyone", documented=False)
-    async def app_file(self, call: Call, file: FileName) -> Bytes:
+    async def app_file(self, call: Call, file: FileName) -> RawAnswer:
         """A script or style sheet."""
         return page_file(self._app, call, APP_PATH, file)
 
 
-def page_file(site: Site, call: Call, base: str, name: str) -> Bytes:
+def page_file(site: Site, call: Call, base: str, name: str) -> RawAnswer:
     """A file of the page at `base`; 304 if the browser has this version."""
     found = site.find(name)
     if found is None:
         raise NotFound(f"there is nothing at {base}/{name}; the page is at {base}")
     headers = site.headers(name, base)
     if found.tag in (call.header("if-none-match") or ""):
-        return Bytes(b"", headers, 304)
+        return RawAnswer(b"", headers, 304)
     if _GZIP.search(call.header("accept-encoding") or ""):
-        return Bytes(found.packed, [*headers, ("content-encoding", "gzip")])
-    return Bytes(found.body, headers)
+        return RawAnswer(found.packed, [*headers, ("content-encoding", "gzip")])
+    return RawAnswer(found.body, headers)

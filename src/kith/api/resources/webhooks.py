@@ -137,7 +137,7 @@ class WebhooksResource:
         delivered.
         """
         found = await self._webhooks.dead(webhook_id)
-        changes = await self._watch.tell([failure.event for failure in found[: limit or DEAD_SHOWN_MAX]])
+        changes = await self._watch.changes_of([failure.event for failure in found[: limit or DEAD_SHOWN_MAX]])
         letters = [
             DeadLetter(
                 msgspec.json.decode(msgspec.json.encode(change)),

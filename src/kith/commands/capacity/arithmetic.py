@@ -10,7 +10,7 @@ import math
 import msgspec
 
 from kith.commands.capacity.article import DAY_S, in_words
-from kith.commands.capacity.inputs import Assumptions, Demand, filter_of_node, spelled_out
+from kith.commands.capacity.inputs import Assumptions, Demand, describe_assumptions, filter_of_node
 
 MONTH_S = 730 * 3600
 
@@ -121,7 +121,7 @@ class CapacityPlan(msgspec.Struct, frozen=True):
 def plan(demand: Demand, given: Assumptions | None = None) -> CapacityPlan:
     """Plan what `demand` needs, on one machine and on a cluster. Pure."""
     given = given or Assumptions()
-    return CapacityPlan(demand, _embedded(demand, given), _cluster(demand, given), spelled_out(demand, given))
+    return CapacityPlan(demand, _embedded(demand, given), _cluster(demand, given), describe_assumptions(demand, given))
 
 
 def _embedded(demand: Demand, given: Assumptions) -> EmbeddedPlan:
@@ -231,7 +231,7 @@ def _cluster_cores(demand: Demand, given: Assumptions) -> tuple[float, float, fl
         + demand.deliveries_per_s / given.instance_deliveries_per_s
     )
     cache = (
-        asked / given.cache_looks_per_s + demand.deliveries_per_s * given.cache_copies / given.cache_deliveries_per_s
+        asked / given.cache_lookups_per_s + demand.deliveries_per_s * given.cache_copies / given.cache_deliveries_per_s
     )
     store = (
         (missed + demand.pages_per_s) / given.store_reads_per_s

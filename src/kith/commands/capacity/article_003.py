@@ -54,8 +54,8 @@ def _the_peak() -> list[ArticleRow]:
         ArticleRow("bytes a second of ids in the first tier's queue", "160 GB/s", MENTIONS * _HYBRID * 64, "B/s", RIGHT,
                    "64 B an id; batches of 1,000 lower it to 8 B an id, not further"),
         ArticleRow("workers", "5,000", MENTIONS * _TASKS * TASK_S, "", WRONG,
-                   "500,000 tasks/s of 10 s each keep 5 M at work; a backlog of an hour delays that and spares none"),
-        ArticleRow("questions a second of opened tabs", "not stated", OPENS, "/s", MISSING,
+                   "500,000 tasks/s of 10 s each keep 5 M at work; a backlog delays this work and removes none"),
+        ArticleRow("queries a second from opened tabs", "not stated", OPENS, "/s", MISSING,
                    "one a tab where the accounts mentioned lately are intersected with the reader's follows; with a "
                    "flag for each celebrity, as many as they follow"),
     ]

@@ -86,7 +86,7 @@ class Assumptions(msgspec.Struct, frozen=True, kw_only=True):
     instance_writes_per_s: float = 870
     instance_homes_per_s: float = 400
     instance_deliveries_per_s: float = 2_500_000
-    cache_looks_per_s: float = 60_000
+    cache_lookups_per_s: float = 60_000
     cache_deliveries_per_s: float = 600_000
     store_reads_per_s: float = 10_000
     store_writes_per_s: float = 1_600
@@ -210,7 +210,7 @@ ARTICLE_DEMAND = Demand(
 """The demand of article 000, with its stated peak (twice the average) applied, which the article forgets."""
 
 
-def spelled_out(demand: Demand, given: Assumptions) -> tuple[str, ...]:
+def describe_assumptions(demand: Demand, given: Assumptions) -> tuple[str, ...]:
     """The assumptions behind a plan of `demand`, one per line."""
     has_filter = bool(filter_of_node(demand, given))
     return (
@@ -233,7 +233,7 @@ def spelled_out(demand: Demand, given: Assumptions) -> tuple[str, ...]:
         f"in the cluster a core of an instance does {given.instance_checks_per_s:,.0f} checks/s beyond the filter, "
         f"{given.instance_writes_per_s:,.0f} writes/s, {given.instance_homes_per_s:,.0f} homes/s or "
         f"{given.instance_deliveries_per_s:,.0f} deliveries/s",
-        f"a core of the cache does {given.cache_looks_per_s:,.0f} look-ups/s or {given.cache_deliveries_per_s:,.0f} "
+        f"a core of the cache does {given.cache_lookups_per_s:,.0f} look-ups/s or {given.cache_deliveries_per_s:,.0f} "
         "deliveries/s",
         f"a core of the store does {given.store_reads_per_s:,.0f} reads/s, {given.store_writes_per_s:,.0f} writes/s of "
         f"each copy, or {given.store_homes_per_s:,.0f} homes/s; a core of the log {given.log_writes_per_s:,.0f} "

@@ -15,8 +15,8 @@ from kith.commands.capacity.inputs import Assumptions
 from kith.core.errors import BadRequest
 from kith.notifications.coordinator import CHUNK_IDS
 
-TellingWay = Literal["push", "pull", "hybrid"]
-WAYS: tuple[TellingWay, ...] = ("push", "pull", "hybrid")
+NotificationWay = Literal["push", "pull", "hybrid"]
+WAYS: tuple[NotificationWay, ...] = ("push", "pull", "hybrid")
 _DAY_S = 86_400
 
 
@@ -65,7 +65,7 @@ class MentionFigures(msgspec.Struct, frozen=True, kw_only=True):
 class MentionCost(msgspec.Struct, frozen=True, kw_only=True):
     """Costs of one way. Cores are for the busiest second, at the utilization that `Assumptions` allows."""
 
-    way: TellingWay
+    way: NotificationWay
     rows_per_event: float
     bytes_per_event: float
     chunks_per_event: float
@@ -98,7 +98,7 @@ def mention_costs(
     return [_cost(way, demand, figures, assumed) for way in WAYS]
 
 
-def _cost(way: TellingWay, demand: MentionDemand, figures: MentionFigures, assumed: Assumptions) -> MentionCost:
+def _cost(way: NotificationWay, demand: MentionDemand, figures: MentionFigures, assumed: Assumptions) -> MentionCost:
     reached = {"push": 1.0, "pull": 0.0, "hybrid": demand.active_share}[way]
     rows = demand.followers * reached * demand.asking_share + 1  # the account itself is always notified
     looked_at = demand.followers * {"push": 1, "pull": 0, "hybrid": figures.walks}[way]

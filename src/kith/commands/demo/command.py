@@ -1,4 +1,4 @@
-"""The command `kith demo`; `stage` runs it."""
+"""The command `kith demo`; `runner` runs it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from kith.commands.console import Port, out
-from kith.commands.demo import stage
+from kith.commands.demo import runner
 from kith.run import config
 
 commands = typer.Typer()
@@ -22,4 +22,4 @@ def run_demo(
     once: Annotated[bool, typer.Option("--once", help="Stop after the twelve questions.")] = False,
 ) -> None:
     """Load a community, serve it, let people post, answer twelve questions; then keep it active until Ctrl-C."""
-    stage.run(config.load({"port": port, "data": data}), file, out, stay=not once)
+    runner.run(config.load({"port": port, "data": data}), file, out, stay=not once)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from kith.commands.demo.asking import SYSTEM, DemoClient
+from kith.commands.demo.demo_client import SYSTEM, DemoClient
 from kith.commands.demo.words import Person, person
 from kith.core.errors import BadRequest
 
@@ -45,10 +45,10 @@ class Cast(NamedTuple):
         return next((one.name for one in self.all if one.id == int(id_)), f"user {id_}")
 
 
-async def choose(asker: DemoClient, star: int) -> Cast:
+async def choose(client: DemoClient, star: int) -> Cast:
     """Choose the cast around `star`. Errors: BadRequest where the star, or all followers, cannot take part."""
-    followers = await _listed(asker, f"/users/{star}/followers?limit={READERS_MAX}")
-    (of_star, *rows) = await _profiles(asker, [star, *followers])
+    followers = await _listed(client, f"/users/{star}/followers?limit={READERS_MAX}")
+    (of_star, *rows) = await _profiles(client, [star, *followers])
     if of_star is None:
         raise BadRequest(
             f"user {star}, who is followed most, is gone or has a profile of their own, which the demo would not touch;"
@@ -57,42 +57,42 @@ async def choose(asker: DemoClient, star: int) -> Cast:
     fans = [row for row in rows if row is not None]
     if not fans:
         raise BadRequest(f"no follower of user {star} can take part; name another folder with --data")
-    reader = max(fans, key=_suits)
-    followed = await _listed(asker, f"/users/{reader['id']}/following?limit={FOLLOWEES_MAX + 1}")
+    reader = max(fans, key=_reader_rank)
+    followed = await _listed(client, f"/users/{reader['id']}/following?limit={FOLLOWEES_MAX + 1}")
     followed = [id_ for id_ in followed if id_ != star][:FOLLOWEES_MAX]
     known = {int(row["id"]) for row in (of_star, reader)}
-    followees = [row for row in await _profiles(asker, followed) if row is not None and int(row["id"]) not in known]
+    followees = [row for row in await _profiles(client, followed) if row is not None and int(row["id"]) not in known]
     known |= {int(row["id"]) for row in followees}
     others = [row for row in fans if int(row["id"]) not in known][:FANS_MAX]
     everyone = [of_star, reader, *followees, *others]
     people = [person(int(row["id"]), number, star=not number) for number, row in enumerate(everyone)]
-    people = [_as_said(one, row) for one, row in zip(people, everyone, strict=True)]
+    people = [_named_person(one, row) for one, row in zip(people, everyone, strict=True)]
     new = [one for one, row in zip(people, everyone, strict=True) if row["username"] is None]
     after = 2 + len(followees)
     return Cast(people[0], people[1], people[2:after], people[after:], new)
 
 
-def _suits(row: Any) -> tuple[bool, int]:
+def _reader_rank(row: Any) -> tuple[bool, int]:
     """Sort key for the choice of the reader: best is a user who follows many, but not more than FOLLOWING_MAX."""
     following = int(row["followingCount"])
     return following <= FOLLOWING_MAX, following if following <= FOLLOWING_MAX else -following
 
 
-def _as_said(one: Person, row: Any) -> Person:
+def _named_person(one: Person, row: Any) -> Person:
     """The person, with the names that an earlier demo gave them."""
     return one if row["username"] is None else Person(one.id, row["displayName"], row["username"])
 
 
-async def _listed(asker: DemoClient, path: str) -> list[int]:
-    return [int(item["id"]) for item in (await asker.ask("GET", path, user=SYSTEM))["items"]]
+async def _listed(client: DemoClient, path: str) -> list[int]:
+    return [int(item["id"]) for item in (await client.ask("GET", path, user=SYSTEM))["items"]]
 
 
-async def _profiles(asker: DemoClient, ids: Sequence[int]) -> list[Any]:
+async def _profiles(client: DemoClient, ids: Sequence[int]) -> list[Any]:
     """The profile of each id; None for users who are gone, or have a profile that the demo did not write."""
     found: list[Any] = []
     for start in range(0, len(ids), READERS_MAX):
         body = {"ids": list(map(str, ids[start : start + READERS_MAX]))}
-        found += (await asker.ask("POST", "/users/lookup", body, user=SYSTEM))["users"]
+        found += (await client.ask("POST", "/users/lookup", body, user=SYSTEM))["users"]
     return [row if row is not None and row["state"] == "normal" and _ours(row) else None for row in found]
 
 

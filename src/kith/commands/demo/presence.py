@@ -15,7 +15,7 @@ import numpy as np
 from kith.core.clock import wall_ms
 from kith.core.ids import NodeId
 from kith.notifications.activity import Activity, Users
-from kith.notifications.preferences import Preferences, PreferencesKept
+from kith.notifications.preferences import Preferences, PreferenceStore
 from kith.notifications.router import followers_of
 from kith.notifications.tiers import DAY_MS
 from kith.run.config import Settings
@@ -47,7 +47,7 @@ async def make_present(settings: Settings, star: NodeId) -> frozenset[int]:
         followers = await stores.graph.store.ids(followers_of(stores.graph, star), FOLLOWERS_MAX)
         found = _divided(followers)
         await _note(stores.activity, found)
-        preferences = PreferencesKept(stores.records, stores.graph.clock)
+        preferences = PreferenceStore(stores.records, stores.graph.clock)
         wanted = Preferences(mentions="these", accounts=(star,))
         users = [NodeId(user) for user in np.concatenate([found.online, found.day, found.month]).tolist()]
         for at in range(0, len(users), _AT_ONCE):

@@ -10,7 +10,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any, NamedTuple
 
-from kith.commands.demo.asking import DemoClient, Timing
+from kith.commands.demo.demo_client import DemoClient, Timing
 from kith.commands.demo.people import Cast
 from kith.commands.demo.script import ScriptedPost
 from kith.commands.demo.words import Words
@@ -45,11 +45,15 @@ class TimedAnswer(NamedTuple):
 class Scene:
     """What the questions share: the server, the people, and a new user without follows."""
 
-    def __init__(self, asker: DemoClient, cast: Cast, newcomer: int, seed: int, willing: frozenset[int]) -> None:
-        """`willing`: followers of the star who want notifications of mentions, and were active within a month."""
-        self.ask, self.cast, self.newcomer, self.words = asker.ask, cast, newcomer, Words(seed)
-        self.willing = willing
-        self.star, self.reader, self._url = cast.star, cast.reader, asker.url
+    def __init__(
+        self, client: DemoClient, cast: Cast, newcomer: int, seed: int, mention_followers: frozenset[int]
+    ) -> None:
+        """`mention_followers`: followers of the star who want notifications of mentions, and were active within a
+        month.
+        """
+        self.ask, self.cast, self.newcomer, self.words = client.ask, cast, newcomer, Words(seed)
+        self.mention_followers = mention_followers
+        self.star, self.reader, self._url = cast.star, cast.reader, client.url
         self.page: list[Any] = []  # the reader's ranked home
 
     def console(self, path: str) -> str:
@@ -140,7 +144,7 @@ async def mention_of_many(scene: Scene) -> AnsweredQuestion:
     body = {"content": {"text": scene.words.post([star.username])}, "mentions": [str(star.id)]}
     started = time.perf_counter()
     post = (await scene.ask("POST", "/posts", body, user=reader.id))["id"]
-    wanted = len(scene.willing - {reader.id})  # nobody is notified of their own mention
+    wanted = len(scene.mention_followers - {reader.id})  # nobody is notified of their own mention
     while sum((tiers := await _told(scene, post)).values()) < wanted:
         if time.perf_counter() - started > TOLD_S:
             raise KithError(f"the demo stopped: followers are not told of post {post} within {TOLD_S:.0f} s")
@@ -274,12 +278,12 @@ QUESTIONS: list[Callable[[Scene], Awaitable[AnsweredQuestion]]] = [
 ]  # fmt: skip
 
 
-async def ask_all(asker: DemoClient, scene: Scene) -> AsyncIterator[TimedAnswer]:
+async def ask_all(client: DemoClient, scene: Scene) -> AsyncIterator[TimedAnswer]:
     """Ask each question in turn."""
     for question in QUESTIONS:
-        asker.timings.clear()
+        client.timings.clear()
         answer = await question(scene)
-        yield TimedAnswer(answer, list(asker.timings))
+        yield TimedAnswer(answer, list(client.timings))
 
 
 def post_in_a_line(cast: Cast, post: Any) -> str:

@@ -30,7 +30,7 @@ _FINGERPRINT_BYTES = 1 << 20
 _NOTE = "import/"  # notes: import/<graph>/<fingerprint of the file> -> _Checkpoint as JSON, until it is done
 
 
-class Imported(msgspec.Struct):
+class ImportResult(msgspec.Struct):
     """Result of an import. `refused`: number of refused lines; the report lists them."""
 
     rows: int = 0
@@ -93,9 +93,9 @@ def load_bulk(
     *,
     mutual: bool,
     read_file: ReadLines = read,
-) -> Imported:
+) -> ImportResult:
     """Load a file into an empty graph. `mutual`: each row is an edge both ways."""
-    imported = Imported(resumed_at_line=bulk.reading.line, way="bulk")
+    imported = ImportResult(resumed_at_line=bulk.reading.line, way="bulk")
     if not bulk.reading.complete:
         for chunk in read_file(path, bulk.reading.line, CHUNK_BYTES):
             report.add(chunk.refused)
@@ -125,7 +125,7 @@ async def load_merging(
     mutual: bool,
     read_file: ReadLines = read,
     version: Hlc | None = None,
-) -> Imported:
+) -> ImportResult:
     """Merge a file into a graph in use. A live edge gets the file's position if that is greater; else it stays.
 
     `version`: of the edges; None: the current time. Edges with a later version stay as they are.
@@ -135,7 +135,7 @@ async def load_merging(
     raw = await service.store.get_note(note)
     point = msgspec.json.decode(raw, type=_Checkpoint) if raw else _Checkpoint(version or service.clock.next())
     report = RefusalReport(report_path, resume=point.line > 0)
-    imported = Imported(resumed_at_line=point.line)
+    imported = ImportResult(resumed_at_line=point.line)
     for chunk in read_file(path, point.line, _MERGE_BYTES):
         report.add(chunk.refused)
         for rows in _slices(both_ways(chunk.edges) if mutual else chunk.edges):

@@ -14,7 +14,7 @@ from kith.engines.cassandra.connecting import Row, Session
 from kith.engines.cassandra.row_batch import read_edge, read_node
 from kith.engines.cassandra.schema import SHELF
 from kith.graph.edge import Edge
-from kith.moving.contents import ClaimRow, NodeRow, SomeRows, kind_of
+from kith.moving.contents import ClaimRow, NodeRow, RowPage, kind_of
 from kith.notifications.inbox import InboxRow
 from kith.records.store import Record
 
@@ -36,25 +36,25 @@ class CassandraContents:
     def __init__(self, session: Session) -> None:
         self._session = session
 
-    async def edges(self, after: bytes | None, limit: int) -> SomeRows[Edge]:
+    async def edges(self, after: bytes | None, limit: int) -> RowPage[Edge]:
         return await self._rows(_EDGES, after, limit, lambda row: read_edge(row[0], row[1], row[2], row[3:]))
 
-    async def records(self, after: bytes | None, limit: int) -> SomeRows[Record]:
+    async def records(self, after: bytes | None, limit: int) -> RowPage[Record]:
         def read(row: Row) -> Record:
             return Record(kind_of(row[0]), row[1], Hlc(row[2]), row[3])
 
         return await self._rows(_RECORDS, after, limit, read)
 
-    async def nodes(self, after: bytes | None, limit: int) -> SomeRows[NodeRow]:
+    async def nodes(self, after: bytes | None, limit: int) -> RowPage[NodeRow]:
         return await self._rows(_NODES, after, limit, lambda row: NodeRow(row[0], read_node(row[1:])))
 
-    async def claims(self, after: bytes | None, limit: int) -> SomeRows[ClaimRow]:
+    async def claims(self, after: bytes | None, limit: int) -> RowPage[ClaimRow]:
         return await self._rows(_CLAIMS, after, limit, lambda row: ClaimRow(*row))
 
-    async def inbox_rows(self, after: bytes | None, limit: int) -> SomeRows[InboxRow]:
+    async def inbox_rows(self, after: bytes | None, limit: int) -> RowPage[InboxRow]:
         weeks = {generation for (generation,) in await self._session.rows(_PERIODS)}
         found = await self._rows(_INBOXES, after, limit, lambda row: row)
-        return SomeRows([InboxRow(user, notice) for week, user, notice in found.rows if week in weeks], found.after)
+        return RowPage([InboxRow(user, notice) for week, user, notice in found.rows if week in weeks], found.after)
 
     async def notes(self) -> dict[str, bytes]:
         return dict(await self._session.rows(_NOTES))
@@ -68,6 +68,6 @@ class CassandraContents:
     def claimed_by(self, event: Event) -> ClaimRow | None:
         return None  # this engine's log holds no claims
 
-    async def _rows(self, statement: str, after: bytes | None, limit: int, read: Callable[[Row], T]) -> SomeRows[T]:
+    async def _rows(self, statement: str, after: bytes | None, limit: int, read: Callable[[Row], T]) -> RowPage[T]:
         rows, then = await self._session.page(statement, size=limit, after=after)
-        return SomeRows([read(row) for row in rows], then)
+        return RowPage([read(row) for row in rows], then)

@@ -21,7 +21,14 @@ from numpy.typing import NDArray
 from kith.core.clock import wall_ms
 from kith.engines.embedded.driver_errors import translate_errors
 from kith.engines.embedded.turns import Turns
-from kith.notifications.activity import SEEN_STEP_MS, Connected, Users, are_connected, check_asked, first_connected
+from kith.notifications.activity import (
+    SEEN_STEP_MS,
+    Connected,
+    Users,
+    are_connected,
+    check_lookup_size,
+    first_connected,
+)
 
 _LOW_BITS = 12
 _LOW_MASK = (1 << _LOW_BITS) - 1
@@ -52,12 +59,12 @@ class EmbeddedActivity:
             self._lmdb.reader_check()
 
     async def seen(self, users: Users, at_ms: int) -> None:
-        check_asked(len(users))
+        check_lookup_size(len(users))
         if len(users):
             await asyncio.to_thread(self._see, users, at_ms)
 
     async def last_seen(self, users: Users) -> Users:
-        check_asked(len(users))
+        check_lookup_size(len(users))
         return self._last_seen(users) if len(users) <= _IN_LOOP_MAX else await asyncio.to_thread(self._last_seen, users)
 
     async def set_online(self, process: str, users: Users, until_ms: int) -> None:
@@ -67,7 +74,7 @@ class EmbeddedActivity:
         return are_connected(self._all_online().values(), users, now_ms)
 
     async def online_page(self, after: int, limit: int, now_ms: int) -> Users:
-        check_asked(limit)
+        check_lookup_size(limit)
         return first_connected(self._all_online().values(), after, limit, now_ms)
 
     def close(self) -> None:

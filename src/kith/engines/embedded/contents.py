@@ -21,7 +21,7 @@ from kith.engines.embedded.environment import Environment
 from kith.engines.embedded.inbox_store import EmbeddedInboxes
 from kith.engines.embedded.keys import EDGE_KEY, after_lists, read_edge, read_node
 from kith.graph.edge import Edge
-from kith.moving.contents import ClaimRow, NodeRow, SomeRows, kind_of
+from kith.moving.contents import ClaimRow, NodeRow, RowPage, kind_of
 from kith.notifications.inbox import InboxRow
 from kith.records.store import Record
 
@@ -42,7 +42,7 @@ class EmbeddedContents:
     def __init__(self, environment: Environment, inboxes: EmbeddedInboxes) -> None:
         self._environment, self._inboxes = environment, inboxes
 
-    async def edges(self, after: bytes | None, limit: int) -> SomeRows[Edge]:
+    async def edges(self, after: bytes | None, limit: int) -> RowPage[Edge]:
         graphs = sorted(self._environment.graph_numbers().values())
         first = after[0] if after else 0
         found: list[Edge] = []
@@ -52,28 +52,28 @@ class EmbeddedContents:
                 for key, row in _edge_rows(txn, begin):
                     found.append(read_edge(graph, _id(key[:8]), _id(key[8:]), row))
                     if len(found) == limit:
-                        return SomeRows(found, bytes([graph]) + key)
-        return SomeRows(found, None)
+                        return RowPage(found, bytes([graph]) + key)
+        return RowPage(found, None)
 
-    async def records(self, after: bytes | None, limit: int) -> SomeRows[Record]:
+    async def records(self, after: bytes | None, limit: int) -> RowPage[Record]:
         def read(key: bytes, row: bytes) -> Record:
             return Record(kind_of(key[0]), _id(key[1:]), Hlc(_id(row[:8])), row[8:])
 
         return self._rows(self._environment.records, after, limit, read, end=_CLAIMS_BEGIN)
 
-    async def nodes(self, after: bytes | None, limit: int) -> SomeRows[NodeRow]:
+    async def nodes(self, after: bytes | None, limit: int) -> RowPage[NodeRow]:
         return self._rows(
             self._environment.nodes, after, limit, lambda key, row: NodeRow(_id(key), read_node(row)), end=b"\xff" * 9
         )
 
-    async def claims(self, after: bytes | None, limit: int) -> SomeRows[ClaimRow]:
+    async def claims(self, after: bytes | None, limit: int) -> RowPage[ClaimRow]:
         def read(key: bytes, row: bytes) -> ClaimRow:
             return ClaimRow(key[1:], _id(row[:8]), row[8:])
 
         return self._rows(self._environment.records, after, limit, read, begin=_CLAIMS_BEGIN, end=_CLAIMS_END)
 
-    async def inbox_rows(self, after: bytes | None, limit: int) -> SomeRows[InboxRow]:
-        return SomeRows(*self._inboxes.rows(after, limit))
+    async def inbox_rows(self, after: bytes | None, limit: int) -> RowPage[InboxRow]:
+        return RowPage(*self._inboxes.rows(after, limit))
 
     async def notes(self) -> dict[str, bytes]:
         return {key: note for key, note in self._environment.notes("").items() if not key.startswith(_ENGINE_NOTES)}
@@ -103,7 +103,7 @@ class EmbeddedContents:
         *,
         begin: bytes = b"\0",
         end: bytes,
-    ) -> SomeRows[T]:
+    ) -> RowPage[T]:
         """Rows of a database after the key `after`, or from `begin` on, up to `end`."""
         found: list[T] = []
         with self._reading(db) as txn:
@@ -112,9 +112,9 @@ class EmbeddedContents:
             while more and cursor.key() < end:
                 found.append(read(cursor.key(), cursor.value()))
                 if len(found) == limit:
-                    return SomeRows(found, cursor.key())
+                    return RowPage(found, cursor.key())
                 more = cursor.next()
-        return SomeRows(found, None)
+        return RowPage(found, None)
 
 
 def _edge_rows(txn: lmdb.Transaction[bytes], begin: bytes) -> Iterator[tuple[bytes, bytes]]:

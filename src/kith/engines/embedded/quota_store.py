@@ -21,7 +21,7 @@ from typing import TypeVar
 import numpy as np
 
 from kith.access import sliding_window
-from kith.access.sliding_window import Counts, Quota, Taken, Used
+from kith.access.sliding_window import Counts, Quota, QuotaUsage, TakeResult
 from kith.engines.embedded.byte_locks import lock, unlock
 
 _Answer = TypeVar("_Answer")
@@ -47,23 +47,23 @@ class FileQuotas:
         """Close the file."""
         os.close(self._descriptor)
 
-    async def take(self, kind: int, user: int, quota_: Quota, now_s: float) -> Taken:
+    async def take(self, kind: int, user: int, quota_: Quota, now_s: float) -> TakeResult:
         return self._update(kind, user, lambda held: sliding_window.take(held, quota_, now_s))
 
-    async def give_back(self, kind: int, user: int, part: int) -> None:
-        self._update(kind, user, lambda held: (sliding_window.give_back(held, part), None))
+    async def refund(self, kind: int, user: int, part: int) -> None:
+        self._update(kind, user, lambda held: (sliding_window.refund(held, part), None))
 
-    async def fullest(self, kind: int, quota: Quota, used_min: int, now_s: float, limit: int) -> list[Used]:
+    async def fullest(self, kind: int, quota: Quota, used_min: int, now_s: float, limit: int) -> list[QuotaUsage]:
         return await asyncio.to_thread(self._fullest, kind, quota, used_min, now_s, limit)
 
-    def _fullest(self, kind: int, quota: Quota, used_min: int, now_s: float, limit: int) -> list[Used]:
+    def _fullest(self, kind: int, quota: Quota, used_min: int, now_s: float, limit: int) -> list[QuotaUsage]:
         """Reads without locks, so a row that is being written may be counted wrongly."""
         rows = os.pread(self._descriptor, SETS * _SET_BYTES, kind * SETS * _SET_BYTES)
         table = np.frombuffer(rows[: len(rows) // _ROW.size * _ROW.size], _TABLE)
         kept = table[(table["owner"] > 0) & (table["counts"].sum(axis=1) >= used_min)]
         columns = [kept[name].tolist() for name in ("owner", "part", "last_s", "counts")]
         found = [
-            Used(owner - 1, sliding_window.used(Counts(part, tuple(counts), last_s), quota, now_s))
+            QuotaUsage(owner - 1, sliding_window.used(Counts(part, tuple(counts), last_s), quota, now_s))
             for owner, part, last_s, counts in zip(*columns, strict=True)
         ]
         return sorted((row for row in found if row.used >= used_min), key=lambda row: (-row.used, row.user))[:limit]

@@ -20,7 +20,14 @@ from numpy.typing import NDArray
 from kith.engines.redis.buckets import BUCKETS, Buckets, packed
 from kith.engines.redis.connecting import LinkedCluster
 from kith.engines.redis.script import Script, ask, ask_all
-from kith.notifications.activity import SEEN_STEP_MS, Connected, Users, are_connected, check_asked, first_connected
+from kith.notifications.activity import (
+    SEEN_STEP_MS,
+    Connected,
+    Users,
+    are_connected,
+    check_lookup_size,
+    first_connected,
+)
 
 SEEN_KEPT_MINUTES = 60 * 24 * 60
 """How long "last seen" is kept: 60 days. The tiers of mentions need 30."""
@@ -37,7 +44,7 @@ class RedisActivity:
         self._known: dict[bytes, tuple[bytes, Connected]] = {}  # process -> the version of its row, and the row
 
     async def seen(self, users: Users, at_ms: int) -> None:
-        check_asked(len(users))
+        check_lookup_size(len(users))
         minute = at_ms // SEEN_STEP_MS
         shares = [*self._buckets.shares(users)]
         await ask_all(
@@ -53,7 +60,7 @@ class RedisActivity:
         )
 
     async def last_seen(self, users: Users) -> Users:
-        check_asked(len(users))
+        check_lookup_size(len(users))
         answers = await ask_all(
             self._cluster,
             [
@@ -75,7 +82,7 @@ class RedisActivity:
         return are_connected(await self._connected(), users, now_ms)
 
     async def online_page(self, after: int, limit: int, now_ms: int) -> Users:
-        check_asked(limit)
+        check_lookup_size(limit)
         return first_connected(await self._connected(), after, limit, now_ms)
 
     async def _connected(self) -> Iterable[Connected]:

@@ -3,7 +3,7 @@
 kith:quota:KIND:USER   part f64 | last f64 | 16 counts u32 (see `access.sliding_window`), little-endian; expires two
                        windows after the last `take`
 
-KIND and USER are decimal. The script does exactly what `sliding_window.take` and `give_back` do, with one exception: if
+KIND and USER are decimal. The script does exactly what `sliding_window.take` and `refund` do, with one exception: if
 an instance's clock is more than 5 s off the node's, it uses the node's time.
 """
 
@@ -18,7 +18,7 @@ import structlog
 from redis.exceptions import RedisClusterException, RedisError
 
 from kith.access import sliding_window
-from kith.access.sliding_window import PARTS, Counts, Quota, Taken, Used
+from kith.access.sliding_window import PARTS, Counts, Quota, QuotaUsage, TakeResult
 from kith.core.errors import Unavailable
 from kith.engines.redis.connecting import LinkedCluster
 from kith.engines.redis.script import Script, ask_all
@@ -55,19 +55,19 @@ class RedisQuotas:
         self._script, self._prefix, self._clock_s = Script(cluster, "quotas.lua"), prefix, clock_s
         self._wall_s, self._paused_until_s, self._count_timeout_s = wall_s, clock_s(), count_timeout_s
 
-    async def take(self, kind: int, user: int, quota_: Quota, now_s: float) -> Taken:
+    async def take(self, kind: int, user: int, quota_: Quota, now_s: float) -> TakeResult:
         counted = await self._do(kind, user, "take", quota_.limit, quota_.window_s, repr(now_s), self._wall_s())
         if counted is None:
-            return Taken(int(now_s / (quota_.window_s / PARTS)))
+            return TakeResult(int(now_s / (quota_.window_s / PARTS)))
         part, wait_s = counted
-        return Taken(part, float(wait_s))
+        return TakeResult(part, float(wait_s))
 
-    async def give_back(self, kind: int, user: int, part: int) -> None:
-        await self._do(kind, user, "give_back", part)
+    async def refund(self, kind: int, user: int, part: int) -> None:
+        await self._do(kind, user, "refund", part)
 
-    async def fullest(self, kind: int, quota: Quota, used_min: int, now_s: float, limit: int) -> list[Used]:
+    async def fullest(self, kind: int, quota: Quota, used_min: int, now_s: float, limit: int) -> list[QuotaUsage]:
         """See `QuotaStore`. Examines EXAMINED_MAX arbitrary users; empty if Redis does not answer."""
-        keys, found = set[bytes](), list[Used]()
+        keys, found = set[bytes](), list[QuotaUsage]()
         try:
             async for key in self._cluster.scan_iter(match=f"{self._prefix}:quota:{kind}:*", count=_SCAN_COUNT):
                 keys.add(key)
@@ -82,7 +82,7 @@ class RedisQuotas:
             if value is not None:  # it expired meanwhile
                 part, last_s, *counts = _COUNTS.unpack(value)
                 used = sliding_window.used(Counts(int(part), tuple(counts), last_s), quota, now_s)
-                found.append(Used(int(key.rpartition(b":")[2]), used))
+                found.append(QuotaUsage(int(key.rpartition(b":")[2]), used))
         return sorted((row for row in found if row.used >= used_min), key=lambda row: (-row.used, row.user))[:limit]
 
     async def _do(self, kind: int, user: int, *arguments: int | float | str) -> tuple[int, bytes] | None:

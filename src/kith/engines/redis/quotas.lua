@@ -64,7 +64,7 @@ function operations.take(limit, window, now, wall)
   return {part, string.format('%.17g', wait)}
 end
 
-function operations.give_back(part)
+function operations.refund(part)
   local held, last, counts, known = read()
   local age = held - tonumber(part)
   if known and age >= 0 and age <= PARTS and counts[age + 1] > 0 then

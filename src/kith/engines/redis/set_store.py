@@ -17,7 +17,7 @@ from collections.abc import AsyncIterator, Collection, Sequence
 
 import numpy as np
 
-from kith.checks.sets import LEASE_MS, FillLease, Looked, Members, SetKey, SetsProgress, Wait
+from kith.checks.sets import LEASE_MS, FillLease, Members, SetKey, SetLookup, SetsProgress, Wait
 from kith.core.events import LogPosition
 from kith.engines.redis.connecting import LinkedCluster
 from kith.engines.redis.script import Script, ask, ask_all
@@ -37,10 +37,10 @@ class RedisSets:
         graph, source = key
         return f"{self._prefix}:set:{generation.hex()}:{graph}:{source}"
 
-    async def look(self, generation: bytes, asked: Sequence[tuple[SetKey, Sequence[int]]]) -> list[Looked]:
+    async def lookup(self, generation: bytes, asked: Sequence[tuple[SetKey, Sequence[int]]]) -> list[SetLookup]:
         leases = [secrets.token_bytes(8) for _ in asked]
         calls = [
-            (self._key(generation, key), ("look", lease, LEASE_MS, _packed(ids)))
+            (self._key(generation, key), ("lookup", lease, LEASE_MS, _packed(ids)))
             for (key, ids), lease in zip(asked, leases, strict=True)
         ]
         answers = await self._script.run_all(calls)
@@ -92,7 +92,7 @@ def _read_progress(value: bytes | None) -> SetsProgress | None:
     return SetsProgress(value[:_GENERATION_BYTES], LogPosition(value[_GENERATION_BYTES:]))
 
 
-def _read_look(answer: tuple[bytes, int | bytes], lease: bytes) -> Looked:
+def _read_look(answer: tuple[bytes, int | bytes], lease: bytes) -> SetLookup:
     kind, value = answer
     if kind == b"S":
         assert isinstance(value, bytes)  # noqa: S101 - what the script answers

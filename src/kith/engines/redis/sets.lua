@@ -19,7 +19,7 @@ end
 
 local operations = {}
 
-function operations.look(lease, lease_ms, ids)
+function operations.lookup(lease, lease_ms, ids)
   local value = redis.call('GET', KEYS[1])
   if not value then
     redis.call('SET', KEYS[1], 'L' .. lease, 'PX', lease_ms)

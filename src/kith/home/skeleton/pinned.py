@@ -77,16 +77,16 @@ class PinnedPosts:
     """Reads the pins on boards that a reader follows."""
 
     def __init__(self, boards: Boards, read_cache: ReadCache, now_ms: Callable[[], int]) -> None:
-        self._store, self._settling, self.now_ms = boards.store, boards.settling, now_ms
-        self._immediate = boards.store.immediate and boards.settling.records.immediate
+        self._store, self._reconciler, self.now_ms = boards.store, boards.reconciler, now_ms
+        self._immediate = boards.store.immediate and boards.reconciler.records.immediate
         self._privacy = Privacy(boards.graph)
         self._pins, self._mutes = boards.graph.graphs.number(PINS), boards.graph.graphs.number(MUTES)
         self._kept, self._readers_max = dict[int, _CachedBoards](), read_cache.room(_READERS_MAX)
-        graphs = (boards.settling.follows, boards.settling.explicit, boards.settling.unfollowed)
+        graphs = (boards.reconciler.follows, boards.reconciler.explicit, boards.reconciler.unfollowed)
         self._read_cache = read_cache
         self._unchanged: CachedValues[_CachedBoards] = read_cache.of_edges(graphs, _READERS_MAX)
-        self._have_boards: CachedValues[bool] = read_cache.of_edges((boards.settling.boards,), _OWNERS_CACHED_MAX)
-        self._board_changes = read_cache.changes(graphs=(boards.settling.boards,))
+        self._have_boards: CachedValues[bool] = read_cache.of_edges((boards.reconciler.boards,), _OWNERS_CACHED_MAX)
+        self._board_changes = read_cache.changes(graphs=(boards.reconciler.boards,))
         self._no_boards_at: int | None = None
 
     async def of(self, reader: NodeId, refreshed: Awaitable[None], until: int | None = None) -> HomePins:
@@ -127,15 +127,15 @@ class PinnedPosts:
         """Whether nobody has a board, as of the last refresh."""
         told = self._board_changes.now
         if self._no_boards_at != told or not self._read_cache.generation:
-            self._no_boards_at = None if await self._settling.are_any() else told
+            self._no_boards_at = None if await self._reconciler.any_board_exists() else told
         return self._no_boards_at is not None
 
     def _lists_of(self, reader: NodeId) -> list[Listing]:
         """The reader's lists of followed users, followed boards and unfollowed boards."""
-        settling = self._settling
+        reconciler = self._reconciler
         return [
             Listing(graph, reader, Direction.OUT)
-            for graph in (settling.follows, settling.explicit, settling.unfollowed)
+            for graph in (reconciler.follows, reconciler.explicit, reconciler.unfollowed)
         ]
 
     async def _candidates(self, reader: NodeId, refreshed: Awaitable[None]) -> _CachedBoards:
@@ -148,7 +148,7 @@ class PinnedPosts:
         await refreshed
         ids = [mark.id for mark in answers.pages[explicit].items]
         boards, others = await gather(
-            self._immediate, self._settling.read(ids), self._of_owners(follows.tolist(), BOARDS_MAX - len(ids))
+            self._immediate, self._reconciler.read(ids), self._of_owners(follows.tolist(), BOARDS_MAX - len(ids))
         )
         owners = {board.id: board.owner for board in boards if board is not None} | others
         if len(self._kept) >= self._readers_max:
@@ -158,7 +158,7 @@ class PinnedPosts:
 
     async def _of_owners(self, owners: Sequence[int], limit: int) -> dict[int, int]:
         """The newest `limit` boards of the first `limit` owners who have any, each with its owner."""
-        boards, kept, generation = self._settling.boards, self._have_boards.now, self._read_cache.generation
+        boards, kept, generation = self._reconciler.boards, self._have_boards.now, self._read_cache.generation
         if not (limit and owners):
             return {}
         if self._store.immediate:  # there a count costs less than a page, and an extra call nothing
@@ -180,7 +180,9 @@ class PinnedPosts:
         known = list(map(kept.get, owners))
         if None in known:
             unknown = [owner for owner, has in zip(owners, known, strict=True) if has is None]
-            (counts,) = await self._store.counts([(self._settling.boards, Direction.OUT)], np.array(unknown, np.int64))
+            (counts,) = await self._store.counts(
+                [(self._reconciler.boards, Direction.OUT)], np.array(unknown, np.int64)
+            )
             found = dict(zip(unknown, (counts > 0).tolist(), strict=True))
             self._have_boards.keep(generation, found)
             if not (True in known or counts.any()):
@@ -196,7 +198,7 @@ class PinnedPosts:
             return _NO_HOME_PINS, (await self._store.answer(questions)).counts == kept.lengths
         removed = {} if until is None else self._ask_removed(questions, ids, until)
         pages_of = self._ask_newest(questions, reader, kept.owners)
-        boards, answers = await gather(self._immediate, self._settling.read(ids), self._store.answer(questions))
+        boards, answers = await gather(self._immediate, self._reconciler.read(ids), self._store.answer(questions))
         pages = pages_of(answers, boards)
         removed_pages = {board: answers.pages[at] for board, at in removed.items() if board in pages}
         earlier, removed_since = await gather(
@@ -234,11 +236,11 @@ class PinnedPosts:
         self, questions: Questions, reader: NodeId, owners: Mapping[int, int]
     ) -> Callable[[Answers, Sequence[Board | None]], dict[int, Page]]:
         """Ask for the newest pins of the boards that the reader follows. `owners`: the cached owner of each board."""
-        settling, people = self._settling, list(set(owners.values()))
+        reconciler, people = self._reconciler, list(set(owners.values()))
         standings = self._privacy.ask_standings(questions, reader, people)
         muted = questions.members(Listing(self._mutes, reader, Direction.OUT), np.array(people, np.int64))
         explicit, unfollowed = [
-            questions.towards(graph, reader, list(owners)) for graph in (settling.explicit, settling.unfollowed)
+            questions.towards(graph, reader, list(owners)) for graph in (reconciler.explicit, reconciler.unfollowed)
         ]
         first = len(questions.asked_pages)
         for board in owners:

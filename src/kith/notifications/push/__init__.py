@@ -2,7 +2,7 @@
 
 - `push`: the consumer of the log. Start here
 - `due`: which notices ring now, by the rules and the user's preferences
-- `owed`: messages that a provider did not take, stored until it does
+- `pending`: messages that a provider did not take, stored until it does
 - `message`: what a notice says on a screen, bounded in bytes (pure)
 - `device`: what is stored of a device, and its checks (pure); `devices` registers, finds and removes devices
 - `provider`: the port of a push provider, and what its answers mean; `webpush` (with the key of `vapid`), `apns` and

@@ -14,19 +14,19 @@ from kith.core.ids import NodeId, made_at_ms
 from kith.graph.edge import State
 from kith.graph.graph import Graph
 from kith.graph.questions import Questions
-from kith.notifications.marks import Marks, MarksKept
+from kith.notifications.marks import Marks, MarkStore
 from kith.notifications.notice import Notice
 from kith.notifications.notices import Notices
-from kith.notifications.preferences import Preferences, PreferencesKept, is_quiet
+from kith.notifications.preferences import Preferences, PreferenceStore, is_quiet
 from kith.notifications.push.device import Device
 from kith.notifications.push.devices import Devices
 from kith.notifications.push.message import TTL_MS, PushMessage, message_of
-from kith.notifications.rules import Content, NoticeRules, Showing
+from kith.notifications.rules import NoticeContent, NoticeRules, NoticeVisibility
 from kith.people.profiles import Profile, read_profile
 from kith.records.store import RecordKind
 
 
-class Told(NamedTuple):
+class AddressedNotice(NamedTuple):
     """This user is notified by this notice."""
 
     user: int
@@ -41,16 +41,16 @@ class DuePush(NamedTuple):
     devices: Sequence[Device]
 
 
-class Dues:
+class PushSelector:
     """Queries devices, preferences, marks and rules, each for many users at once."""
 
     def __init__(
-        self, graph: Graph, notices: Notices, rules: NoticeRules, preferences: PreferencesKept, devices: Devices
+        self, graph: Graph, notices: Notices, rules: NoticeRules, preferences: PreferenceStore, devices: Devices
     ) -> None:
         self._graph, self._rules, self._preferences, self._devices = graph, rules, preferences, devices
-        self._records, self._marks = notices.records, MarksKept(notices.records, graph.clock)
+        self._records, self._marks = notices.records, MarkStore(notices.records, graph.clock)
 
-    async def of(self, told: Sequence[Told], now_ms: int) -> list[DuePush]:
+    async def of(self, told: Sequence[AddressedNotice], now_ms: int) -> list[DuePush]:
         """Which of these notices ring now, with the devices of their users. The order is kept."""
         lasting = [one for one in told if made_at_ms(one.notice.id) + TTL_MS > now_ms]
         devices = await self._devices.of(list({one.user for one in lasting}))
@@ -68,7 +68,7 @@ class Dues:
         ringing = [one for one in asked if _rings(one, *wanted[one.user], now_ms)]
         return [due._replace(devices=devices[due.user]) for due in await self._shown(ringing)]
 
-    async def _shown(self, told: Sequence[Told]) -> list[DuePush]:
+    async def _shown(self, told: Sequence[AddressedNotice]) -> list[DuePush]:
         """The notices that their users may see, as messages without devices."""
         if not told:
             return []
@@ -85,11 +85,11 @@ class Dues:
         return [
             DuePush(user, message_of(one, user, names[one.actor], names[one.recipient], _text(one, content)), ())
             for (user, one), visible, node in zip(told, asked(answers), answers.nodes[nodes], strict=True)
-            if visible is Showing.YES and node.state is State.NORMAL
+            if visible is NoticeVisibility.YES and node.state is State.NORMAL
         ]
 
 
-def _rings(one: Told, preferences: Preferences, marks: Marks, now_ms: int) -> bool:
+def _rings(one: AddressedNotice, preferences: Preferences, marks: Marks, now_ms: int) -> bool:
     notice = one.notice
     return (
         preferences.allow(notice.type, notice.actor, notice.recipient, one.user)
@@ -98,7 +98,7 @@ def _rings(one: Told, preferences: Preferences, marks: Marks, now_ms: int) -> bo
     )
 
 
-def _text(notice: Notice, content: Content) -> str:
+def _text(notice: Notice, content: NoticeContent) -> str:
     """The text that a notice is about, for a user who may see it."""
     if notice.comment is not None:
         return content.comments[notice.comment].text

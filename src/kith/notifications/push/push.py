@@ -1,8 +1,8 @@
 """Follows the log and sends each new notice to the devices of the users it notifies, at least once.
 
-A message that a provider takes is done. One that it does not take now is owed to the device (`owed`), and retried with
-growing pauses until the notice is a day old. Other devices do not wait for it. Each try decides again what may be sent
-(`due`).
+A message that a provider takes is done. One that it does not take now is owed to the device (`pending`), and retried
+with growing pauses until the notice is a day old. Other devices do not wait for it. Each try decides again what may be
+sent (`due`).
 
 A process that stopped repeats what it sent since its last checkpoint. A repeated message has the same topic, so it
 replaces the first one, in transit and on the screen. One process does not send a device the same message twice.
@@ -23,9 +23,9 @@ from kith.notifications.notice import read_notice
 from kith.notifications.notices import Notices
 from kith.notifications.push.device import Device, DeviceKind
 from kith.notifications.push.devices import Devices
-from kith.notifications.push.due import Dues, Told
+from kith.notifications.push.due import AddressedNotice, PushSelector
 from kith.notifications.push.message import TTL_MS, PushMessage
-from kith.notifications.push.owed import OwedKept, OwedPush
+from kith.notifications.push.pending import PendingPushNote, PendingPushStore
 from kith.notifications.push.provider import Provider, Verdict
 from kith.notifications.rings import read_ring
 from kith.outbound.errors import SendFailed
@@ -34,15 +34,15 @@ from kith.records.store import RecordKind
 NAME = "push"
 SENDING_MAX = 64
 """Messages in flight at once."""
-WAITED_MS_MAX = 5_000
+QUEUED_MS_MAX = 5_000
 """A message that waited longer for its turn is owed, and decided again: another user may have the device by now."""
 SENT_MAX = 100_000
 """Sent messages that are remembered, so that they are not sent twice."""
-LOOK_MS = 1_000
+RETRY_EVERY_MS = 1_000
 """Pause between two checks of owed messages."""
-TRIED_MAX = 200
+RETRY_DEVICES_MAX = 200
 """Devices that are tried in a slice of the backlog."""
-TAKEN_LATELY_MS = 3_600_000
+ACCEPTED_RECENTLY_MS = 3_600_000
 """If a host took a message within this time, its refusal of another device is not our fault: users make up devices."""
 REFUSED_USERS = 3
 """A host's refusals are our fault once it refused devices of this many users and took nothing meanwhile.
@@ -71,23 +71,23 @@ class Push:
     def __init__(
         self,
         notices: Notices,
-        dues: Dues,
+        selector: PushSelector,
         devices: Devices,
-        owed: OwedKept,
+        pending: PendingPushStore,
         providers: Mapping[DeviceKind, Provider],
         leases: Leases,
         *,
         now_ms: Callable[[], int],
     ) -> None:
-        self._notices, self._dues, self._devices, self._owed = notices, dues, devices, owed
+        self._notices, self._selector, self._devices, self._pending = notices, selector, devices, pending
         self._providers, self._leases, self._now_ms = providers, leases, now_ms
         self._sent: dict[tuple[int, int], None] = {}
         self._paused_until_ms: dict[str, int] = {}  # by lane
         self._last_taken_ms = dict[str, int]()  # by lane: when it last took a message
         self._refused_users = dict[str, set[int]]()  # by lane: users it refused since it last took a message
         self._taking_kinds = set[DeviceKind]()  # kinds whose provider took a message
-        self._faulty = dict[DeviceKind, str | None]()
-        self._look_due_ms = 0
+        self._faults = dict[DeviceKind, str | None]()
+        self._retry_due_ms = 0
         self._owed_loaded = False
         self._send_slots = asyncio.Semaphore(SENDING_MAX)
 
@@ -95,27 +95,27 @@ class Push:
         """Send the new notices among these events, and mentions to the followers who got rows of them."""
         changed = [event for event in events if event.state == RECORD_CHANGED]
         notices = {one.destination: read_notice(one.data) for one in changed if one.source == RecordKind.NOTICE}
-        told = [Told(notice.recipient, notice) for notice in notices.values() if notice is not None]
+        told = [AddressedNotice(notice.recipient, notice) for notice in notices.values() if notice is not None]
         await self.send(told + await self._followers(changed))
 
-    async def send(self, told: Sequence[Told]) -> None:
+    async def send(self, told: Sequence[AddressedNotice]) -> None:
         """Send notices to users, each to all of their devices. Overloaded while too many devices are owed something."""
         if not told:
             return
         if not self._owed_loaded:
-            await self._owed.all()
+            await self._pending.all()
             self._owed_loaded = True
         now_ms = self._now_ms()
         sendings = [
             Sending(due.user, device, due.message)
-            for due in await self._dues.of(told, now_ms)
+            for due in await self._selector.of(told, now_ms)
             for device in due.devices
             if self._has_provider(device) and (due.message.notice.id, device.id) not in self._sent
         ]
-        verdicts = await _all_ended(self._send_new(one) for one in sendings)
+        verdicts = await _gather_all(self._send_new(one) for one in sendings)
         late = [(one, verdict) for one, verdict in zip(sendings, verdicts, strict=True) if verdict is not None]
         for one, verdict in late:
-            await self._owe(one, verdict)
+            await self._queue_retry(one, verdict)
 
     async def work_backlog(self) -> bool:
         """Retry messages that are owed and due, some devices at a time; returns whether there are more.
@@ -123,36 +123,36 @@ class Push:
         No pause is longer than a notice may ring. A later time was set before the clock was put back: it is due.
         """
         now_ms = self._now_ms()
-        if 0 < self._look_due_ms - now_ms <= LOOK_MS:
+        if 0 < self._retry_due_ms - now_ms <= RETRY_EVERY_MS:
             return False
         async with self._leases.hold("push-owed") as held:
             if held is None:
-                self._look_due_ms = now_ms + LOOK_MS
+                self._retry_due_ms = now_ms + RETRY_EVERY_MS
                 return False
-            owed = await self._owed.all()
-            waiting = [kept for kept in owed if is_due(kept.owed.next_try_ms, now_ms, TTL_MS)]
-            waiting.sort(key=lambda kept: kept.owed.next_try_ms)
-            await self._try(waiting[:TRIED_MAX], now_ms)
-        more = len(waiting) > TRIED_MAX
-        self._look_due_ms = now_ms if more else now_ms + LOOK_MS
+            owed = await self._pending.all()
+            waiting = [kept for kept in owed if is_due(kept.pending.next_try_ms, now_ms, TTL_MS)]
+            waiting.sort(key=lambda kept: kept.pending.next_try_ms)
+            await self._retry(waiting[:RETRY_DEVICES_MAX], now_ms)
+        more = len(waiting) > RETRY_DEVICES_MAX
+        self._retry_due_ms = now_ms if more else now_ms + RETRY_EVERY_MS
         return more
 
     async def rebuild(self) -> None:
         """Do nothing: notices whose events the log forgot do not ring; they are in the inboxes."""
 
-    async def _followers(self, changed: Sequence[Event]) -> list[Told]:
+    async def _followers(self, changed: Sequence[Event]) -> list[AddressedNotice]:
         """The followers with devices who got rows of mentions, by these events."""
         rings = [(one.destination, read_ring(one.data)) for one in changed if one.source == RecordKind.MENTION_RING]
         told = list(dict.fromkeys((user, notice) for notice, ring in rings for user in ring.users))
         ids = list({notice for _, notice in told})
         known = {one.id: one for one in await self._notices.read(ids) if one is not None}
-        return [Told(user, known[notice]) for user, notice in told if notice in known]
+        return [AddressedNotice(user, known[notice]) for user, notice in told if notice in known]
 
     async def _send_new(self, one: Sending) -> Verdict | None:
         """Send a new message; returns the verdict if it must be retried. It waits behind older ones that are owed."""
-        if one.device.id in self._owed.known:
+        if one.device.id in self._pending.known:
             return Verdict("later")
-        return await self._act_on(one, await self._sent_now(one))
+        return await self._act_on(one, await self._try_send(one))
 
     async def _act_on(self, one: Sending, verdict: Verdict) -> Verdict | None:
         """Act on a verdict; returns it if the message must be retried."""
@@ -182,7 +182,7 @@ class Push:
 
     def _is_ours(self, one: Sending, lane: str, now_ms: int) -> bool:
         """Whether a lane's refusal of a device is our fault, as far as other devices show."""
-        if now_ms - self._last_taken_ms.get(lane, 0) < TAKEN_LATELY_MS:
+        if now_ms - self._last_taken_ms.get(lane, 0) < ACCEPTED_RECENTLY_MS:
             return False
         if len(self._refused_users) >= HOSTS_MAX:
             self._refused_users.clear()
@@ -191,7 +191,7 @@ class Push:
             users.add(one.user)
         return len(users) >= (REFUSED_USERS if one.device.address.kind in self._taking_kinds else 1)
 
-    async def _sent_now(self, one: Sending) -> Verdict:
+    async def _try_send(self, one: Sending) -> Verdict:
         """The provider's verdict on a message; `later` if its lane pauses, or it does not answer."""
         provider = self._providers[one.device.address.kind]
         asked_ms = self._now_ms()
@@ -199,7 +199,7 @@ class Push:
         if not is_due(rests_until_ms, asked_ms, TTL_MS):
             return Verdict("later", "", (rests_until_ms - asked_ms) / 1000)
         async with self._send_slots:
-            if self._now_ms() - asked_ms > WAITED_MS_MAX:
+            if self._now_ms() - asked_ms > QUEUED_MS_MAX:
                 return Verdict("later", "others took long")
             try:
                 return await provider.send(one.device, one.message, self._now_ms())
@@ -209,37 +209,43 @@ class Push:
                 _log.exception("a message could not be made", kind=one.device.address.kind, device=one.device.id)
                 return Verdict("fault", type(error).__name__)
 
-    async def _owe(self, one: Sending, verdict: Verdict) -> None:
+    async def _queue_retry(self, one: Sending, verdict: Verdict) -> None:
         notice, wait_ms = one.message.notice, int(verdict.wait_s * 1000)
-        dropped = await self._owed.add(one.device.id, one.user, [notice.id], self._now_ms(), wait_ms)
+        dropped = await self._pending.add(one.device.id, one.user, [notice.id], self._now_ms(), wait_ms)
         if dropped:
-            _log.warning("a device is owed too many; the oldest ring no more", device=one.device.id, dropped=dropped)
+            _log.warning(
+                "too many messages to retry for a device; the oldest are dropped", device=one.device.id, dropped=dropped
+            )
 
-    async def _try(self, waiting: Sequence[OwedPush], now_ms: int) -> None:
+    async def _retry(self, waiting: Sequence[PendingPushNote], now_ms: int) -> None:
         """Send these devices the owed messages that still ring, each device's in order."""
-        await _all_ended(self._try_one(kept, now_ms) for kept in waiting)
+        await _gather_all(self._retry_device(kept, now_ms) for kept in waiting)
 
-    async def _try_one(self, kept: OwedPush, now_ms: int) -> None:
+    async def _retry_device(self, kept: PendingPushNote, now_ms: int) -> None:
         """Decide each message right before it is sent: another user may have logged in on the device meanwhile."""
-        left = list(kept.owed.notices)
+        left = list(kept.pending.notices)
         while left:
             sending = None if (left[0], kept.device) in self._sent else await self._due(kept, left[0])
             if sending is not None:
-                found = await self._sent_now(sending)
+                found = await self._try_send(sending)
                 verdict = await self._act_on(sending, found)
                 if verdict is not None:
-                    await self._owed.settle(kept, left, now_ms, int(verdict.wait_s * 1000))
+                    await self._pending.settle(kept, left, now_ms, int(verdict.wait_s * 1000))
                     return
                 if found.what == "gone":
                     break
             del left[0]
-        await self._owed.settle(kept, (), now_ms)
+        await self._pending.settle(kept, (), now_ms)
 
-    async def _due(self, kept: OwedPush, notice: int) -> Sending | None:
+    async def _due(self, kept: PendingPushNote, notice: int) -> Sending | None:
         """What a device is to be sent of an owed notice; None if nothing any more, or if its provider is not set up."""
         (stored,) = await self._notices.read([notice])
-        dues = [] if stored is None else await self._dues.of([Told(kept.owed.user, stored)], self._now_ms())
-        sendings = (Sending(due.user, one, due.message) for due in dues for one in due.devices)
+        selector = (
+            []
+            if stored is None
+            else await self._selector.of([AddressedNotice(kept.pending.user, stored)], self._now_ms())
+        )
+        sendings = (Sending(due.user, one, due.message) for due in selector for one in due.devices)
         return next((one for one in sendings if one.device.id == kept.device and self._has_provider(one.device)), None)
 
     def _has_provider(self, device: Device) -> bool:
@@ -252,12 +258,12 @@ class Push:
 
     async def _note_fault(self, kind: DeviceKind, why: str | None) -> None:
         """Store for operators that a provider refuses us, or that it does not any more."""
-        if kind not in self._faulty or self._faulty[kind] != why:
-            self._faulty[kind] = why
-            await self._owed.fault(kind, why)
+        if kind not in self._faults or self._faults[kind] != why:
+            self._faults[kind] = why
+            await self._pending.fault(kind, why)
 
 
-async def _all_ended(calls: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
+async def _gather_all(calls: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
     """The answers of all calls. The first error is raised once all calls have ended.
 
     If some were still sending, the repeated batch would send the same messages again.

@@ -1,9 +1,9 @@
 """Backups in a folder or a bucket: copies of the whole store ("wholes") at times, increments of its log in between.
 
 Files: `parts` (format and names of a part) · `chain` (pure: which parts restore a point in time, which may be deleted)
-· `making` (makes and verifies one part) · `pictures` (media files, and the lists of them) · `pruning` · `restoring` ·
-`drills` (notes of test restores) · `schedule` (when backups are due, and their status) · `worker` (the process that
-`kith serve` runs).
+· `backup_maker` (makes and verifies one part) · `media_files` (media files, and the lists of them) · `pruning` ·
+`restoring` · `drills` (notes of test restores) · `schedule` (when backups are due, and their status) · `worker` (the
+process that `kith serve` runs).
 
     parts/<part>.json           manifest of a part, with digests; written last, so a part that has one is complete
     files/<part>/store.mdb      of a whole: a copy of the store

@@ -13,7 +13,7 @@ from kith.core.errors import BadRequest, StoreMismatch
 from kith.run.backups.parts import Part, manifest_of
 
 
-class Goal(NamedTuple):
+class RestorePoint(NamedTuple):
     """A point to restore: before the first event logged after `ms`, or up to `event` of a line; else the newest."""
 
     ms: int | None = None
@@ -28,7 +28,7 @@ class RestorePlan(NamedTuple):
     increments: Sequence[Part]
 
 
-NEWEST = Goal()
+NEWEST = RestorePoint()
 
 
 def last_part(parts: Sequence[Part]) -> Part | None:
@@ -42,12 +42,12 @@ def last_part(parts: Sequence[Part]) -> Part | None:
     return max(increments or line, key=lambda part: (part.until, part.id), default=None)
 
 
-def restore_plan(parts: Sequence[Part], goal: Goal = NEWEST, damaged: Collection[str] = ()) -> RestorePlan:
+def restore_plan(parts: Sequence[Part], point: RestorePoint = NEWEST, damaged: Collection[str] = ()) -> RestorePlan:
     """The parts that restore a point. `parts`: in order; `damaged`: the ids of unreadable parts.
 
     Errors: BadRequest, if no whole is old enough; StoreMismatch, if parts are missing that the point may need.
     """
-    whole = _whole_before(parts, goal, damaged)
+    whole = _whole_before(parts, point, damaged)
     increments, reached = list[Part](), whole.until
     line = [part for part in parts if part.kind == "increment" and part.line == whole.line]
     while True:
@@ -58,7 +58,7 @@ def restore_plan(parts: Sequence[Part], goal: Goal = NEWEST, damaged: Collection
             break
         increments.append(max(following, key=lambda part: part.until))
         reached = increments[-1].until
-        if _is_past(increments[-1], goal):
+        if _is_past(increments[-1], point):
             return RestorePlan(whole, increments)
     _check_readable(part for part in damaged if part > whole.id)
     beyond = [part.after for part in line if part.after > reached]
@@ -67,7 +67,7 @@ def restore_plan(parts: Sequence[Part], goal: Goal = NEWEST, damaged: Collection
             f"events {reached + 1} to {min(beyond)} are missing from the backup: a part of it was removed; "
             f"bring it back, or restore with --at a time before that"
         )
-    if goal.event is not None and max(reached, whole.until_most) < goal.event:
+    if point.event is not None and max(reached, whole.until_most) < point.event:
         raise BadRequest(f"that point is not in the backup, which ends at event {reached} there")
     return RestorePlan(whole, increments)
 
@@ -81,29 +81,29 @@ def _check_readable(damaged: Iterable[str]) -> None:
         )
 
 
-def _whole_before(parts: Sequence[Part], goal: Goal, damaged: Collection[str]) -> Part:
+def _whole_before(parts: Sequence[Part], point: RestorePoint, damaged: Collection[str]) -> Part:
     """The newest whole from which increments lead to the point."""
 
     def is_fit(part: Part) -> bool:
-        if goal.event is not None:
-            return part.line == goal.line and part.until_most <= goal.event
-        return part.line == parts[-1].line if goal.ms is None else part.reached_ms <= goal.ms
+        if point.event is not None:
+            return part.line == point.line and part.until_most <= point.event
+        return part.line == parts[-1].line if point.ms is None else part.reached_ms <= point.ms
 
     wholes = [part for part in parts if part.kind == "whole"]
     found = [part for part in wholes if is_fit(part)]
     if found:
         return found[-1]
     _check_readable(damaged)
-    if goal == NEWEST:
+    if point == NEWEST:
         raise StoreMismatch("the whole is missing that the increments of this backup follow; it was removed")
     raise BadRequest("no whole of this backup is as old as that; `kith restore` without --at brings back the newest")
 
 
-def _is_past(increment: Part, goal: Goal) -> bool:
+def _is_past(increment: Part, point: RestorePoint) -> bool:
     """Whether the point lies inside this increment, or at its end."""
-    if goal.event is not None:
-        return increment.until >= goal.event
-    return goal.ms is not None and increment.last_ms > goal.ms
+    if point.event is not None:
+        return increment.until >= point.event
+    return point.ms is not None and increment.last_ms > point.ms
 
 
 def prunable(parts: Sequence[Part], kept_from_ms: int, newer_min: int) -> list[Part]:

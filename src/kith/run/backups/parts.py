@@ -84,14 +84,16 @@ def next_id(parts: Parts, kind: PartKind) -> str:
     return f"{int(last.split('-')[0]) + 1:08}-{secrets.token_hex(4)}-{kind}"
 
 
-def packed(part: Part) -> bytes:
+def encode_manifest(part: Part) -> bytes:
     """The content of a part's manifest file."""
     raw = msgspec.json.format(msgspec.json.encode(part))
     return hashlib.sha256(raw).hexdigest().encode() + b"\n" + raw
 
 
-def unpacked(raw: bytes, name: str) -> Part:
-    """Read what `packed` made. Errors: StoreMismatch, if the bytes were changed, or a newer Kith wrote them."""
+def decode_manifest(raw: bytes, name: str) -> Part:
+    """Read what `encode_manifest` made. Errors: StoreMismatch, if the bytes were changed, or a newer Kith wrote
+    them.
+    """
     digest, _, body = raw.partition(b"\n")
     if hashlib.sha256(body).hexdigest().encode() != digest:
         raise StoreMismatch(f"{name} is damaged: its bytes are not those that were written")
@@ -142,7 +144,7 @@ def _read(archive: Archive, id_: str) -> Part | tuple[str, str]:
     """A part; or its id, and the reason why it cannot be read."""
     name = manifest_of(id_)
     try:
-        return unpacked(b"".join(archive.read(name)), f"{archive.where}/{name}")
+        return decode_manifest(b"".join(archive.read(name)), f"{archive.where}/{name}")
     except StoreMismatch as error:
         return id_, error.message
 

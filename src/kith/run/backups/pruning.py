@@ -12,8 +12,8 @@ import contextlib
 from kith.core.errors import StoreMismatch
 from kith.engines.blobs.archives import Archive
 from kith.run.backups.chain import prunable
+from kith.run.backups.media_files import names_of
 from kith.run.backups.parts import FILES, MEDIA, file_of, manifest_of, read_parts
-from kith.run.backups.pictures import names_of
 
 _UNFINISHED_MS = 86_400_000
 

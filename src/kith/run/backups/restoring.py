@@ -26,10 +26,10 @@ from kith.engines.embedded.history import History, Restore, StorePositions
 from kith.engines.embedded.journal import JOURNAL_FILE
 from kith.engines.embedded.segments import Segment
 from kith.engines.embedded.store_file import RESTORING, STORE_FILE, sync_folder
-from kith.run.backups.chain import NEWEST, Goal, RestorePlan, restore_plan
-from kith.run.backups.making import mark_of
+from kith.run.backups.backup_maker import mark_of
+from kith.run.backups.chain import NEWEST, RestorePlan, RestorePoint, restore_plan
+from kith.run.backups.media_files import copy_out, names_of
 from kith.run.backups.parts import MEDIA, STORE, Part, Parts, file_of, read_parts, read_verified
-from kith.run.backups.pictures import copy_out, names_of
 from kith.run.config import Settings
 from kith.run.opening.folders import media_folder
 from kith.watch.tokens import WatchTokens
@@ -49,8 +49,8 @@ class Restored(NamedTuple):
 def restore(
     settings: Settings, archive: Archive, at: str | None = None, progress: Callable[[int], None] = lambda _: None
 ) -> Restored:
-    """Restore a backup into the data folder. `at`: a time or a token, see `goal_of`. `progress`: called with the number
-    of media files so far.
+    """Restore a backup into the data folder. `at`: a time or a token, see `restore_point_of`. `progress`: called with
+    the number of media files so far.
 
     Errors: BadRequest, if there is no backup, or no such point in it; Conflict, if a server uses the folder, or it
     holds a store; StoreMismatch, if a part is missing or damaged.
@@ -61,7 +61,7 @@ def restore(
     if not parts.whole:
         raise StoreMismatch(f"no part of the backup in {archive.where} can be read: {min(parts.damaged.values())}")
     with _new_store(settings) as folder:
-        goal = goal_of(archive, parts, at, folder)
+        goal = restore_point_of(archive, parts, at, folder)
         chosen = restore_plan(parts.whole, goal, parts.damaged)
         _fetch(archive, chosen.whole, folder)
         with _opened(folder, archive.where) as store:
@@ -71,7 +71,7 @@ def restore(
     return Restored(event, ms, len(names) - len(lost), lost)
 
 
-def goal_of(archive: Archive, parts: Parts, at: str | None, folder: Path) -> Goal:
+def restore_point_of(archive: Archive, parts: Parts, at: str | None, folder: Path) -> RestorePoint:
     """The point that `at` names: None for the newest, a time (ISO 8601; UTC where no zone is named), or a token.
 
     A token is that of a write, or of `GET /watch`. Several tokens joined by dots, as clients keep them for concurrent
@@ -82,7 +82,7 @@ def goal_of(archive: Archive, parts: Parts, at: str | None, folder: Path) -> Goa
         return NEWEST
     with contextlib.suppress(ValueError):
         time = datetime.fromisoformat(at)
-        return Goal(ms=int((time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp() * 1000))
+        return RestorePoint(ms=int((time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp() * 1000))
     secret = _signing_secret(archive, parts.whole, folder)
     positions = [_position_of(secret, token) for token in at.split(".")]
     refused: BadRequest | None = None
@@ -91,7 +91,7 @@ def goal_of(archive: Archive, parts: Parts, at: str | None, folder: Path) -> Goa
         store = StorePositions(History(tuple(Restore(*one) for one in newest.history)))
         events = [event for position in positions if (event := store.sequence(position)) is not None]
         if len(events) == len(positions):
-            goal = Goal(event=max(events), line=line)
+            goal = RestorePoint(event=max(events), line=line)
             try:
                 restore_plan(parts.whole, goal, parts.damaged)
             except BadRequest as error:
@@ -124,7 +124,7 @@ def _signing_secret(archive: Archive, parts: Sequence[Part], folder: Path) -> by
         return store.get_note(_SIGNING)
 
 
-def _apply_increments(archive: Archive, store: Environment, chosen: RestorePlan, goal: Goal) -> tuple[int, int]:
+def _apply_increments(archive: Archive, store: Environment, chosen: RestorePlan, goal: RestorePoint) -> tuple[int, int]:
     """Apply the increments up to the point, and begin a history there; returns the last event and its time in ms.
 
     Errors: StoreMismatch, if the store does not match the parts' marks.
@@ -140,7 +140,7 @@ def _apply_increments(archive: Archive, store: Environment, chosen: RestorePlan,
     return last, ms
 
 
-def _apply_increment(archive: Archive, store: Environment, part: Part, goal: Goal) -> bool:
+def _apply_increment(archive: Archive, store: Environment, part: Part, goal: RestorePoint) -> bool:
     """Apply an increment up to the point; returns whether the point lies in it."""
     for name, segment in _segments(archive, part):
         if segments.last_event(store) > segment.end:
@@ -165,7 +165,7 @@ def _begin_history(store: Environment) -> tuple[int, int]:
     return last, ms
 
 
-def _until(segment: Segment, goal: Goal) -> int | None:
+def _until(segment: Segment, goal: RestorePoint) -> int | None:
     """The last event of a segment that the point includes; None: it includes all."""
     if goal.ms is not None:
         ms = goal.ms

@@ -21,8 +21,8 @@ from kith.engines.embedded.environment import Environment
 from kith.engines.embedded.file_leases import FileLeases
 from kith.leases.holding import Leases
 from kith.run.backups import drills
+from kith.run.backups.backup_maker import BackupMaker, BackupResult
 from kith.run.backups.drills import Drill
-from kith.run.backups.making import BackUp, Made
 from kith.run.backups.pruning import prune
 from kith.run.config import Settings
 from kith.run.opening.folders import media_folder
@@ -86,18 +86,18 @@ def check_place(settings: Settings, where: str) -> None:
         raise BadRequest(f"{where} lies in the data folder, and would be lost with it; name a place elsewhere")
 
 
-def over(
+def open_maker(
     settings: Settings, store: Environment, where: str, progress: Callable[[int], None] = lambda _: None
-) -> BackUp:
-    """A `BackUp` of a data folder to an address. `progress`: called with the number of media files copied so far.
+) -> BackupMaker:
+    """A `BackupMaker` of a data folder to an address. `progress`: called with the number of media files copied so far.
 
     Errors: those of `check_place`.
     """
     check_place(settings, where)
-    return BackUp(store, open_archive(where), None if settings.media_url else media_folder(settings), progress)
+    return BackupMaker(store, open_archive(where), None if settings.media_url else media_folder(settings), progress)
 
 
-async def turn(settings: Settings, maker: BackUp, now_ms: int) -> float:
+async def run_due(settings: Settings, maker: BackupMaker, now_ms: int) -> float:
     """Make the backup that is due, and after a whole delete old parts; returns the seconds until the next check."""
     status = read_status(settings)
     what = due(status, settings, now_ms)
@@ -113,13 +113,13 @@ async def turn(settings: Settings, maker: BackUp, now_ms: int) -> float:
         is_whole = any(part.kind == "whole" for part in made.parts)
         prunes = is_whole or bool(status.tidying)
         status = Status(now_ms, now_ms if is_whole else status.whole_ms, drill=status.drill)
-        status = await _after(settings, maker, status, prunes=prunes)
+        status = await _clean_up(settings, maker, status, prunes=prunes)
     data = FolderArchive(Path(settings.data), makes=False)
     await asyncio.to_thread(data.put, _STATUS_FILE, [msgspec.json.encode(status)])
     return RETRIED_S if status.error else _CHECK_INTERVAL_S
 
 
-async def _after(settings: Settings, maker: BackUp, status: Status, *, prunes: bool) -> Status:
+async def _clean_up(settings: Settings, maker: BackupMaker, status: Status, *, prunes: bool) -> Status:
     """After a backup, delete old parts and read the last drill.
 
     A failure, for example in a place that forbids deletion, is reported in the status. It does not repeat the backup.
@@ -141,7 +141,7 @@ def _message_of(error: KithError | OSError) -> str:
     return error.message if isinstance(error, KithError) else str(error)
 
 
-def _log_made(made: Made) -> None:
+def _log_made(made: BackupResult) -> None:
     if made.because:
         _log.warning("the whole store is backed up, for an increment cannot be", because=made.because)
     for part in made.parts:
@@ -149,7 +149,7 @@ def _log_made(made: Made) -> None:
         _log.info("backed up", part=part.id, events=part.until - part.after, bytes=size, files=made.files)
 
 
-async def once(maker: BackUp, store: Environment, *, whole: bool) -> Made:
+async def make_now(maker: BackupMaker, store: Environment, *, whole: bool) -> BackupResult:
     """Make one backup now. Errors: Conflict while another process makes one."""
     async with _leases(store) as leases, leases.hold_or_conflict(NAME):
         return await asyncio.to_thread(maker.make, whole=whole)

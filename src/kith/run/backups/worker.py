@@ -9,7 +9,7 @@ from kith.core.clock import wall_ms
 from kith.log.lease_holder import LogLeaseHolder
 from kith.run import logs
 from kith.run.backups import schedule
-from kith.run.backups.making import BackUp
+from kith.run.backups.backup_maker import BackupMaker
 from kith.run.backups.schedule import NAME, RETRIED_S
 from kith.run.config import Settings
 from kith.run.opening import wiring
@@ -28,18 +28,20 @@ async def keep(settings: Settings) -> None:
 async def _keep(settings: Settings, stores: OpenStores) -> None:
     environment = stores.of_folder("a backup of Kith's own").environment
     maker, log_lease = (
-        schedule.over(settings, environment, settings.backup_to),
+        schedule.open_maker(settings, environment, settings.backup_to),
         LogLeaseHolder(stores.log, NAME, wall_ms),
     )
     while True:
         async with stores.leases.hold(NAME) as held:
-            pause_s = RETRIED_S if held is None else await turn(settings, stores, maker, log_lease, wall_ms())
+            pause_s = RETRIED_S if held is None else await run_due(settings, stores, maker, log_lease, wall_ms())
         await asyncio.sleep(pause_s)
 
 
-async def turn(settings: Settings, stores: OpenStores, maker: BackUp, log_lease: LogLeaseHolder, now_ms: int) -> float:
+async def run_due(
+    settings: Settings, stores: OpenStores, maker: BackupMaker, log_lease: LogLeaseHolder, now_ms: int
+) -> float:
     """Make the backup that is due, and lease the log from its end; returns the seconds until the next check."""
-    pause_s = await schedule.turn(settings, maker, now_ms)
+    pause_s = await schedule.run_due(settings, maker, now_ms)
     if maker.until is not None:
         positions = stores.of_folder("a backup of Kith's own").environment.positions
         await log_lease.keep(positions.of(max(0, maker.until - 1)))  # keeps the last event too: its mark is compared

@@ -26,7 +26,7 @@ _RIVAL_SEARCH_S = 10.0
 _log = structlog.get_logger("kith.standby")
 
 
-async def keep_telling(store: Environment, leases: Leases, peer_urls: Sequence[str]) -> None:
+async def keep_fencing(store: Environment, leases: Leases, peer_urls: Sequence[str]) -> None:
     """Notify the old primary that it was replaced, until it has answered; and look for rivals.
 
     A lease ensures that only one process of a folder does this.
@@ -38,14 +38,14 @@ async def keep_telling(store: Environment, leases: Leases, peer_urls: Sequence[s
             try:
                 async with leases.hold("tell-the-old-primary") as held:
                     if held is not None:
-                        await asyncio.to_thread(_turn, store, peer_urls if looks else None)
+                        await asyncio.to_thread(_fence_and_look_for_rival, store, peer_urls if looks else None)
             except KithError as error:
                 _log.warning("other machines are notified later", error=error.message)
             looked_s = time.monotonic() if looks else looked_s
         await asyncio.sleep(_EVERY_S)
 
 
-def _turn(store: Environment, peer_urls: Sequence[str] | None) -> None:
+def _fence_and_look_for_rival(store: Environment, peer_urls: Sequence[str] | None) -> None:
     """Notify the old primary, where that is pending; with addresses of peers, look for a rival."""
     _notify_old_primary(store)
     if peer_urls is not None:
@@ -88,5 +88,5 @@ def _notify_rival(store: Environment, url: str, pending_notice: SuccessorNotice)
 def _fence(store: Environment, url: str, pending_notice: SuccessorNotice) -> int:
     from kith.run.machines.primary import Primary, machine_key_of  # noqa: PLC0415 - a client of HTTP, which few processes need
 
-    with Primary(url, machine_key_of(store), answered_s=_TIMEOUT_S) as other:
+    with Primary(url, machine_key_of(store), answer_timeout_s=_TIMEOUT_S) as other:
         return other.fence(store_role.epoch_of(store), pending_notice.new)

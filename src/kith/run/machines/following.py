@@ -28,10 +28,10 @@ from kith.home.fanout import consumer as fanout
 from kith.media.media import Media, keys_of, read_media
 from kith.records.store import RecordKind
 from kith.run.config import Settings
-from kith.run.machines.behind import Level
 from kith.run.machines.primary import Primary, name_of
+from kith.run.machines.standby_lag import StandbyLag
 from kith.run.opening.folders import media_folder
-from kith.run.opening.one_machine import keep
+from kith.run.opening.one_machine import log_bounds
 from kith.run.serving import heartbeats, processes
 from kith.run.serving.processes import PROMOTED, START_OVER
 
@@ -58,7 +58,7 @@ class StandbyFollower:
         self._has: int | None = None  # the last event up to which our log is known to equal the primary's
         self._placed_s = -_PLACES_EVERY_S  # when consumers' positions were last fetched
         self._bells = Bells(store.folder)
-        self._retention = Retention(keep(settings), store.log, store.notes_db)
+        self._retention = Retention(log_bounds(settings), store.log, store.notes_db)
 
     def step(self, wait_ms: int = _WAIT_MS) -> bool:
         """Apply the primary's next events, waiting up to `wait_ms` for one.
@@ -76,19 +76,19 @@ class StandbyFollower:
         segment = segments.unpack(raw, f"what {self._primary.url} sent")
         changed = list(self._media_of(segment, after))
         self._fetch(changed)
-        level = segments.newest(segment)[0] >= segment.end
+        is_caught_up = segments.newest(segment)[0] >= segment.end
         beside: dict[str, bytes | None] = {}
-        if level and with_places:  # all that the primary's consumers wrote is here then
+        if is_caught_up and with_places:  # all that the primary's consumers wrote is here then
             beside = group_checkpoints.changed_notes(
                 self._store, segment.notes, but=(fanout.NAME,)
             )  # its timelines are not replicated
         self._has = segments.replay(self._store, segment, retention=self._retention, beside=beside)
-        if level and with_places:
+        if is_caught_up and with_places:
             self._placed_s = asked_s
         if self._has > after:
             self._bells.ring()
         self._drop(changed)
-        return level
+        return is_caught_up
 
     def catch_up(self, last: int) -> None:
         """Apply all events up to `last`. Errors: those of `step`."""
@@ -140,7 +140,7 @@ def follow(settings: Settings, key: str) -> int:
                     target=_fetch_all, args=(StandbyFollower(settings, store, beside),), daemon=True
                 )
                 fetching.start()
-            return _Following(StandbyFollower(settings, store, primary), store).run()
+            return _FollowLoop(StandbyFollower(settings, store, primary), store).run()
 
 
 def _fetch_all(follower: StandbyFollower) -> None:
@@ -158,12 +158,12 @@ def _fetch_all(follower: StandbyFollower) -> None:
             pause_s = min(2 * pause_s, _FILES_RETRY_S_MAX)
 
 
-class _Following:
+class _FollowLoop:
     """The loop of a follower: retries failed steps and reports the problem."""
 
     def __init__(self, follower: StandbyFollower, store: Environment) -> None:
         self._follower, self._store = follower, store
-        self._level = Level(store.folder, begin=True)
+        self._lag = StandbyLag(store.folder, begin=True)
         self._reported = ""
 
     def run(self) -> int:
@@ -174,7 +174,7 @@ class _Following:
             asked_ns = time.monotonic_ns()
             try:
                 if self._follower.step():
-                    self._level.was_level(asked_ns)
+                    self._lag.note_caught_up(asked_ns)
                 pause_s, self._reported = _RETRY_S, ""
             except TokenTooOld as error:
                 _log.error("the primary's log does not reach back to this standby: it starts over", error=error.message)
@@ -194,7 +194,7 @@ class _Following:
     def _report(self, error: KithError) -> None:
         if not self._store.is_closed():  # promoted meanwhile: the error does not matter
             return
-        self._level.is_wrong(error.message)
+        self._lag.note_problem(error.message)
         if error.message != self._reported:
             _log.warning("the standby does not follow", error=error.message)
             self._reported = error.message

@@ -7,7 +7,7 @@ import contextlib
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
-from kith.api.behind import Behind
+from kith.api.lag_header import LagHeader
 from kith.core.clock import wall_ms
 from kith.core.errors import KithError
 from kith.engines.embedded import segments, store_role
@@ -16,7 +16,7 @@ from kith.http.exchange import Serve
 from kith.log.lease_holder import LogLeaseHolder
 from kith.log.store import LEASES_MAX
 from kith.run.config import Settings
-from kith.run.machines.behind import Level
+from kith.run.machines.standby_lag import StandbyLag
 from kith.run.opening.stores import Folder
 from kith.standby.source import Source
 
@@ -24,11 +24,11 @@ from kith.standby.source import Source
 class Machine:
     """This machine, in the role that it had when the process started. A promotion starts new processes."""
 
-    def __init__(self, folder: Folder, source: Source, level: Level) -> None:
-        self._environment, self._log, self.source, self._level = folder.environment, folder.log, source, level
+    def __init__(self, folder: Folder, source: Source, lag: StandbyLag) -> None:
+        self._environment, self._log, self.source, self._lag = folder.environment, folder.log, source, lag
         self._closed_at_start = store_role.read_closed_note(folder.environment)
         self._standbys: dict[str, LogLeaseHolder] = {}
-        self._renewing = set[asyncio.Task[None]]()
+        self._renewals = set[asyncio.Task[None]]()
 
     @property
     def refusal(self) -> Callable[[], KithError] | None:
@@ -50,24 +50,24 @@ class Machine:
         at = self._environment.positions.of(max(0, last - 1))  # a segment includes the event before it
         if log_lease.is_due(at):
             task = asyncio.create_task(log_lease.keep(at), name="kith-standby-lease")
-            self._renewing.add(task)
-            task.add_done_callback(self._renewing.discard)
+            self._renewals.add(task)
+            task.add_done_callback(self._renewals.discard)
 
     async def close(self) -> None:
         """Wait for lease renewals under way."""
-        await asyncio.gather(*self._renewing)
+        await asyncio.gather(*self._renewals)
 
-    def before(self, door: Serve) -> Serve:
+    def with_lag_header(self, door: Serve) -> Serve:
         """The door; on a standby, wrapped to add the header with its lag to every answer."""
         is_standby = self._closed_at_start is not None and self._closed_at_start.why == "standby"
-        return Behind(door, self._level.behind_ms) if is_standby else door
+        return LagHeader(door, self._lag.behind_ms) if is_standby else door
 
-    def says(self) -> dict[str, str]:
+    def status(self) -> dict[str, str]:
         """What probes report: of a standby, its primary, lag and problem; of a primary, its rival."""
         why, rival = store_role.read_closed_note(self._environment), store_role.rival(self._environment)
         if why is None or why.why != "standby":
             return {"rival": store_role.rival_message(rival)} if rival else {}
-        behind, problem = self._level.behind_ms(), self._level.problem()
+        behind, problem = self._lag.behind_ms(), self._lag.problem()
         said = "not level with it since the start" if behind is None else f"{behind} ms behind"
         return {"standby": f"standby of {why.primary}, {said}" + (f"; {problem}" if problem else "")}
 
@@ -87,11 +87,11 @@ async def machine_of(settings: Settings, folder: Folder | None) -> AsyncIterator
     if folder is None:
         yield None
         return
-    shipping, level = Shipping(folder.environment), Level(Path(settings.data))
-    machine = Machine(folder, shipping, level)
+    shipping, lag = Shipping(folder.environment), StandbyLag(Path(settings.data))
+    machine = Machine(folder, shipping, lag)
     try:
         yield machine
     finally:
         await machine.close()
         await shipping.close()
-        level.close()
+        lag.close()

@@ -31,12 +31,12 @@ def ask(settings: Settings, environment: Environment) -> None:
             _log.warning("a peer does not say whether it is the primary", peer=url, error=error.message)
 
 
-def fenced_by(url: str, environment: Environment, answered_s: float = _TIMEOUT_S) -> bool:
+def fenced_by(url: str, environment: Environment, answer_timeout_s: float = _TIMEOUT_S) -> bool:
     """Query a machine's epoch; if it was promoted in place of this one, close this store. Returns whether it was.
 
     Errors: those of `Primary`.
     """
-    theirs = epoch_at(url, environment, answered_s)
+    theirs = epoch_at(url, environment, answer_timeout_s)
     if not store_role.is_newer(theirs, store_role.epoch_of(environment)):
         return False
     store_role.fence(environment, theirs, url)
@@ -61,9 +61,9 @@ def look_for_rival(environment: Environment, urls: Sequence[str]) -> None:
         store_role.note_rival(environment, "")
 
 
-def epoch_at(url: str, environment: Environment, answered_s: float = _TIMEOUT_S) -> Epoch:
+def epoch_at(url: str, environment: Environment, answer_timeout_s: float = _TIMEOUT_S) -> Epoch:
     """The epoch of another machine of this store. Errors: those of `Primary`."""
     from kith.run.machines.primary import Primary, machine_key_of  # noqa: PLC0415 - a client of HTTP, which few processes need
 
-    with Primary(url, machine_key_of(environment), answered_s=answered_s) as peer:
+    with Primary(url, machine_key_of(environment), answer_timeout_s=answer_timeout_s) as peer:
         return peer.epoch()

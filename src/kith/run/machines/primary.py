@@ -40,14 +40,14 @@ _ERRORS: tuple[type[KithError], ...] = (TokenTooOld, Unauthorized, Conflict)
 class Primary:
     """A primary at an address. Errors: Unavailable where it does not answer, or answers that it cannot."""
 
-    def __init__(self, url: str, key: str, *, name: str = "", answered_s: float = _TIMEOUT_S) -> None:
+    def __init__(self, url: str, key: str, *, name: str = "", answer_timeout_s: float = _TIMEOUT_S) -> None:
         """`name`: of the standby that asks; the primary keeps the log for it. Empty: the log is kept for nobody."""
         no_address = BadRequest(f"{url} is no address of a primary; name one such as http://10.0.0.1:7400")
         if not url.startswith(("http://", "https://")):
             raise no_address
         self.url = url.rstrip("/")
         self._named = {"name": name} if name else {}
-        timeout = httpx.Timeout(answered_s, connect=min(_CONNECT_TIMEOUT_S, answered_s))
+        timeout = httpx.Timeout(answer_timeout_s, connect=min(_CONNECT_TIMEOUT_S, answer_timeout_s))
         headers = {b"authorization": f"Bearer {key}".encode()}  # bytes, because httpx refuses text that is not ASCII
         try:
             self._http = httpx.Client(

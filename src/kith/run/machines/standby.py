@@ -203,7 +203,7 @@ def promote(settings: Settings, url: str = "", *, force: bool = False) -> Promot
     url = url or _served_at(Path(settings.data), why.primary)
     with (
         Environment(Path(settings.data), bytes_max=settings.store_bytes_max, create=False, follows=True) as store,
-        Primary(why.primary, key, answered_s=_FENCE_TIMEOUT_S) as primary,
+        Primary(why.primary, key, answer_timeout_s=_FENCE_TIMEOUT_S) as primary,
     ):
         epoch = store_role.begin_promotion(store)
         silent, fenced = "", False

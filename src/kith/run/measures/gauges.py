@@ -17,7 +17,7 @@ from kith.run.backups.schedule import read_status
 from kith.run.config import Settings
 from kith.run.consumers import CONSUMERS
 from kith.run.deciding import APPLY
-from kith.run.machines.behind import Level
+from kith.run.machines.standby_lag import StandbyLag
 from kith.run.measures import media_size
 from kith.run.opening import timelines
 from kith.run.opening.stores import Folder, OpenStores
@@ -28,8 +28,8 @@ async def gauges(settings: Settings, stores: OpenStores) -> Mapping[str, float]:
     values = {"timelines": float(await _timelines(settings))} | await _of_leases(stores.log)
     if stores.folder is not None:
         values |= _of_folder(stores.folder)
-    if stores.deciding is not None:
-        values |= _of_commands(await stores.deciding.waiting())
+    if stores.write_decisions is not None:
+        values |= _of_commands(await stores.write_decisions.waiting())
     if stores.keeping is not None and (lag := await stores.keeping.lag()) is not None:
         values |= {"checks_lag_events": lag.events, "checks_lag_oldest_seconds": lag.oldest_s}
     for name, registered in CONSUMERS.items():
@@ -88,7 +88,7 @@ async def _of_leases(log: LogStore) -> dict[str, float]:
 
 def _of_standby(environment: Environment) -> dict[str, float]:
     """The lag of a standby in seconds; nothing while it is not known."""
-    level = Level(environment.folder)
+    level = StandbyLag(environment.folder)
     behind_ms = level.behind_ms()
     level.close()
     return {} if behind_ms is None else {"standby_behind_seconds": behind_ms / 1000}

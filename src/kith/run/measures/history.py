@@ -19,7 +19,7 @@ import structlog
 from kith.api.resources.console import NumbersAnswer, OperationNumbers, ProcessNumbers
 from kith.core.clock import wall_ms
 from kith.core.errors import Unavailable
-from kith.run.measures.metrics import LATENCY_S, Histogram, Metrics, OfProcess
+from kith.run.measures.metrics import LATENCY_S, Histogram, Metrics, ProcessSnapshot
 
 EVERY_MS = 10_000
 KEPT = 360
@@ -81,7 +81,7 @@ class MeasureHistory:
         except FileExistsError:
             return
         with partial:
-            partial.write(msgspec.json.encode(summed(at_ms, self._metrics.of_processes(), gauges)))
+            partial.write(msgspec.json.encode(summed(at_ms, self._metrics.process_snapshots(), gauges)))
         Path(partial.name).rename(whole)
         first = at_ms - (KEPT - 1) * EVERY_MS
         for file in self._folder.glob("[0-9]*.*"):
@@ -93,7 +93,7 @@ class MeasureHistory:
         new = sum(int(file.stem) > since_ms for file in files)
         samples = list(_read(files[max(0, len(files) - new - 1) :]))  # and the one before, as the base of differences
         oldest = next(_read(files), None)
-        processes = self._metrics.of_processes()
+        processes = self._metrics.process_snapshots()
         now = summed(wall_ms(), processes, {})
         return NumbersAnswer(
             now=now.at_ms,
@@ -109,7 +109,7 @@ class MeasureHistory:
         )
 
 
-def summed(at_ms: int, processes: Sequence[OfProcess], gauges: Mapping[str, float]) -> Sample:
+def summed(at_ms: int, processes: Sequence[ProcessSnapshot], gauges: Mapping[str, float]) -> Sample:
     """The sum of what all processes counted, as a sample."""
     none = [0] * (len(LATENCY_S) + 1)
     sample = Sample(at_ms, {}, none, {}, none, 0, {})

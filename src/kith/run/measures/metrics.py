@@ -22,7 +22,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.metrics_core import Metric
 
 from kith.core.errors import KithError, StoreFull, StoreUnavailable
-from kith.run.measures.paced import Paced
+from kith.run.measures.paced import Throttle
 
 LATENCY_S = (0.00005, 0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0)
 SIZES = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000)
@@ -63,7 +63,7 @@ class ProcessCounts(msgspec.Struct):
     filter: tuple[int, int, float] | None = None  # edges, bytes, expected share of false positives
 
 
-class OfProcess(NamedTuple):
+class ProcessSnapshot(NamedTuple):
     """The counts that one process wrote. `seen_ms`: when it last wrote them."""
 
     kind: str
@@ -85,7 +85,7 @@ class Metrics:
     ) -> None:
         """`process`: the kind of this process, the first part of its file's name."""
         self._counts = ProcessCounts()
-        self._depth, self._gauges, self._paced = depth, gauges, Paced(self._render)
+        self._depth, self._gauges, self._paced = depth, gauges, Throttle(self._render)
         folder.mkdir(parents=True, exist_ok=True)
         self._folder, self._file = folder, folder / f"{process}-{os.getpid()}.json"
         self._stop, self._write_lock = threading.Event(), threading.Lock()
@@ -174,7 +174,7 @@ class Metrics:
         """The current gauges of the store, the log and the consumers."""
         return await self._gauges()
 
-    def of_processes(self) -> list[OfProcess]:
+    def process_snapshots(self) -> list[ProcessSnapshot]:
         """The counts of each process that shares the folder, this one up to now; ended processes too."""
         self._write()
         return list(self._all())
@@ -184,7 +184,7 @@ class Metrics:
 
     def _rendered(self, gauges: Mapping[str, float]) -> bytes:
         registry = CollectorRegistry()
-        registry.register(_Collected([one.counts for one in self.of_processes()], gauges))
+        registry.register(_Collected([one.counts for one in self.process_snapshots()], gauges))
         return generate_latest(registry)
 
     def _loop(self) -> None:
@@ -207,7 +207,7 @@ class Metrics:
                 self._written = b""
                 partial.unlink(missing_ok=True)
 
-    def _all(self) -> Iterator[OfProcess]:
+    def _all(self) -> Iterator[ProcessSnapshot]:
         for file in self._folder.glob("*.json"):
             try:
                 counts = msgspec.json.decode(file.read_bytes(), type=ProcessCounts)
@@ -218,7 +218,7 @@ class Metrics:
             if not (running := runs(int(pid))):  # its counters stay, its gauges go to zero
                 counts.queue_depth, counts.streams, counts.watchers, counts.stream_lag_s = 0, 0, 0, 0.0
                 counts.filter = None
-            yield OfProcess(kind, int(pid), running, seen_ms, counts)
+            yield ProcessSnapshot(kind, int(pid), running, seen_ms, counts)
 
 
 class _Collected:

@@ -14,7 +14,7 @@ _PAUSE_FACTOR = 20  # the pause, as a multiple of the time that making took
 _PAUSE_S_MAX = 1.0
 
 
-class Paced:
+class Throttle:
     """Makes bytes on request, at a bounded rate."""
 
     def __init__(

@@ -6,13 +6,13 @@ from functools import partial
 from pathlib import Path
 
 from kith.core.clock import wall_ms
-from kith.moving.comparing import Compared, compare, kinds
+from kith.moving.store_comparison import ComparisonResult, compare, kinds
 from kith.run.config import Settings
 from kith.run.moves import opening
-from kith.run.moves.mover import Tell
+from kith.run.moves.mover import ShowProgress
 
 
-async def compare_with(settings: Settings, folder: Path, tell: Tell) -> list[Compared]:
+async def compare_with(settings: Settings, folder: Path, tell: ShowProgress) -> list[ComparisonResult]:
     """Compare folder and cluster by kind of row. Rows written meanwhile may be reported as different.
 
     Errors: StoreUnavailable; StoreMismatch.
@@ -21,7 +21,7 @@ async def compare_with(settings: Settings, folder: Path, tell: Tell) -> list[Com
     async with opening.open_sides(settings, folder) as sides:
         for kind in kinds(wall_ms):
             shown = partial(tell, f"{kind.name} compared")
-            found.append(await compare(kind, sides.here, sides.there, _at_once, shown))
+            found.append(await compare(kind, sides.folder_side, sides.cluster_side, _at_once, shown))
     return found
 
 

@@ -16,25 +16,25 @@ from kith.core.errors import StoreMoved, Unavailable
 from kith.core.events import NOWHERE, LogPosition
 from kith.core.stopping import stop
 from kith.log.lease_holder import LogLeaseHolder
-from kith.moving.copying import Copying
-from kith.moving.replaying import LogReplay
-from kith.moving.writing import StoreSide, Writing
+from kith.moving.log_replay import LogReplay
+from kith.moving.store_writer import StoreSide, StoreWriter
+from kith.moving.table_copy import TableCopy
 from kith.notifications import walks
 from kith.notifications.tiers import Tier
 from kith.run.moves import progress
 from kith.run.moves.progress import MoveProgress
-from kith.run.opening.stores import Deciding, OpenStores
+from kith.run.opening.stores import OpenStores, WriteDecisions
 
-GIVEN_UP_S = 600.0
+GIVE_UP_AFTER_S = 600.0
 """Seconds that an engine may be down before a move stops; the same command resumes it."""
 LEASE = "move"
 _RETRY_S, _RETRY_S_MAX = 0.5, 5.0
-_DIVIDED_EVERY_S = 60.0
+_DIVIDE_EVERY_S = 60.0
 T = TypeVar("T")
 _log = structlog.get_logger("kith.move")
 
 
-class Tell(Protocol):
+class ShowProgress(Protocol):
     """Shows the progress of a move."""
 
     def __call__(self, what: str, number: int, /) -> None:
@@ -49,11 +49,17 @@ class Mover:
     """
 
     def __init__(
-        self, source: OpenStores, one: StoreSide, other: StoreSide, folder: Path, noted: MoveProgress, tell: Tell
+        self,
+        source: OpenStores,
+        one: StoreSide,
+        other: StoreSide,
+        folder: Path,
+        noted: MoveProgress,
+        tell: ShowProgress,
     ) -> None:
         self.source, self.one, self.other = source, one, other
         self.folder, self.noted, self.tell = folder, noted, tell
-        self.writing = Writing(one, other, wall_ms)
+        self.writing = StoreWriter(one, other, wall_ms)
         self._log_lease = LogLeaseHolder(source.log, LEASE, wall_ms)
         self.followed = 0
 
@@ -61,11 +67,11 @@ class Mover:
         """Checkpoint the progress."""
         progress.write(self.folder, self.noted)
 
-    async def keep_log(self) -> None:
+    async def lease_log(self) -> None:
         """Renew the lease of the source's log, from the current position."""
         await self._log_lease.keep(LogPosition(self.noted.at))
 
-    async def let_log_go(self) -> None:
+    async def release_log(self) -> None:
         """Release the lease of the source's log."""
         await self._log_lease.release()
 
@@ -73,21 +79,21 @@ class Mover:
         """Apply all events that the source's log holds by now. Errors: those of `LogReplay.step`."""
         noted = self.noted
         replay = LogReplay(self.one, self.other, self.writing, LogPosition(noted.at))
-        replay.spread = set(noted.spread)
-        end = await patiently(self.source.log.end)
+        replay.mentions_to_copy = set(noted.spread)
+        end = await retry_while_unavailable(self.source.log.end)
         while True:
             try:
-                done = await patiently(replay.step)
+                done = await retry_while_unavailable(replay.step)
             finally:
-                noted.at, noted.spread = replay.at, sorted(replay.spread)
+                noted.at, noted.spread = replay.at, sorted(replay.mentions_to_copy)
                 noted.newest = max(noted.newest, replay.newest)
             if (done or not noted.points) and self._has_copied():
-                noted.reached(await patiently(self.other.log.end))
+                noted.note_match(await retry_while_unavailable(self.other.log.end))
             if done:
                 self.followed += done
                 self.tell("events of the log done", self.followed)
                 self.note()
-            await self.keep_log()
+            await self.lease_log()
             if self.source.log.covers(replay.at, end):
                 return
 
@@ -98,19 +104,19 @@ class Mover:
 
     async def copy(self, table: str, what: str, *, wanted: Callable[[Any], bool] = lambda _: True) -> None:
         """Copy a whole table, without checkpoints."""
-        copying, rows = Copying(self.one, self.writing, table, wanted=wanted), 0
+        copying, rows = TableCopy(self.one, self.writing, table, wanted=wanted), 0
         while not copying.is_done:
-            rows += await patiently(copying.step)
+            rows += await retry_while_unavailable(copying.step)
             self.tell(what, rows)
 
-    async def bring_inboxes(self) -> None:
+    async def copy_inboxes(self) -> None:
         """Copy again the inbox rows of mentions that were spread to followers since the rows were copied."""
         walking = await walks.Walks(self.source.store).of(Tier)
         mentions = {*self.noted.spread, *(walk.notice for walk in walking)}
         if mentions:
             await self.copy("inboxes", "rows of inboxes looked at", wanted=lambda row: row.notice in mentions)
 
-    async def bring_credentials(self, source: OpenStores, target: OpenStores) -> None:
+    async def copy_credentials(self, source: OpenStores, target: OpenStores) -> None:
         """Copy the server keys and signing secrets of the source to the target."""
         known = set(await target.credentials.server_keys())
         for key in await source.credentials.server_keys():
@@ -122,9 +128,9 @@ class Mover:
                 await target.contents.put_secret(name, secret)
 
 
-async def patiently(do: Callable[[], Awaitable[T]]) -> T:
-    """Retry an idempotent action while it raises Unavailable; after GIVEN_UP_S, raise its error."""
-    until_s, pause_s = time.monotonic() + GIVEN_UP_S, _RETRY_S
+async def retry_while_unavailable(do: Callable[[], Awaitable[T]]) -> T:
+    """Retry an idempotent action while it raises Unavailable; after GIVE_UP_AFTER_S, raise its error."""
+    until_s, pause_s = time.monotonic() + GIVE_UP_AFTER_S, _RETRY_S
     while True:
         try:
             return await do()
@@ -137,12 +143,12 @@ async def patiently(do: Callable[[], Awaitable[T]]) -> T:
 
 
 @contextlib.asynccontextmanager
-async def sharing_decisions(deciding: Deciding) -> AsyncIterator[None]:
+async def sharing_decisions(deciding: WriteDecisions) -> AsyncIterator[None]:
     """Decide the cluster's writes in this process, so that no worker need run; and split long lists."""
 
     async def divide() -> None:
         while True:
-            await asyncio.sleep(_DIVIDED_EVERY_S)
+            await asyncio.sleep(_DIVIDE_EVERY_S)
             try:
                 await deciding.divide_long()
             except Unavailable as error:

@@ -15,29 +15,29 @@ from kith.engines.blobs.blob_store import FolderBlobs, open_blobs
 from kith.engines.embedded.file_leases import FileLeases
 from kith.leases.holding import Leases
 from kith.media.blobs import BlobStore
-from kith.moving.writing import StoreSide
+from kith.moving.store_writer import StoreSide
 from kith.run.config import Settings
 from kith.run.moves import progress
 from kith.run.moves.progress import MoveProgress
 from kith.run.opening import one_machine, wiring
 from kith.run.opening.folders import media_folder
-from kith.run.opening.stores import Deciding, OpenStores
+from kith.run.opening.stores import OpenStores, WriteDecisions
 
 
 class Sides(NamedTuple):
-    """Both sides, open. `here`, `there`: folder and cluster as the sides that a move reads and writes."""
+    """Both sides, open. `folder_side`, `cluster_side`: folder and cluster as the sides that a move reads and writes."""
 
     folder: OpenStores
     cluster: OpenStores
-    here: StoreSide
-    there: StoreSide
+    folder_side: StoreSide
+    cluster_side: StoreSide
 
     @property
-    def deciding(self) -> Deciding:
+    def write_decisions(self) -> WriteDecisions:
         """Decides writes to the cluster."""
-        if self.cluster.deciding is None:
+        if self.cluster.write_decisions is None:
             raise StoreMismatch("these settings name no cluster")
-        return self.cluster.deciding
+        return self.cluster.write_decisions
 
 
 def folder_settings(settings: Settings, folder: Path) -> Settings:
@@ -51,7 +51,7 @@ def name_of(settings: Settings) -> str:
 
 
 @contextlib.asynccontextmanager
-async def alone(folder: Path) -> AsyncIterator[MoveProgress | None]:
+async def hold_move_lease(folder: Path) -> AsyncIterator[MoveProgress | None]:
     """Hold the lease of moving this folder; yields the noted progress of its move.
 
     Errors: Conflict where another process moves it; StoreMismatch where there is no such folder.

@@ -15,14 +15,14 @@ import msgspec
 from kith.core.events import NOWHERE, LogPosition
 from kith.engines.embedded.driver_errors import translate_errors
 from kith.engines.embedded.store_file import sync_folder
-from kith.moving.copying import TABLES
+from kith.moving.table_copy import TABLES
 
 FILE = "moving.json"
 POINTS_MAX = 1_000
 Stage = Literal["copying", "following", "switching", "moved", "returning"]
 
 
-class SamePlace(msgspec.Struct, frozen=True, array_like=True):
+class MatchingPositions(msgspec.Struct, frozen=True, array_like=True):
     """Two matching log positions: events of the source's log up to `source` are in the target's log up to `target`."""
 
     source: bytes
@@ -45,16 +45,16 @@ class MoveProgress(msgspec.Struct, kw_only=True):
     after: bytes | None = None
     at: bytes = NOWHERE
     copied: bytes = NOWHERE
-    points: list[SamePlace] = []
+    points: list[MatchingPositions] = []
     spread: list[int] = []
     back: bytes = NOWHERE
     newest: int = 0
 
-    def reached(self, target: LogPosition) -> None:
+    def note_match(self, target: LogPosition) -> None:
         """Note that the end of the target's log matches the source's position `at`."""
         if self.points and self.points[-1].source == self.at:
             self.points.pop()
-        self.points.append(SamePlace(self.at, target))
+        self.points.append(MatchingPositions(self.at, target))
         if len(self.points) > POINTS_MAX:
             del self.points[1 : POINTS_MAX // 2 : 2]  # thin out, but keep the first, where the copy ended
 

@@ -6,11 +6,11 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Mapping
 
-from kith.checks.following import FollowedFilter
-from kith.checks.keeper import SetKeeper, SnapshotMaker, lag
-from kith.checks.layers import LayeredEdges, SeenLog, TrackedSets
+from kith.checks.layers import LayeredEdges, RequestPositionLog, TrackedSets
+from kith.checks.live_filter import LiveFilter
 from kith.checks.sets import CachedSets
 from kith.checks.snapshots import Snapshots
+from kith.checks.worker import SetInvalidator, SnapshotMaker, lag
 from kith.core.clock import wall_ms
 from kith.core.stopping import stop
 from kith.engines.blobs.archives import open_archive
@@ -32,20 +32,20 @@ async def layered_stores(settings: Settings, stores: OpenStores, sets: CachedSet
         yield stores
         return
     numbers = stores.graph.graphs.number
-    filtered = FollowedFilter(_snapshots(settings), stores.log, _graph_numbers(stores))
+    filtered = LiveFilter(_snapshots(settings), stores.log, _graph_numbers(stores))
     tracked = TrackedSets(sets, [numbers(name) for name in CACHED])
     layers = LayeredEdges(stores.store, stores.log, filtered, tracked, stores.metrics)
     beside = [
         asyncio.create_task(one) for one in (filtered.run(), tracked.run(), _report_filter_size(filtered, stores))
     ]
     try:
-        yield stores._replace(checked=layers, log=SeenLog(stores.log))
+        yield stores._replace(checked=layers, log=RequestPositionLog(stores.log))
     finally:
         await stop(*beside)
-        await layers.settled()
+        await layers.wait_for_fills()
 
 
-async def _report_filter_size(filtered: FollowedFilter, stores: OpenStores) -> None:
+async def _report_filter_size(filtered: LiveFilter, stores: OpenStores) -> None:
     """Report the size of the filter to the metrics."""
     while True:
         if (newest := filtered.newest) is not None:
@@ -62,8 +62,8 @@ def keeping(settings: Settings, stores: OpenStores, sets: CachedSets) -> LayerUp
         _snapshots(settings), stores.store, stores.log, _graph_numbers(stores),
         edges_max=settings.checks_edges_max, now_ms=wall_ms,
     )  # fmt: skip
-    keeper = SetKeeper(sets, stores.log, stores.leases, cached)
-    return LayerUpkeep(sets, keeper, maker, lambda: lag(sets, stores.log, wall_ms()))
+    invalidator = SetInvalidator(sets, stores.log, stores.leases, cached)
+    return LayerUpkeep(sets, invalidator, maker, lambda: lag(sets, stores.log, wall_ms()))
 
 
 def _snapshots(settings: Settings) -> Snapshots:

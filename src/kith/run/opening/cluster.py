@@ -59,7 +59,7 @@ from kith.run.measures.metrics import Metrics
 from kith.run.measures.observed import observed
 from kith.run.opening.checks import keeping, layered_stores
 from kith.run.opening.folders import metrics_folder
-from kith.run.opening.stores import Deciding, OpenStores
+from kith.run.opening.stores import OpenStores, WriteDecisions
 from kith.run.serving.processes import end_with_parent
 
 _WORKER_PAUSE_S = 0.05
@@ -151,7 +151,7 @@ def _prepare(settings: Settings, parent: int) -> None:
             await create(engines.session, settings.cassandra_keyspace, (*TABLES, *SMALL_TABLES))
             await Metadata(engines.session).check_partitions(settings.cluster_partitions)
             await engines.edges.declare([*BUILT_IN, *settings.graphs])
-            await begin(engines.kafka.log, [name for name, one in CONSUMERS.items() if one.has_place])
+            await begin(engines.kafka.log, [name for name, one in CONSUMERS.items() if one.has_position])
             await _closing(engines).refuse_closed()
 
     asyncio.run(made())
@@ -238,13 +238,13 @@ async def _stores(settings: Settings, engines: _Engines, metrics: Metrics, decla
         contents=CassandraContents(session),
         metrics=metrics,
         folder=None,
-        deciding=_deciding(engines, graphs.user_ends),
-        refusing=lambda: engines.clock.wrong,
+        write_decisions=_deciding(engines, graphs.user_ends),
+        refusal=lambda: engines.clock.wrong,
         check_clock=engines.clock.check,
     )
 
 
-def _deciding(engines: _Engines, user_ends: UserEnds) -> Deciding:
+def _deciding(engines: _Engines, user_ends: UserEnds) -> WriteDecisions:
     owner = CassandraOwner(engines.rows, engines.owners.partitions, user_ends)
 
     @contextlib.asynccontextmanager
@@ -257,7 +257,7 @@ def _deciding(engines: _Engines, user_ends: UserEnds) -> Deciding:
 
     waiting = engines.kafka.commands.waiting
     divide_long = Divider(engines.rows, engines.owners).divide_long
-    return Deciding(own, waiting, engines.edges.end_expired, divide_long, _closing(engines))
+    return WriteDecisions(own, waiting, engines.edges.end_expired, divide_long, _closing(engines))
 
 
 def _closing(engines: _Engines) -> CassandraClosing:

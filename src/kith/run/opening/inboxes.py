@@ -17,13 +17,13 @@ from kith.engines.embedded.driver_errors import translate_errors
 from kith.engines.embedded.environment import Environment
 from kith.engines.embedded.record_store import every_record
 from kith.engines.embedded.store_file import sync_folder
-from kith.notifications.refilling import PART, Refilling
+from kith.notifications.refilling import PART, InboxRefill
 from kith.records.store import Record, RecordKind
 
 FOLDER, FILLED = "inboxes", "filled"
 
 
-async def fill(environment: Environment, refilling: Refilling) -> int | None:
+async def fill(environment: Environment, refilling: InboxRefill) -> int | None:
     """Write all missing rows; how many, or None where the inboxes already belong to this history of the store.
 
     An interrupted fill is repeated from the start. Direct recipients' rows come first, because rows for followers of

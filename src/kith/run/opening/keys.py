@@ -19,7 +19,7 @@ class Keys(NamedTuple):
     signing: bytes
 
 
-async def known(store: CredentialStore, settings: Settings) -> Keys:
+async def load_keys(store: CredentialStore, settings: Settings) -> Keys:
     """The keys for a process that starts now: stored ones and those of the settings."""
     stored, signing = await server_keys(store, settings), await store.secret("signing")
     return Keys([*stored, hash_key(machine_key(signing))], await user_tokens(store, settings), signing)
@@ -30,7 +30,7 @@ def machine_key(signing: bytes) -> str:
     return "kith_" + hmac.digest(signing, b"machines of this store", "sha256").hex()
 
 
-async def made(store: CredentialStore) -> str:
+async def make_server_key(store: CredentialStore) -> str:
     """Make and store a server key. Running servers accept it within seconds; only its hash is stored."""
     key = new_key()
     await store.add_server_key(hash_key(key))

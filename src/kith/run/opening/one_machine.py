@@ -69,7 +69,7 @@ async def open_stores(
             stores = _stores(settings, folder, Leases(leases), inboxes, activity, metrics)
             if create and not environment.is_closed():
                 with contextlib.suppress(NotConfirmed):  # no standby yet, and these writes need none
-                    await begin(stores.log, [name for name, one in CONSUMERS.items() if one.has_place])
+                    await begin(stores.log, [name for name, one in CONSUMERS.items() if one.has_position])
             if committer is not None:
                 await committer.open(environment.graph_numbers().values(), metrics, on_fatal, settings.hang_timeout_s)
             yield stores
@@ -105,7 +105,7 @@ def _queue(
         writes_max=settings.commit_writes_max,
         wait_ms=settings.commit_wait_ms,
         queue_max=settings.commit_queue_max,
-        log_bounds=keep(settings),
+        log_bounds=log_bounds(settings),
         observer=observer,
         on_fatal=on_fatal,
         confirmations=_confirmations(settings, environment, process),
@@ -159,7 +159,7 @@ def _confirmations(settings: Settings, environment: Environment, process: str) -
     return Confirmations(environment.folder, environment.history().name, settings.standby_timeout_ms / 1000)
 
 
-def keep(settings: Settings) -> LogBounds:
+def log_bounds(settings: Settings) -> LogBounds:
     """Bounds of the log: events, bytes and age that it keeps."""
     hour_ms = 3_600_000
     return LogBounds(

@@ -10,8 +10,8 @@ from contextlib import AbstractAsyncContextManager
 from typing import Any, NamedTuple, Protocol
 
 from kith.access.credentials import CredentialStore
-from kith.checks.keeper import SetKeeper, SnapshotMaker
 from kith.checks.sets import CachedSets
+from kith.checks.worker import SetInvalidator, SnapshotMaker
 from kith.core.errors import StoreMismatch
 from kith.engines.embedded.commits import CommitQueue
 from kith.engines.embedded.environment import Environment
@@ -58,7 +58,7 @@ class Closing(Protocol):
         ...
 
 
-class Deciding(NamedTuple):
+class WriteDecisions(NamedTuple):
     """Decides the writes of distributed engines, in the worker `apply` (see `log.commands`).
 
     `own`: a context in which this process owns partitions; yields a check of whether it is ready. `waiting`: commands
@@ -79,7 +79,7 @@ class LayerUpkeep(NamedTuple):
     """
 
     sets: CachedSets
-    keeper: SetKeeper
+    invalidator: SetInvalidator
     maker: SnapshotMaker
     lag: Callable[[], Coroutine[Any, Any, Lag | None]]
 
@@ -103,11 +103,11 @@ class OpenStores(NamedTuple):
     metrics: Metrics
     folder: Folder | None
     """None on distributed engines."""
-    deciding: Deciding | None = None
+    write_decisions: WriteDecisions | None = None
     """On distributed engines; None over a folder, where the process that commits a write decides it."""
     keeping: LayerUpkeep | None = None
     """On distributed engines with layers in front of checks."""
-    refusing: Callable[[], str] = lambda: ""
+    refusal: Callable[[], str] = lambda: ""
     """Why distributed engines refuse writes of this process now; "" where no reason is known."""
     check_clock: Callable[[], None] = lambda: None
     """Raises StoreUnavailable while this machine's clock is too far off to timestamp anything."""

@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Callable
 from types import ModuleType
 
 from kith.access.credentials import CredentialStore
-from kith.boards.settling import Settling
+from kith.boards.reconciler import FollowReconciler
 from kith.core.errors import BadRequest
 from kith.engines.embedded.committer import Committer
 from kith.engines.embedded.credential_store import EmbeddedCredentials
@@ -77,12 +77,12 @@ async def open_graph(settings: Settings, *, create: bool = True) -> AsyncIterato
         yield stores.graph
 
 
-def relations(settings: Settings, graph: Graph, settling: Settling) -> Relations:
-    """The rules of relations between users, over open stores. `settling`: applies follows to board follows."""
+def relations(settings: Settings, graph: Graph, reconciler: FollowReconciler) -> Relations:
+    """The rules of relations between users, over open stores. `reconciler`: applies follows to board follows."""
     limits = RelationLimits(settings.follows_max, settings.batch_max)
-    return Relations(graph, Privacy(graph), limits, dependents=settling)
+    return Relations(graph, Privacy(graph), limits, dependents=reconciler)
 
 
 def suggestions(settings: Settings, stores: OpenStores) -> Suggestions:
     """Suggestions of whom to follow, over open stores."""
-    return Suggestions(stores.graph, stores.suggestions, keep_ms=settings.suggestions_minutes * 60_000)
+    return Suggestions(stores.graph, stores.suggestions, cached_ms=settings.suggestions_minutes * 60_000)

@@ -51,7 +51,7 @@ class Child(NamedTuple):
 
 
 @contextlib.contextmanager
-def kept(children: Sequence[Child], listening: socket.socket, end_within_s: float) -> Iterator[None]:
+def supervised(children: Sequence[Child], listening: socket.socket, end_within_s: float) -> Iterator[None]:
     """Keep these processes running. At the end, send SIGTERM; after `end_within_s`, SIGKILL those that are left.
 
     `listening`: the socket that API processes accept from.
@@ -75,7 +75,7 @@ class _KeptChild:
     ) -> None:
         """`ours`: ids of all kept processes; each has a thread that waits for it."""
         self._child, self._pid, self._listening, self._stopping, self._ours = child, pid, listening, stopping, ours
-        self._thread = threading.Thread(target=self._keep, name="kith-supervisor", daemon=True)
+        self._thread = threading.Thread(target=self._supervise, name="kith-supervisor", daemon=True)
         self._thread.start()
 
     def alive(self) -> bool:
@@ -91,7 +91,7 @@ class _KeptChild:
         """Wait for its end, at most so many seconds."""
         self._thread.join(seconds)
 
-    def _keep(self) -> None:
+    def _supervise(self) -> None:
         pause_s, started = _RESPAWN_S, time.monotonic()
         while True:
             _, status = os.waitpid(self._pid, 0)

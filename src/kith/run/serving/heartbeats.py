@@ -48,7 +48,7 @@ def open_pipe() -> Iterator[int]:
 
 
 @contextlib.contextmanager
-def watched(reading: int, silent_s: int) -> Iterator[None]:
+def kill_silent(reading: int, silent_s: int) -> Iterator[None]:
     """Run a thread that kills each of our processes whose beats stopped for `silent_s`."""
     stopping = threading.Event()
     watch = threading.Thread(target=_watch, args=(reading, silent_s, stopping), name="kith-watch", daemon=True)
@@ -63,7 +63,7 @@ def watched(reading: int, silent_s: int) -> Iterator[None]:
 def _watch(reading: int, silent_s: int, stopping: threading.Event) -> None:
     silent: dict[int, int] = {}
     while not stopping.wait(EVERY_S):
-        silent = {pid: looks + 1 for pid, looks in silent.items()} | dict.fromkeys(_heard(reading), 0)
+        silent = {pid: looks + 1 for pid, looks in silent.items()} | dict.fromkeys(_read_beats(reading), 0)
         for pid in [pid for pid, looks in silent.items() if looks * EVERY_S >= silent_s]:
             del silent[pid]
             if _is_ours(pid):
@@ -71,7 +71,7 @@ def _watch(reading: int, silent_s: int, stopping: threading.Event) -> None:
                 os.kill(pid, signal.SIGKILL)
 
 
-def _heard(reading: int) -> list[int]:
+def _read_beats(reading: int) -> list[int]:
     """Ids of the processes that beat since the last poll."""
     try:
         return [pid for (pid,) in _PID.iter_unpack(os.read(reading, _READ_BYTES))]

@@ -19,7 +19,7 @@ _UNAVAILABLE, _PROMETHEUS = "503 Service Unavailable", "text/plain; version=0.0.
 
 
 @contextlib.asynccontextmanager
-async def answered(
+async def serve_probes(
     host: str, port: int, is_ready: Callable[[], bool], metrics: Callable[[], Awaitable[bytes]]
 ) -> AsyncIterator[None]:
     """Answer probes while the context is open. Errors: Unavailable where another program uses the port.

@@ -22,7 +22,7 @@ import structlog
 from kith.core.errors import KithError, Unavailable
 from kith.http.sockets import listen_on
 from kith.run.backups import schedule
-from kith.run.backups.making import SECRET
+from kith.run.backups.backup_maker import SECRET
 from kith.run.config import Settings
 from kith.run.consumers import processes_of_workers
 from kith.run.machines import peers
@@ -71,7 +71,7 @@ def _first_key(settings: Settings) -> str | None:
 
     async def first() -> str | None:
         async with wiring.credentials(settings) as store:
-            return None if await keys.server_keys(store, settings) else await keys.made(store)
+            return None if await keys.server_keys(store, settings) else await keys.make_server_key(store)
 
     return asyncio.run(first())
 
@@ -95,7 +95,7 @@ def run(
     os.environ[processes.SUPERVISOR_VARIABLE] = str(os.getpid())
     os.environ[processes.SETTINGS_VARIABLE] = msgspec.json.encode(settings).decode()
     raise_descriptors(settings)
-    end = End()
+    end = EndCondition()
     with (
         end.by_signals(),
         listen_on(settings.host, settings.port) as accepting,
@@ -104,16 +104,16 @@ def run(
     ):
         made = None if standby else _first_key(settings)
         with (
-            children.kept(
+            children.supervised(
                 children_of(settings, end, standby=standby, alone=alone), accepting, settings.drain_timeout_s
             ),
-            heartbeats.watched(reading, settings.hang_timeout_s),
+            heartbeats.kill_silent(reading, settings.hang_timeout_s),
         ):
             on_listening(made)
             return end.wait()
 
 
-def children_of(settings: Settings, end: End, *, standby: bool = False, alone: bool = False) -> list[Child]:
+def children_of(settings: Settings, end: EndCondition, *, standby: bool = False, alone: bool = False) -> list[Child]:
     """The processes to run: the API processes, and beside them the workers of registered consumers and of backups.
 
     A standby runs its follower instead of workers. An API that is `alone` runs nothing beside.
@@ -127,7 +127,7 @@ def children_of(settings: Settings, end: End, *, standby: bool = False, alone: b
     return [*serving, *(Child(("worker", *names)) for names in groups)]
 
 
-class End:
+class EndCondition:
     """Decides when the supervisor ends: on a signal, when a standby's follower ends, or if API processes keep dying."""
 
     def __init__(self) -> None:
@@ -160,9 +160,7 @@ class End:
         self._deaths.append(now_s)
         if len(self._deaths) < _DEATHS_MAX or now_s - self._deaths[0] > _DEATHS_S:
             return False
-        self._why.put(
-            Unavailable(f"{_DEATHS_MAX} API processes died within {_DEATHS_S:.0f} s; what they said stands above")
-        )
+        self._why.put(Unavailable(f"{_DEATHS_MAX} API processes died within {_DEATHS_S:.0f} s; see their output above"))
         return True
 
     def wait(self) -> int | None:

@@ -60,7 +60,7 @@ async def work(names: Sequence[str], settings: Settings, probe_port: int | None 
         if probe_port is not None:
             ready = [worker.is_ready for worker in workers]
             await stack.enter_async_context(
-                probes.answered(
+                probes.serve_probes(
                     settings.host,
                     probe_port,
                     lambda: all(is_ready() for is_ready in ready),

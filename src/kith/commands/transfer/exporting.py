@@ -1,0 +1,38 @@
+"""Exports every live edge of a graph to a file that `loading` can read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+import numpy as np
+
+from kith.commands.transfer.formats import EdgeFileWriter
+from kith.graph.edge import State
+from kith.graph.store import Scans
+
+
+class WrittenEdges(msgspec.Struct, frozen=True):
+    """How many edges were written, and how many were left out because they expire, which a file cannot express."""
+
+    written: int
+    expiring: int
+
+
+async def export(store: Scans, graph: int, path: Path, progress: Callable[[int], None]) -> WrittenEdges:
+    """Write (source, destination, position) of every edge in state NORMAL that does not expire.
+
+    The file appears under its name only when it is complete. Concurrent writes may or may not be in it.
+    """
+    written = expiring = 0
+    with EdgeFileWriter(path) as writer:
+        async for chunk in store.stored(graph):
+            live = [edge for edge in chunk if edge.state is State.NORMAL]
+            lasting = [(edge.source, edge.destination, edge.position) for edge in live if not edge.expires_ms]
+            if lasting:
+                writer.write(np.array(lasting, np.int64))
+            written += len(lasting)
+            expiring += len(live) - len(lasting)
+            progress(written)
+    return WrittenEdges(written, expiring)

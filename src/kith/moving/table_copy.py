@@ -1,0 +1,51 @@
+"""Copies a table of a store into another one, page by page; after a stop, the caller resumes from its saved `after`.
+
+The store may be written to meanwhile. Changes to rows that were already copied are found in the log, which is replayed
+afterwards from a position before the copy began.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from kith.moving.contents import RowPage
+from kith.moving.store_writer import StoreSide, StoreWriter
+
+ROWS = 1_000
+"""Rows of a step: held in memory, and repeated after a kill."""
+TABLES = ("nodes", "edges", "records", "claims", "inboxes")
+"""The tables that are copied, in this order."""
+
+
+class TableCopy:
+    """Copies a table of `source`, from `after` on (None: from its beginning). `wanted`: selects rows."""
+
+    def __init__(
+        self,
+        source: StoreSide,
+        writer: StoreWriter,
+        table: str,
+        after: bytes | None = None,
+        *,
+        wanted: Callable[[Any], bool] = lambda _: True,
+    ) -> None:
+        contents = source.contents
+        ways: dict[str, tuple[Callable[[bytes | None, int], Awaitable[RowPage[Any]]], Any]] = {
+            "nodes": (contents.nodes, writer.nodes),
+            "edges": (contents.edges, writer.edges),
+            "records": (contents.records, writer.records),
+            "claims": (contents.claims, writer.claims),
+            "inboxes": (contents.inbox_rows, writer.inbox_rows),
+        }
+        self._read, self._write = ways[table]
+        self._wanted, self.after, self.is_done = wanted, after, False
+
+    async def step(self) -> int:
+        """Copy the next rows; returns how many were read. Idempotent."""
+        part = await self._read(self.after, ROWS)
+        rows = list(filter(self._wanted, part.rows))
+        if rows:
+            await self._write(rows)
+        self.after, self.is_done = part.after, part.after is None
+        return len(part.rows)
