@@ -199,23 +199,23 @@ class Guard:
 
     def _verify_user(self, token: str) -> tuple[Caller, float]:
         if not self._tokens.signed(token):
-            raise Unauthorized(f"this user token does not hold: {_WRONG_SIGNATURE}")
+            raise Unauthorized(f"this user token is not valid: {_WRONG_SIGNATURE}")
         if token in self._refused:
             raise Unauthorized(self._refused[token])
         try:
             return self._read_user(token)
         except jwt.ImmatureSignatureError:
-            raise Unauthorized("this user token does not hold: it is not valid yet") from None
+            raise Unauthorized("this user token is not valid: its `nbf` or `iat` is in the future") from None
         except jwt.ExpiredSignatureError:
             why = "this user token has expired; have your app sign a new one"
         except jwt.InvalidTokenError as error:
             why = (
-                f"this user token does not hold: {_JWT_PROBLEMS.get(type(error), 'it is not a token that we can read')}"
+                f"this user token is not valid: {_JWT_PROBLEMS.get(type(error), 'it is not a token that we can read')}"
             )
         except OverflowError:
-            why = "this user token does not hold: its `exp` is no time in seconds"
+            why = "this user token is not valid: its `exp` is no time in seconds"
         except (KithError, ValueError, RecursionError):
-            why = "this user token does not hold: its `sub` must be a user's id"
+            why = "this user token is not valid: its `sub` must be a user's id"
         if len(self._refused) >= CREDENTIALS_CACHED_MAX:
             self._refused.clear()
         self._refused[token] = why

@@ -36,7 +36,7 @@ class BodyDecoder:
             return self._decoder.decode(raw)
         except msgspec.ValidationError as error:
             hint = _hint(str(error), self._decoder.type)
-            raise BadRequest(f"the body is not what this takes: {error}{hint}; see /docs") from None
+            raise BadRequest(f"the body does not match this operation: {error}{hint}; see /docs") from None
         except UnicodeDecodeError:
             raise BadRequest("the body is not JSON that we can read: it is not UTF-8") from None
         except RecursionError:

@@ -137,7 +137,7 @@ def _query_reader(reads: Mapping[str, tuple[str, Read]]) -> Callable[[str], Mapp
             if known is None:
                 unknown.append(name)
             elif known[0] in named:
-                raise BadRequest(f"query parameter {name} is given twice; which one counts? See /docs")
+                raise BadRequest(f"query parameter {name} is given twice; send it once. See /docs")
             else:
                 named[known[0]] = known[1](value)
         if unknown:

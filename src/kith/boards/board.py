@@ -97,7 +97,7 @@ def canonical_board(name: str, secret: bool) -> bytes:
 
 def missing(id_: int) -> BoardNotFound:
     """The error for a board that does not exist, or that the viewer must not see."""
-    return BoardNotFound("there is no such board, or it is not there for you", id=str(id_))
+    return BoardNotFound("there is no such board, or it is hidden from you", id=str(id_))
 
 
 def not_owner(id_: int) -> Forbidden:

@@ -391,4 +391,4 @@ def _cannot_give_error(refusal: Outcome, to: int) -> KithError:
         return _too_many_boards()
     if refusal is Outcome.FORBIDDEN:
         return Forbidden("one of you has blocked the other", id=str(to))
-    return UserNotFound("there is no such account, or it is not there for you", id=str(to))
+    return UserNotFound("there is no such account, or it is hidden from you", id=str(to))

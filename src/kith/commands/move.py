@@ -49,7 +49,9 @@ def run_move(
     if not moved.agrees:
         fail(f"{folder} and {where} differ, so nothing was switched; run it again, and report what differs if it stays")
     if moved.closed_s is not None:
-        say(f"moved: {where} takes writes, {folder} takes none any more; nobody could write for {moved.closed_s:.1f} s")
+        say(
+            f"moved: {where} takes writes, {folder} takes none any more; writes were refused for {moved.closed_s:.1f} s"
+        )
         say(f"go on there with `kith serve`; the way back is `kith move {folder} --back`")
     elif switch:
         say(f"moved already: {where} takes writes")

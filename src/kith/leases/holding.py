@@ -55,7 +55,7 @@ class HeldLease:
     def check(self) -> None:
         """LeaseLost unless this process may still use the lease."""
         if not self.ours:
-            raise LeaseLost(f"this process may not go on with {self.lease.name}; another may do it by now")
+            raise LeaseLost(f"this process lost its lease on {self.lease.name}; another process may hold it now")
 
     async def renew(self) -> None:
         """Renew the lease, or notice that it is lost. Errors: Unavailable."""

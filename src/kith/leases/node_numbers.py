@@ -57,4 +57,4 @@ async def node_number(
             if held is not None:
                 yield NodeNumber(number, held)
                 return
-    raise Overloaded(f"{numbers_max} processes make ids already; stop some")
+    raise Overloaded(f"all {numbers_max} node numbers for making ids are in use; stop a process")

@@ -327,4 +327,4 @@ def no_file() -> MediaNotFound:
 
 
 def _no_media(id_: int) -> MediaNotFound:
-    return MediaNotFound("there is no such media, or it is not there for you", id=str(id_))
+    return MediaNotFound("there is no such media, or it is hidden from you", id=str(id_))

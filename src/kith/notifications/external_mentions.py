@@ -44,7 +44,7 @@ class ExternalMentions:
             (told,) = await self._notices.notify_under([(draft, claim)])
         except IdempotencyKeyReused:
             raise IdempotencyKeyReused(
-                "this eventId came with other content before; each event needs an id of its own", eventId=event
+                "this eventId was used with other content before; each event needs an id of its own", eventId=event
             ) from None
         await self._recent.note([(draft, told)])
         return told != NO_NOTICE

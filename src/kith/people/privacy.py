@@ -95,7 +95,7 @@ class Privacy:
         def check(answers: Answers) -> None:
             (node,) = answers.nodes[nodes]
             if not is_visible_account(node, user, viewer):
-                raise UserNotFound("there is no such account, or it is not there for you", id=str(user))
+                raise UserNotFound("there is no such account, or it is hidden from you", id=str(user))
             if edges:
                 block, follow = answers.states[asked]
                 if block in FORBIDDING_STATES:

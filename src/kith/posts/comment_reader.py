@@ -308,4 +308,4 @@ def by_id(comments: Iterable[Comment | None]) -> dict[int, Comment]:
 
 def no_comment(id_: int) -> CommentNotFound:
     """The error for a comment that does not exist, or that the viewer must not see."""
-    return CommentNotFound("there is no such comment, or it is not there for you", id=str(id_))
+    return CommentNotFound("there is no such comment, or it is hidden from you", id=str(id_))

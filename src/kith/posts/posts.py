@@ -355,7 +355,7 @@ class Posts:
 
     def missing(self, id_: int) -> NotFound:
         """The error for a post that does not exist, or that the viewer must not see."""
-        return self._kind.missing(f"there is no such {self._kind.noun}, or it is not there for you", id=str(id_))
+        return self._kind.missing(f"there is no such {self._kind.noun}, or it is hidden from you", id=str(id_))
 
     async def _rewrite(
         self,

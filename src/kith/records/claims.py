@@ -42,7 +42,7 @@ def first_of(value: bytes, claim: Claim) -> tuple[NodeId, Hlc]:
     asked, made = value[:_DIGEST_BYTES], value[_DIGEST_BYTES:]
     if asked != claim.value[:_DIGEST_BYTES]:
         raise IdempotencyKeyReused(
-            "this Idempotency-Key came with other content before; use a new key for something new"
+            "this Idempotency-Key was used with other content before; use a new key for something new"
         )
     return NodeId(int.from_bytes(made[:8], "big")), Hlc(int.from_bytes(made[8:], "big"))
 

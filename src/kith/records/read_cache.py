@@ -218,7 +218,7 @@ class ReadCache(CacheGeneration):
         if not self._expiries.known_ms:
             await self._expiries.read()
         now_ms, next_generation = self._now_ms(), self.next_generation + 1
-        for ended in self._expiries.expired_edges(
+        for ended in self._expiries.expired(
             now_ms
         ):  # as if the log had reported it; later reads see the edge as expired
             self.next_generation = next_generation
@@ -260,7 +260,7 @@ class ReadCache(CacheGeneration):
         if state <= State.REMOVED or state == EDGE_FORGOTTEN:
             self._edge_changed(event.graph, event.source, event.destination)
             if event.data:
-                self._expiries.told(event)
+                self._expiries.add(event)
         elif state in (RECORD_CHANGED, RECORD_FORGOTTEN):
             for table in self._by_record.get(event.source, ()):
                 table.changed(event.destination)

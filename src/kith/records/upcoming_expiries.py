@@ -27,12 +27,12 @@ class UpcomingExpiries:
         self._heap = await self._store.expiring_by(known_ms, _ENDS_MAX)
         self.known_ms = known_ms if len(self._heap) < _ENDS_MAX else self._heap[-1].ends_ms
 
-    def told(self, event: Event) -> None:
+    def add(self, event: Event) -> None:
         """Add the edge of an event, if it expires within the known time."""
         if 0 < ends_ms(event) < self.known_ms:
             heapq.heappush(self._heap, ExpiringEdge(ends_ms(event), event.graph, event.source, event.destination))
 
-    def over(self, now_ms: int) -> Iterator[ExpiringEdge]:
+    def expired(self, now_ms: int) -> Iterator[ExpiringEdge]:
         """Edges that have expired by now, each once."""
         while self._heap and self._heap[0].ends_ms <= now_ms:
             yield heapq.heappop(self._heap)

@@ -196,7 +196,7 @@ class Stories:
 
     def _check_live(self, id_: int) -> None:
         if self._is_expired(id_):
-            raise StoryNotFound("there is no such story, or it is not there for you", id=str(id_))
+            raise StoryNotFound("there is no such story, or it is hidden from you", id=str(id_))
 
     def _list(self, author: int) -> Listing:
         return Listing(self._stories, author, Direction.OUT)

@@ -147,7 +147,7 @@ class Webhooks:
         same = (made.url, made.graphs, made.kinds) == (asked.url, asked.graphs, asked.kinds)
         if secret is None or not same or (given and secret != asked.secret):
             raise IdempotencyKeyReused(
-                "this Idempotency-Key came with other content before; use a new key for another webhook"
+                "this Idempotency-Key was used with other content before; use a new key for another webhook"
             )
         return await self._progress_of(made), secret
 

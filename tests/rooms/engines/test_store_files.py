@@ -56,7 +56,7 @@ def test_a_process_of_another_container_with_our_pid_is_reported(tmp_path: Path)
     with subprocess.Popen(holding, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
         assert other.stdout is not None
         assert other.stdout.readline()
-        with pytest.raises(StoreUnavailable, match=f"another container .* has our number, {os.getpid()}"):
+        with pytest.raises(StoreUnavailable, match=f"another container .* has the same process id, {os.getpid()}"):
             Environment(folder)
         other.communicate(b"")
     Environment(folder).close()

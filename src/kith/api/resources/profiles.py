@@ -196,7 +196,7 @@ class ProfilesResource:
         """
         check_own(call.caller, user)
         if body.is_verified is not UNSET and not call.caller.server:
-            raise Forbidden("isVerified is the app's to say: leave it out, or use a server key")
+            raise Forbidden("only the app may set isVerified: leave it out, or use a server key")
         was = await self._check_there(user, user)
         changes = _changes(body)
         await call.perform_write(self._profiles.change(user, lambda old: msgspec.structs.replace(old, **changes)))
@@ -272,7 +272,7 @@ class ProfilesResource:
 
 
 def _not_there(user: NodeId) -> UserNotFound:
-    return UserNotFound("there is no such account, or it is not there for you", id=str(user))
+    return UserNotFound("there is no such account, or it is hidden from you", id=str(user))
 
 
 def _not_available(user: NodeId) -> Forbidden:

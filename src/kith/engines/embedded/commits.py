@@ -46,7 +46,7 @@ _READER_CHECK_S = 10.0
 """Seconds between checks for killed readers, at least."""
 _IDLE_CHECK_S = 1.0
 """Seconds without a job after which the queue does its idle work."""
-_OUTCOME_UNKNOWN = "this is written here, and another machine was made the primary meanwhile; repeat it there"
+_OUTCOME_UNKNOWN = "this was written here, but another machine is the primary now, so it may be lost; repeat it there"
 PAUSED_S = 2.0
 """A queue's thread that did not run for this long was paused with its process: it wakes at least once a second."""
 

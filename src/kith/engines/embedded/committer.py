@@ -55,7 +55,7 @@ _BEAT_S = 1.0
 """Seconds between signs of life of a committer, and between the parent's checks for them."""
 _PR_SET_PDEATHSIG = 1
 _log = structlog.get_logger("kith.store")
-_COMMITTER_GONE = "the process that writes ended before it answered, so this may be stored; repeat it"
+_COMMITTER_GONE = "the committer ended before it answered, so this may or may not be stored; repeat it"
 _ANSWER_TYPES: dict[type[WriteJob], Any] = {MergeEdges: list[EdgeChange], PutRecords: Put, PutMany: list[Put]}
 """The kinds of jobs that are sent to a committer, with the type of each one's answer."""
 _read_answer: dict[type[WriteJob], Callable[[msgspec.Raw], Any]] = {

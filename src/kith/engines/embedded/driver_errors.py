@@ -50,7 +50,8 @@ def translate(error: Exception, action: str, folder: Path | None = None) -> Kith
         return StoreMismatch(f"could not {action}: not a store of this version ({error})")
     if isinstance(error, lmdb.LockError):
         return StoreUnavailable(
-            f"could not {action}: a process of another container that uses this folder has our number, {os.getpid()}; "
+            f"could not {action}: a process of another container that uses this folder has the same process id, "
+            f"{os.getpid()}; "
             "start this one again, or let the containers share their process numbers (`--pid`)"
         )
     if isinstance(error, lmdb.CorruptedError | lmdb.PageNotFoundError):

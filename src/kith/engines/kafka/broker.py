@@ -99,7 +99,7 @@ async def fetch_all(broker: Broker, topic: Topic, partition: int, first: int, en
         found += records
         first = records[-1].offset + 1
     if first < end:
-        raise StoreUnavailable("Kafka does not give all that it has; try again")
+        raise StoreUnavailable("Kafka did not return all records; try again")
     return found
 
 
