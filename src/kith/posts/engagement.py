@@ -219,7 +219,7 @@ async def engage(
     """
     (engaged,), _ = await _engage_many(graph, number, actor, [(target, author)])
     if engaged is None:
-        raise missing("it is not there for you", id=str(target))
+        raise missing("it is hidden from you", id=str(target))
     return engaged
 
 

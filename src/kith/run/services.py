@@ -178,9 +178,8 @@ async def _services(
                 jobs=jobs, privacy_switch=privacy_switch, suggestions=suggested, posts=posts, comments=comments,
                 media=media, engagement=engagement, moderation=Moderation(posts), boards=boards,
                 board_following=following, pins=pins, stories=stories, strip=Strip(graph, stories, affinity.by_author),
-                home=home, read_cache=read_cache, cached_posts=cached_posts, unrestricted=unrestricted,
-                live=live, watch=watch, webhooks=hooks,
-                notifications=told.notifications, external_mentions=told.external_mentions,
+                home=home, read_cache=read_cache, cached_posts=cached_posts, unrestricted=unrestricted, live=live,
+                watch=watch, webhooks=hooks, notifications=told.notifications, external_mentions=told.external_mentions,
                 presence=presence, devices=devices,
                 push_offer=push_keys(settings, known.signing).offer(settings.webpush_hosts),
             )  # fmt: skip

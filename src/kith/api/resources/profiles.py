@@ -135,7 +135,7 @@ class ProfilesResource:
         with contextlib.suppress(UserNotFound, Forbidden):  # which tell that there is somebody, and who
             if user is not None:
                 return await self._shown(call.viewer, user)
-        raise UserNotFound("no user has this name, or they are not there for you", username=username)
+        raise UserNotFound("no user has this name, or the user is hidden from you", username=username)
 
     @post_query("/users/lookup", "Many users by id")
     async def lookup_users(self, call: Call, body: LookupRequest) -> UsersLookedUp:
