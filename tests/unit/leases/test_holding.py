@@ -126,7 +126,7 @@ def test_processes_have_distinct_node_numbers(run: Run, store: Unreachable, cloc
     async def play() -> None:
         async with node_number(process(store, clock), 2) as one, node_number(process(store, clock), 2) as other:
             assert (one.number, other.number) == (0, 1)
-            with pytest.raises(Overloaded, match="2 processes"):
+            with pytest.raises(Overloaded, match="all 2 node numbers"):
                 async with node_number(process(store, clock), 2):
                     pass
 
