@@ -21,7 +21,7 @@ _PARTITIONS, _BYTES = 16, 100
 _IN_FLIGHT = (1, 8, 64)
 
 
-class _Plain:
+class _OneEventOwner:
     """Answers each command with one event."""
 
     async def take(self, partition: int, place: int) -> Sequence[DecidedCommand]:
@@ -48,7 +48,7 @@ async def _measured(servers: str) -> list[Figure]:
 
     broker = Kafka(servers, prefix="bench-" + secrets.token_hex(6), partitions=_PARTITIONS)
     engine = KafkaEngine(broker, lambda node: node % _PARTITIONS)
-    runner = await engine.start_owner(_Plain())
+    runner = await engine.start_owner(_OneEventOwner())
     await engine.commands.ask_many([(at, b"first") for at in range(_PARTITIONS)])
     figures: list[Figure] = []
     for in_flight in _IN_FLIGHT:

@@ -20,7 +20,7 @@ from kith.run.opening.folders import metrics_folder
 
 _OPERATIONS = 110
 _PROCESSES = 4
-_LOOKS = 200
+_REFRESHES = 200
 
 
 def console(folder: Path) -> list[Figure]:
@@ -38,11 +38,11 @@ def console(folder: Path) -> list[Figure]:
         opened_ms = 1_000 * (time.perf_counter() - started)
         newest, pids = first.json()["times"][-2], family(process.pid)
         before, began = cpu_s(pids), time.perf_counter()
-        for _ in range(_LOOKS):
+        for _ in range(_REFRESHES):
             http.get(f"{base}/console/numbers", params={"since": newest}).raise_for_status()
             http.get(f"{base}/console/log").raise_for_status()
-        look_s = (cpu_s(pids) - before) / _LOOKS
-        took_s = (time.perf_counter() - began) / _LOOKS
+        look_s = (cpu_s(pids) - before) / _REFRESHES
+        took_s = (time.perf_counter() - began) / _REFRESHES
     every_s = EVERY_MS / 1_000
     look = f"a look takes {1e3 * took_s:.1f} ms"
     says = f"{_OPERATIONS} operations, {KEPT} samples"

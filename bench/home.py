@@ -37,7 +37,7 @@ _POSTS, _LIKES_A_POST = 60_000, 3
 _TURNS = 2
 """Turns, each of one API process and then of two, because the machine's speed changes within minutes."""
 _FOLLOWED_MIN, _WARM_FOLLOWED_MIN = 20, 10
-_AGAIN, _LOOKED_AT = 2_000, 50
+_REPEAT_READERS, _SAMPLE = 2_000, 50
 _PAGE, _CONNECTIONS = 20, 16
 _PAGE_BYTES_MIN = 1_000  # an empty one has about 200
 _TARGETS = {"home": 1_200, "home-again": 2_000, "home-latest": 3_000}
@@ -109,7 +109,7 @@ def _cast(folder: Path) -> Cast:
     homes = _homes(at, posts, readers)
     readers = [reader for reader in readers if len(homes[reader]) >= _PAGE]
     warm = sources[(follows >= _WARM_FOLLOWED_MIN) & (follows < _FOLLOWED_MIN)].tolist()
-    return Cast(settings, at, posts, Readers(readers, readers[:_AGAIN], warm))
+    return Cast(settings, at, posts, Readers(readers, readers[:_REPEAT_READERS], warm))
 
 
 def _homes(at: Town, posts: Sequence[tuple[int, int]], readers: Sequence[int]) -> dict[int, list[int]]:
@@ -151,7 +151,7 @@ def _wait_for_fanout(settings: Settings) -> None:
 
 def _check(cast: Cast) -> None:
     """Check that latest pages hold the newest posts, and ranked pages as many posts."""
-    readers = cast.readers.all[-_LOOKED_AT:]
+    readers = cast.readers.all[-_SAMPLE:]
     followed = set(cast.at.edges[np.isin(cast.at.edges[:, 0], readers)][:, 1].tolist()) | set(readers)
     with client(cast.settings) as http:
         for reader, newest in _homes(cast.at, cast.posts, readers).items():
@@ -170,7 +170,7 @@ def _pages(readers: Sequence[int], kind: str) -> list[bytes]:
 
 def _firsts(port: int, cast: Cast, arrivals: float | None = None) -> Load:
     """Load each reader's first page, once."""
-    readers = cast.readers.all[:-_LOOKED_AT]
+    readers = cast.readers.all[:-_SAMPLE]
     return run(
         port,
         functools.partial(_pages, readers, "ranked"),

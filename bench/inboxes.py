@@ -22,7 +22,7 @@ from kith.engines.embedded.inbox_store import EmbeddedInboxes
 from kith.notifications.activity import Users
 
 _PEOPLE, _CHUNK, _CHUNKS = 3_000_000, 100_000, 40
-_INSERTERS = 64
+_INSERT_CONNECTIONS = 64
 _REDIS_CAP = 50
 _BYTES_MAX = 1 << 40
 _SPREAD = 0x9E3779B97F4A7C15 & (2**62 - 1)  # odd: a permutation of ids below 2^62
@@ -47,7 +47,7 @@ def inbox(folder: Path) -> list[Figure]:
             copied, inserted = _postgres(chunks)
             redis = _redis(folder, chunks)
             figures.append(with_peer(rate, "PostgreSQL, a COPY a notice", copied))
-            figures.append(with_peer(rate, f"PostgreSQL, an INSERT a row, {_INSERTERS} connections", inserted))
+            figures.append(with_peer(rate, f"PostgreSQL, an INSERT a row, {_INSERT_CONNECTIONS} connections", inserted))
             figures.append(with_peer(rate, f"Redis lists of {_REDIS_CAP}, pipelined, not durable", redis))
         else:
             figures.append(rate)
@@ -90,7 +90,7 @@ def _postgres(chunks: list[Users]) -> tuple[float | None, float | None]:
             )
             copy_rate = await _rate(lambda: copied(connection))
             await connection.execute("truncate inbox")
-            connections = [await postgresql.connect(port) for _ in range(_INSERTERS)]
+            connections = [await postgresql.connect(port) for _ in range(_INSERT_CONNECTIONS)]
             insert_rate = await _rate(lambda: _inserted(connections, chunks))
             for one in (connection, *connections):
                 await one.close()

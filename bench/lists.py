@@ -32,10 +32,10 @@ _LONG_THREADS, _IN_THREAD = 5, 2_000
 _WAITING = 1_000
 _READS = 20_000
 _CONNECTIONS = 16
-_LOOKED_AT = 20
+_SAMPLE = 20
 _LEAST_BYTES = 1_000  # an answer with entries
-_AT_ONCE = 1_000
-_OPENED_WITHIN_S, _POLL_S = 60.0, 0.005
+_EDGES_PER_WRITE = 1_000
+_OPENING_TIMEOUT_S, _POLL_S = 60.0, 0.005
 
 
 class _ListRead(NamedTuple):
@@ -88,7 +88,7 @@ def comments_page_http(folder: Path) -> list[Figure]:
                 await services.comments.create(actor, on, f"red, {answer}", NodeId(made.id))
 
         both = [(post, number) for post in posts for number in range(_COMMENTS)]
-        for some in batches(both, _AT_ONCE):
+        for some in batches(both, _EDGES_PER_WRITE):
             await asyncio.gather(*(comment(post, number) for post, number in some))
 
     return _read("comments-page-http", at, fill, asked)
@@ -111,7 +111,7 @@ def comments_top_http(folder: Path) -> list[Figure]:
                 await services.comments.like(NodeId(writers[-number - 1]), NodeId(made.id))
 
         both = [(post, number) for post in posts for number in range(_IN_THREAD)]
-        for some in batches(both, _AT_ONCE):
+        for some in batches(both, _EDGES_PER_WRITE):
             await asyncio.gather(*(comment(post, number) for post, number in some))
 
     return _read("comments-top-http", at, fill, asked)
@@ -130,8 +130,8 @@ def opening_http(folder: Path) -> list[Figure]:
         http.put(f"/users/{user}", json={"private": False}).raise_for_status()
         answered_ms = (time.perf_counter() - started) * 1000
         while (followers := _ask(http, f"/graph/follows/{user}/in/count")["count"]) < _WAITING:
-            if time.perf_counter() - started > _OPENED_WITHIN_S:
-                raise RuntimeError(f"{followers} of {_WAITING} follow after {_OPENED_WITHIN_S:.0f} s")
+            if time.perf_counter() - started > _OPENING_TIMEOUT_S:
+                raise RuntimeError(f"{followers} of {_WAITING} follow after {_OPENING_TIMEOUT_S:.0f} s")
             time.sleep(_POLL_S)
         all_ms = (time.perf_counter() - started) * 1000
     says = f"{at.says}; {_WAITING:,} requests"
@@ -153,7 +153,7 @@ def _read(name: str, at: Town, fill: Callable[[Services], Awaitable[None]], aske
     settings = at.copied(name)
     asyncio.run(_filled(settings, fill))
     with server(settings):
-        for one in asked[:_LOOKED_AT]:
+        for one in asked[:_SAMPLE]:
             with client(settings, one.user) as http:
                 expected(len(_ask(http, one.path)["items"]), one.length, f"the length of {one.path}")
         load = run(
@@ -180,7 +180,7 @@ async def put_edges(services: Services, name: str, rows: Sequence[tuple[int, int
     """Write edges of a graph, each at a later position than the one before."""
     graph = services.stores.graph
     number, now = graph.graphs.number(name), graph.clock.next
-    for some in batches(rows, _AT_ONCE):
+    for some in batches(rows, _EDGES_PER_WRITE):
         await graph.store.apply([
             EdgeWrite(Edge(number, NodeId(source), NodeId(destination), State.NORMAL, place, now()))
             for place, (source, destination) in enumerate(some)

@@ -68,13 +68,13 @@ def _sent_a_second(http: httpx.Client, token: str, reading: list[int]) -> tuple[
     """Changes that a reader of the history from a token is sent: per second, and per CPU second of the processes
     `reading`.
     """
-    told, started_s, started = 0, cpu_s(reading), time.perf_counter()
+    changes, started_s, started = 0, cpu_s(reading), time.perf_counter()
     with http.stream("GET", "/watch", params={"after": token}, headers=_LINES) as response:
         for chunk in response.iter_bytes(1 << 16):
-            told += chunk.count(b"\n")
-            if told > 0.99 * _EDGES:  # a few edges are drawn twice, and change nothing
+            changes += chunk.count(b"\n")
+            if changes > 0.99 * _EDGES:  # a few edges are drawn twice, and change nothing
                 break
-    return told / (time.perf_counter() - started), told / (cpu_s(reading) - started_s)
+    return changes / (time.perf_counter() - started), changes / (cpu_s(reading) - started_s)
 
 
 def rebuild(folder: Path) -> list[Figure]:

@@ -34,7 +34,7 @@ from kith.run.serving.worker import work
 _DANA = 1
 _MENTIONS, _WAITING = 10, 100
 _FOLLOWED, _FIRST = 3_000_000_001, 3_000_000_002
-_POLL_S, _TOLD_WITHIN_S, _BETWEEN_S = 0.005, 60.0, 0.05
+_POLL_S, _ROW_TIMEOUT_S, _FOLLOW_PAUSE_S = 0.005, 60.0, 0.05
 
 
 class _StormResult(NamedTuple):
@@ -100,12 +100,12 @@ async def _ordinary(services: Services, number: int | None, until: asyncio.Event
         await services.relations.follow(NodeId(_FIRST + offset + len(told_s)), NodeId(_FOLLOWED))
         started = time.perf_counter()
         while (now := await inboxes.page(_FOLLOWED, limit=1)) == newest:
-            if time.perf_counter() - started > _TOLD_WITHIN_S:
-                raise RuntimeError(f"an ordinary notification takes more than {_TOLD_WITHIN_S:g} s")
+            if time.perf_counter() - started > _ROW_TIMEOUT_S:
+                raise RuntimeError(f"an ordinary notification takes more than {_ROW_TIMEOUT_S:g} s")
             await asyncio.sleep(_POLL_S)
         newest = now
         told_s.append(time.perf_counter() - started)
-        await asyncio.sleep(_BETWEEN_S)
+        await asyncio.sleep(_FOLLOW_PAUSE_S)
     return told_s
 
 

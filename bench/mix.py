@@ -26,7 +26,7 @@ MIX = {
 READS = {name: MIX[name] for name in ("list links", "get node", "count links", "get link")}
 WRITES = {name: share for name, share in MIX.items() if name not in READS}
 DELETED_POSTS_SHARE, DELETED_FOLLOWS_SHARE = 0.5, 0.1
-_LOOKED_AT = 50
+_SAMPLE = 50
 
 
 def drawn(mix: Mapping[str, float], count: int, seed: int) -> list[str]:
@@ -155,8 +155,8 @@ class _Writer:
 def check_reads(http: httpx.Client, at: Town) -> None:
     """Check, before anything is written, that every kind of read answers what is in the town."""
     chosen = np.random.default_rng(18)
-    users, profiles = chosen.integers(1, at.users, _LOOKED_AT).tolist(), chosen.choice(at.profiles, _LOOKED_AT).tolist()
-    posts, follows = chosen.permutation(at.posts[:, 0])[:_LOOKED_AT].tolist(), at.edges[:_LOOKED_AT].tolist()
+    users, profiles = chosen.integers(1, at.users, _SAMPLE).tolist(), chosen.choice(at.profiles, _SAMPLE).tolist()
+    posts, follows = chosen.permutation(at.posts[:, 0])[:_SAMPLE].tolist(), at.edges[:_SAMPLE].tolist()
     check_lists(http, at, [f"/users/{user}/followers?limit={PAGE}" for user in users])
     check_counts(http, at, [f"/graph/follows/{user}/in/count" for user in users])
     check_users(http, at, [f"/users/{user}" for user in profiles])

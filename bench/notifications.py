@@ -33,7 +33,7 @@ from kith.run.services import open_services
 _READERS, _MENTIONED_LATELY = 200, 1_000
 _PAGE, _CONNECTIONS, _TARGET = 50, 16, 2_000
 _LEAST_BYTES = 5_000
-_RATE, _STREAMS, _JOINED_S = 500, 50, 1.0
+_RATE, _STREAMS, _STREAMS_OPEN_S = 500, 50, 1.0
 _POLL_S, _POLLS_MAX = 0.05, 200
 
 
@@ -147,7 +147,7 @@ class _Likes:
         streams = [asyncio.create_task(self._listen(author)) for author in authors]
         for _ in range(_CONNECTIONS):
             self._free.put_nowait(await asyncio.open_connection("127.0.0.1", self._port))
-        await asyncio.sleep(_JOINED_S)
+        await asyncio.sleep(_STREAMS_OPEN_S)
         started, likes = time.perf_counter(), []
         for number, pair in enumerate(pairs):
             await asyncio.sleep(max(0.0, started + number / _RATE - time.perf_counter()))

@@ -94,14 +94,14 @@ def fanout_policies(folder: Path) -> list[Figure]:
     says = f"{data.says}; {_POSTS_A_WEEK:,} posts, {_READS_A_WEEK:,} reads of {_READERS:,} readers"
     figures = []
     for name, cost in costs.items():
-        for (what, unit, value), (_, _, by_followers) in zip(_told(cost), _told(base), strict=True):
+        for (what, unit, value), (_, _, by_followers) in zip(_figures_of(cost), _figures_of(base), strict=True):
             figure = Figure(f"fanout-policies-{name}-{what}", value, unit, "", data=says)
             peer = None if cost is base else by_followers
             figures.append(with_peer(figure, "the same by followers", peer, lower_is_better=True))
     return figures
 
 
-def _told(cost: Cost) -> list[tuple[str, str, float]]:
+def _figures_of(cost: Cost) -> list[tuple[str, str, float]]:
     """A cost as (what, unit, value)."""
     return [
         ("pushes", "pushes", cost.pushes),

@@ -13,9 +13,9 @@ from bench.figures import KEY, Figure, free_port, serving, wait_for
 from bench.load import body_bytes, is_good, request
 from kith.run.config import Settings
 
-_STARTS, _GIVEN_UP_S = 5, 30.0
+_STARTS, _TIMEOUT_S = 5, 30.0
 _SETTLING_S, _REST_S = 5.0, 20.0
-_TRY_AGAIN_S = 0.002
+_RETRY_S = 0.002
 
 
 def startup(folder: Path) -> list[Figure]:
@@ -33,7 +33,7 @@ def startup(folder: Path) -> list[Figure]:
 
 def _first_answer(port: int) -> None:
     """Request a check until the answer is a success."""
-    asked, deadline = request("GET", "/api/v1/graph/follows/1/2", KEY), time.perf_counter() + _GIVEN_UP_S
+    asked, deadline = request("GET", "/api/v1/graph/follows/1/2", KEY), time.perf_counter() + _TIMEOUT_S
     while time.perf_counter() < deadline:
         try:
             with socket.create_connection(("127.0.0.1", port), timeout=1) as connection:
@@ -45,8 +45,8 @@ def _first_answer(port: int) -> None:
                 return
         except OSError:
             pass
-        time.sleep(_TRY_AGAIN_S)
-    raise RuntimeError(f"no good answer within {_GIVEN_UP_S:.0f} s")
+        time.sleep(_RETRY_S)
+    raise RuntimeError(f"no good answer within {_TIMEOUT_S:.0f} s")
 
 
 def idle(folder: Path) -> list[Figure]:

@@ -18,7 +18,7 @@ from bench.load import request
 from kith.commands.transfer.formats import read
 
 _RATE, _SECONDS, _CONNECTIONS = 500, 15, 64
-_WATCHED_SHARE, _POLL_S, _GIVEN_UP_S = 0.02, 0.01, 10.0
+_WATCHED_SHARE, _POLL_S, _TIMEOUT_S = 0.02, 0.01, 10.0
 
 
 class Seen(NamedTuple):
@@ -109,7 +109,7 @@ class _Load:
         self._seen.acknowledged.append((done - started) * 1000)
         if reader is None:
             return False
-        while time.perf_counter() - done < _GIVEN_UP_S:
+        while time.perf_counter() - done < _TIMEOUT_S:
             if made["id"] in await self._home(reader):
                 self._seen.visible.append((time.perf_counter() - done) * 1000)
                 return False

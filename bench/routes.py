@@ -24,7 +24,7 @@ API = "/api/v1"
 PAGE = 20
 _READS, _WRITES = 40_000, 200_000
 _CONNECTIONS, _WRITE_CONNECTIONS = 16, 64
-_LOOKED_AT = 200
+_SAMPLE = 200
 _EMPTY_LIST_BYTES = 80
 _POSTGRES = "PostgreSQL, asyncpg, prepared, 16 connections"
 
@@ -50,7 +50,7 @@ def _read(
     asked = paths(at)
     with server(settings):
         with client(settings) as http:
-            check(http, at, asked[:_LOOKED_AT])
+            check(http, at, asked[:_SAMPLE])
         load = run(
             settings.port, functools.partial(gets, asked, at.users),
             connections=_CONNECTIONS, seconds=SECONDS, least_bytes=least_bytes,

@@ -24,7 +24,7 @@ from bench.processes import cpu_s
 from kith.graph.graphs import FOLLOWS
 from kith.run.config import Settings
 
-_CONNECTIONS, _WARM_S, _BALANCED_S = 32, 2.0, 8.0
+_CONNECTIONS, _WARM_S, _REBALANCE_WAIT_S = 32, 2.0, 8.0
 
 
 class _RateAndCores(NamedTuple):
@@ -61,7 +61,7 @@ def _api(folder: Path, count: int) -> _RateAndCores | None:
         wait_until(settings, "kith_notifications_lag_events", lambda events: events == 0)
         asked = functools.partial(checks, ["filter"])
         load = functools.partial(run, settings.port, asked, connections=_CONNECTIONS, seconds=SECONDS, warm_s=_WARM_S)
-        return _taken("kith-api", load)
+        return _measured("kith-api", load)
 
 
 def _owners(folder: Path, count: int) -> _RateAndCores | None:
@@ -73,7 +73,7 @@ def _owners(folder: Path, count: int) -> _RateAndCores | None:
             more.enter_context(_owner(settings, number))
         asked = functools.partial(follows, count)
         load = functools.partial(run, settings.port, asked, connections=WRITE_CONNECTIONS, seconds=SECONDS, once=True)
-        return _taken("kith-apply", functools.partial(load, warm_s=_WARM_S))
+        return _measured("kith-apply", functools.partial(load, warm_s=_WARM_S))
 
 
 @contextlib.contextmanager
@@ -84,14 +84,14 @@ def _owner(settings: Settings, number: int) -> Iterator[None]:
     with patch.dict(os.environ, environment):
         process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
-        time.sleep(_BALANCED_S)
+        time.sleep(_REBALANCE_WAIT_S)
         yield
     finally:
         process.terminate()
         process.wait()
 
 
-def _taken(name: str, load: Callable[[], Load]) -> _RateAndCores:
+def _measured(name: str, load: Callable[[], Load]) -> _RateAndCores:
     """The rate of a load, and the cores that the processes with this name, and all, took meanwhile."""
     pids, began = _named(name), time.perf_counter()
     before, busy = cpu_s(pids), _busy_s()

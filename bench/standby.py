@@ -30,12 +30,12 @@ _A_SECOND, _A_REQUEST, _USERS = 5_000, 10, 330_000
 _PROBES_A_SECOND = 20
 _TURNS = 5
 """Turns, each with and without a standby, because the speed of a shared machine changes within minutes."""
-_GROUPED_MS = 2
+_COMMIT_WAIT_MS = 2
 """`commit_wait_ms` of both: writes wait for others, so a primary that shares its cores commits equally often."""
 _BASE = "/api/v1"
 _HEADERS = {"Authorization": f"Bearer {KEY}"}
 _LINES = {**_HEADERS, "Accept": "application/x-ndjson"}
-_GIVEN_UP_S, _TRY_AGAIN_S = 30.0, 0.005
+_TIMEOUT_S, _RETRY_S = 30.0, 0.005
 
 
 def standby(folder: Path) -> list[Figure]:
@@ -73,7 +73,12 @@ def _machine(folder: Path, of: Settings | None = None) -> Iterator[tuple[Setting
     settings = Settings(data=str(folder), port=free_port(), api_keys=(KEY,), workers=1)
     named = ["serve", "--api-key", KEY] if of is None else ["standby", "--of", _url(of)]
     command = [sys.executable, "-m", "kith", *named, "--data", settings.data, "--port", str(settings.port)]
-    variables = {**os.environ, "KITH_API_KEYS": KEY, "KITH_PRIMARY_KEY": KEY, "KITH_COMMIT_WAIT_MS": str(_GROUPED_MS)}
+    variables = {
+        **os.environ,
+        "KITH_API_KEYS": KEY,
+        "KITH_PRIMARY_KEY": KEY,
+        "KITH_COMMIT_WAIT_MS": str(_COMMIT_WAIT_MS),
+    }
     process = subprocess.Popen(
         [*command, "--workers", "1"], env=variables, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
         start_new_session=True,
@@ -88,11 +93,11 @@ def _machine(folder: Path, of: Settings | None = None) -> Iterator[tuple[Setting
 
 def _wait_level(second: Settings) -> None:
     """Wait until the standby follows."""
-    deadline = time.perf_counter() + _GIVEN_UP_S
+    deadline = time.perf_counter() + _TIMEOUT_S
     while "ms behind" not in httpx.get(f"{_url(second)}/readyz").json()["standby"]:
         if time.perf_counter() > deadline:
-            raise RuntimeError(f"the standby does not follow within {_GIVEN_UP_S:.0f} s")
-        time.sleep(_TRY_AGAIN_S)
+            raise RuntimeError(f"the standby does not follow within {_TIMEOUT_S:.0f} s")
+        time.sleep(_RETRY_S)
 
 
 def _loaded(settings: Settings, process: subprocess.Popen[bytes], seed: int) -> float:
@@ -160,7 +165,7 @@ class _LagProbes:
         time.sleep(1.0)
         self._stop.set()
         self._threads[1].join()
-        self._threads[0].join(_GIVEN_UP_S)
+        self._threads[0].join(_TIMEOUT_S)
         return [1000 * max(0.0, self._told[number] - at) for number, at in self._answered.items()]
 
 
@@ -172,13 +177,13 @@ def _failover(second: Settings, primary: subprocess.Popen[bytes]) -> float:
         [sys.executable, "-m", "kith", "promote", "--data", second.data], check=True, stdout=subprocess.DEVNULL
     )
     rows = {"edges": [{"op": "add", "source": 1, "destination": 2}]}
-    while time.perf_counter() - started < _GIVEN_UP_S:
+    while time.perf_counter() - started < _TIMEOUT_S:
         with contextlib.suppress(httpx.TransportError):
             answer = httpx.post(f"{_url(second)}{_BASE}/graph/follows/edges", json=rows, headers=_HEADERS, timeout=1)
             if answer.status_code == 200:
                 return time.perf_counter() - started
-        time.sleep(_TRY_AGAIN_S)
-    raise RuntimeError(f"no write was acknowledged within {_GIVEN_UP_S:.0f} s")
+        time.sleep(_RETRY_S)
+    raise RuntimeError(f"no write was acknowledged within {_TIMEOUT_S:.0f} s")
 
 
 def _url(settings: Settings) -> str:

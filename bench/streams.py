@@ -31,7 +31,7 @@ CELEBRITY = 9_000_000
 CELEBRITY_POSTS = 10
 _PATH = "/api/v1/feed/stream"
 _SENT = re.compile(rb'"preview":"(\d+)"')
-_OPENED_AT_ONCE = 100
+_OPENING_CONCURRENCY = 100
 
 
 class Run(NamedTuple):
@@ -98,9 +98,9 @@ async def _drive(port: int, pid: int, readers: list[int], authors: list[int]) ->
     marks = [_usage(pid)]
     started = time.perf_counter()
     open_ = []
-    for at in range(0, len(readers), _OPENED_AT_ONCE):
+    for at in range(0, len(readers), _OPENING_CONCURRENCY):
         begun = []
-        for user in readers[at : at + _OPENED_AT_ONCE]:
+        for user in readers[at : at + _OPENING_CONCURRENCY]:
             begun.append(loop.create_future())
             made = lambda user=user, begun=begun[-1]: _Reader(user, begun, into)  # noqa: E731
             open_.append((await loop.create_connection(made, "127.0.0.1", port))[0])

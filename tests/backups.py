@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
-from distant import Stopped
-from histories import content
+from store_histories import content
+from store_wrappers import ProcessDied
 
 from kith.engines.blobs.archives import Archive, FolderArchive, ListedFile
 from kith.engines.embedded.environment import Environment
@@ -15,8 +15,8 @@ from kith.run.backups.restoring import Restored, restore
 from kith.run.config import Settings
 
 State = dict[bytes, list[tuple[bytes, bytes]]]
-_MADE_AGAIN = {b"suggestions"}
-_OF_THE_COPY = (b"format", b"history", b"graphs", b"secret/backups", b"fanout")
+_REBUILT = {b"suggestions"}
+_OF_ONE_COPY = (b"format", b"history", b"graphs", b"secret/backups", b"fanout")
 
 
 def state(opened: Environment) -> State:
@@ -24,8 +24,8 @@ def state(opened: Environment) -> State:
 
     Empty graphs are left out: they may be declared later than the point in time.
     """
-    found = {name: rows for name, rows in content(opened).items() if name not in _MADE_AGAIN and rows}
-    found[b"meta"] = [(key, note) for key, note in found[b"meta"] if not key.startswith(_OF_THE_COPY)]
+    found = {name: rows for name, rows in content(opened).items() if name not in _REBUILT and rows}
+    found[b"meta"] = [(key, note) for key, note in found[b"meta"] if not key.startswith(_OF_ONE_COPY)]
     found[b"objects"] = [(key, row) for key, row in found.get(b"objects", []) if key[0] < 128]
     found.pop(b"log-open", None)
     with opened.lmdb.begin() as txn:
@@ -43,10 +43,10 @@ def restored(archive: Archive, folder: Path, at: str | None = None) -> tuple[Res
         return done, state(store)
 
 
-class Dying:
+class DyingArchive:
     """An archive in a folder that fails at a step: before, within or right after an operation."""
 
-    def __init__(self, folder: Path, error: Callable[[], BaseException] = Stopped) -> None:
+    def __init__(self, folder: Path, error: Callable[[], BaseException] = ProcessDied) -> None:
         self._real, self._error = FolderArchive(folder), error
         self.where = self._real.where
         self.left = 1 << 30

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from coroutines import at_once
+from coroutines import run_without_loop
 
 from kith.engines.embedded.timeline_store import RingReader
 from kith.graph.shapes import Ids
@@ -20,7 +20,7 @@ class BlockingTimelines:
     `put` begins a build and ends it.
     """
 
-    def __init__(self, store: Any, run: Callable[..., Any] = at_once) -> None:
+    def __init__(self, store: Any, run: Callable[..., Any] = run_without_loop) -> None:
         self.store, self._run = store, run
 
     def read(self, user: int) -> Timeline | None:

@@ -55,7 +55,7 @@ def check(http: httpx.Client, graph: str, source: int, destination: int) -> bool
     return bool(ok(http.get(f"{API}/graph/{graph}/{source}/{destination}"))["exists"])
 
 
-def a_moment_later() -> None:
+def wait_next_ms() -> None:
     """Wait until the next millisecond. Of two edges with the same time, the one with the greater id is listed first."""
     now = wall_ms()
     while wall_ms() == now:

@@ -16,7 +16,7 @@ import structlog
 from cast import FakeClock
 from coroutines import Run
 from embedded_engine import open_embedded
-from engines import BOTH, HOSTILE, REFERENCE, Engine, engines_with
+from engines import HOSTILE, REFERENCE, SERVICE_ENGINES, Engine, engines_with
 from hypothesis import HealthCheck, settings
 from services import service_over
 
@@ -90,7 +90,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     part = [item for item in items if (of := item.get_closest_marker("short_of")) and of.args[0] in running]
     config.hook.pytest_deselected(items=part)
     left, hands = set(part), int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
-    items[:] = _dealt([item for item in items if item not in left], hands)
+    items[:] = _ordered([item for item in items if item not in left], hands)
 
 
 def pytest_collection_finish() -> None:
@@ -99,11 +99,11 @@ def pytest_collection_finish() -> None:
     gc.enable()
 
 
-_DEAREST = ("fault", "e2e", "property")
+_SLOWEST_FOLDERS = ("fault", "e2e", "property")
 """Folders whose tests take longest. Tests of the first two mostly wait for processes."""
 
 
-def _dealt(items: list[pytest.Item], hands: int) -> list[pytest.Item]:
+def _ordered(items: list[pytest.Item], hands: int) -> list[pytest.Item]:
     """Order the tests for `hands` processes, each of which starts with an equal part of the list.
 
     Each part begins with another of the slowest folders, so tests that wait run beside tests that compute. The tests
@@ -115,7 +115,7 @@ def _dealt(items: list[pytest.Item], hands: int) -> list[pytest.Item]:
     for item in items:
         files.setdefault(item.path, []).append(item)
     given: list[list[pytest.Item]] = [[] for _ in range(hands)]
-    for number, folder in enumerate(_DEAREST):
+    for number, folder in enumerate(_SLOWEST_FOLDERS):
         for path in [path for path in files if path.is_relative_to(TESTS / folder)]:
             given[number % hands] += files.pop(path)
     for tests in files.values():
@@ -157,7 +157,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
             metafunc.parametrize(name, engines, ids=str)
 
 
-@pytest.fixture(params=BOTH, ids=str)
+@pytest.fixture(params=SERVICE_ENGINES, ids=str)
 def store(request: pytest.FixtureRequest, run: Run, tmp_path: Path) -> Iterator[EdgeStore]:
     """An empty store of the reference and of the embedded engine, with one graph declared: number 1."""
     with request.param.edges(tmp_path / "data") as opened:

@@ -19,7 +19,7 @@ SOURCES = 5
 """Number of sources of the events, so that a partitioned log has them in several partitions."""
 
 
-class Remembering:
+class RecordingConsumer:
     """A consumer that records the events it handles. Events are numbered as they were written, from 1 on.
 
     `broken`: events that fail. `outage`: every event fails. `left`: slices of its backlog. `meanwhile`: called once,
@@ -62,12 +62,12 @@ class Remembering:
         self.lost_count += 1
 
 
-class World:
+class ConsumerWorld:
     """A store, its log, a consumer and a clock. A test starts runners over them, one after another."""
 
     def __init__(self, run: Run, edges: EdgeStore, log: LogStore, clock: FakeClock) -> None:
         self._run, self._edges, self.log = run, edges, log
-        self.clock, self.consumer, self.written = clock, Remembering(), 0
+        self.clock, self.consumer, self.written = clock, RecordingConsumer(), 0
         self.mark = NOWHERE
         self._runner: Runner | None = None
 

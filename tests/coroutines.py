@@ -16,7 +16,7 @@ Run = Callable[[Coroutine[Any, Any, Any]], Any]
 """The type of the fixture `run`: one event loop for a test."""
 
 
-def run_all(coroutine: Any) -> Any:
+def run_coroutine(coroutine: Any) -> Any:
     """Run one coroutine in an event loop of its own; returns its result."""
     with asyncio.Runner() as runner:
         return runner.run(coroutine)
@@ -31,7 +31,7 @@ async def answer(asked: Awaitable[Any]) -> Any:
 
 
 @contextmanager
-def time_flies() -> Iterator[None]:
+def without_waits() -> Iterator[None]:
     """Within this context, `asyncio.sleep` and waits for a bell return at once."""
     sleep = asyncio.sleep
 
@@ -42,7 +42,7 @@ def time_flies() -> Iterator[None]:
         yield
 
 
-def at_once(coroutine: Coroutine[Any, Any, T]) -> T:
+def run_without_loop(coroutine: Coroutine[Any, Any, T]) -> T:
     """The result of a coroutine that never suspends, without an event loop."""
     try:
         coroutine.send(None)

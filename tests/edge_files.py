@@ -11,7 +11,7 @@ import numpy as np
 from kith.commands.transfer import formats
 from kith.commands.transfer.formats import read, zstd
 
-SQUEEZED = ("", ".gz", ".zst")
+COMPRESSIONS = ("", ".gz", ".zst")
 
 
 SELF, NUMBER, RANGE, SHORT = "self-edge", "not a number", "id out of range", "fewer than two columns"
@@ -19,14 +19,14 @@ BIG = (1 << 53) + 1  # the first number that a float cannot hold
 _CHECKED = {zstd.CompressionParameter.checksum_flag: 1}
 
 
-class Got(NamedTuple):
+class FileContent(NamedTuple):
     """All rows of a file, and its refused lines with the reason."""
 
     rows: list[tuple[int, ...]]
     refused: list[tuple[int, str]]
 
 
-def squeezed(data: bytes, how: str) -> bytes:
+def compressed(data: bytes, how: str) -> bytes:
     """`data` compressed for a file name that ends in `how`."""
     return gzip.compress(data) if how == ".gz" else zstd.compress(data, options=_CHECKED) if how == ".zst" else data
 
@@ -34,11 +34,11 @@ def squeezed(data: bytes, how: str) -> bytes:
 def put(folder: Path, data: bytes, kind: str = ".csv") -> Path:
     """Write a file with this ending; returns its path."""
     path = folder / f"edges{kind}"
-    path.write_bytes(squeezed(data, path.suffix))
+    path.write_bytes(compressed(data, path.suffix))
     return path
 
 
-def all_of(path: Path, skip_lines: int = 0, chunk_bytes: int = formats.CHUNK_BYTES) -> Got:
+def all_of(path: Path, skip_lines: int = 0, chunk_bytes: int = formats.CHUNK_BYTES) -> FileContent:
     """All that `read` returns for a file."""
     rows: list[tuple[int, ...]] = []
     refused: list[tuple[int, str]] = []
@@ -46,9 +46,9 @@ def all_of(path: Path, skip_lines: int = 0, chunk_bytes: int = formats.CHUNK_BYT
         assert chunk.edges.dtype == np.int64
         rows += [tuple(row[:3] if len(row) < 4 or row[3] else row[:2]) for row in chunk.edges.tolist()]
         refused += map(tuple, chunk.refused)
-    return Got(rows, refused)
+    return FileContent(rows, refused)
 
 
-def got(folder: Path, data: bytes, kind: str = ".csv") -> Got:
+def got(folder: Path, data: bytes, kind: str = ".csv") -> FileContent:
     """Write a file with this content, and read it."""
     return all_of(put(folder, data, kind))

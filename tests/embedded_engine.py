@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import Mock, patch
 
-from opened import Clock, Logged, Opens, Stores, Whole
+from store_types import Clock, EngineStores, Logged, Opens, Stores
 
 from kith.access.credentials import CredentialStore
 from kith.access.sliding_window import QuotaStore
@@ -54,7 +54,7 @@ def open_embedded(folder: Path, **settings: Any) -> Iterator[tuple[Environment, 
             commits.close()
 
 
-class _LateCommitter:
+class _LazyCommitter:
     """A committer that the first job opens, in its event loop; see `jobs.RemoteCommitter`."""
 
     def __init__(self, committer: Committer, graphs: Callable[[], Collection[int]]) -> None:
@@ -89,8 +89,8 @@ def open_committed_stores(folder: Path) -> Iterator[Stores]:
 
     committer = start(commit)
     with Environment(folder, durability="relaxed") as environment:
-        late = _LateCommitter(committer, lambda: environment.graph_numbers().values())
-        commits = CommitQueue(environment, committer=late)
+        lazy = _LazyCommitter(committer, lambda: environment.graph_numbers().values())
+        commits = CommitQueue(environment, committer=lazy)
         try:
             records, suggestions = EmbeddedRecords(environment, commits), EmbeddedSuggestions(environment, commits)
             yield Stores(EmbeddedEdges(environment, commits), records, suggestions)
@@ -124,12 +124,12 @@ def _embedded_log(
 
 
 @contextmanager
-def _embedded(folder: Path, *, now_ms: Clock, slots: int = 100, events_max: int = 100_000) -> Iterator[Whole]:
+def _embedded(folder: Path, *, now_ms: Clock, slots: int = 100, events_max: int = 100_000) -> Iterator[EngineStores]:
     with contextlib.ExitStack() as opened:
         data = open_embedded(folder / "data", now_ms=now_ms, log_bounds=LogBounds(events_max))
         environment, edges = opened.enter_context(data)
         commits = edges._commits
-        yield Whole(
+        yield EngineStores(
             edges,
             EmbeddedRecords(environment, commits),
             EmbeddedSuggestions(environment, commits),

@@ -11,7 +11,6 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from distant import Distant
 from embedded_engine import (
     _embedded,
     _embedded_activity,
@@ -28,7 +27,7 @@ from embedded_engine import (
     open_committed_stores,
     open_embedded_stores,
 )
-from opened import Clock, Logged, Opens, OpensLeases, OpensLogs, OpensTimelines, OpensWhole, Stores, T, Whole
+from move_sides import embedded_side, hostile_side, reference_side
 from reference_activity import ReferenceActivity
 from reference_credentials import ReferenceCredentials
 from reference_edges import ReferenceEdges
@@ -42,7 +41,19 @@ from reference_sets import ReferenceSets
 from reference_suggestions import ReferenceSuggestions
 from reference_timelines import ReferenceTimelines
 from scrambled_edges import ScrambledEdges
-from sides import embedded_side, hostile_side, reference_side
+from store_types import (
+    Clock,
+    EngineStores,
+    Logged,
+    Opens,
+    OpensEngineStores,
+    OpensLeases,
+    OpensLogs,
+    OpensTimelines,
+    Stores,
+    T,
+)
+from store_wrappers import RemoteStore
 
 from kith.access.credentials import CredentialStore
 from kith.access.sliding_window import QuotaStore
@@ -72,7 +83,7 @@ class Engine:
     name: str
     edges: Opens[EdgeStore] | None = None
     stores: Opens[Stores] | None = None
-    whole: OpensWhole | None = None
+    whole: OpensEngineStores | None = None
     logs: OpensLogs | None = None
     timelines: OpensTimelines | None = None
     timeline_reader: Callable[[Path, Clock], TimelineReader] | None = None  # of another process than the writer
@@ -117,7 +128,7 @@ def _hostile_log(
 
 
 @contextmanager
-def _hostile(folder: Path, *, now_ms: Clock, slots: int = 100, events_max: int = 100_000) -> Iterator[Whole]:
+def _hostile(folder: Path, *, now_ms: Clock, slots: int = 100, events_max: int = 100_000) -> Iterator[EngineStores]:
     """Stores whose calls suspend and whose lists lag. Record conditions cover single rows; the log is partitioned."""
     chance = random.Random(f"{slots} {events_max}")
     edges = ScrambledEdges(seed=chance.randrange(2**32), late_max=40, events=Partitions(3, chance))
@@ -125,8 +136,10 @@ def _hostile(folder: Path, *, now_ms: Clock, slots: int = 100, events_max: int =
     log = HostileLog(edges, chance, events_max // 3)
     state, timelines = ReferenceFanoutState(log, FANOUT), ReferenceTimelines(slots, now_ms)
     stores = edges, RowRecords(edges), ReferenceSuggestions(), log, state, timelines
-    away: Any = [store if store is log else Distant(store, chance) for store in stores]  # the log suspends by itself
-    yield Whole(*away, settle=edges.settle, hand_over=lambda: log.hand_over(FANOUT))
+    remote: Any = [
+        store if store is log else RemoteStore(store, chance) for store in stores
+    ]  # the log suspends by itself
+    yield EngineStores(*remote, settle=edges.settle, hand_over=lambda: log.hand_over(FANOUT))
 
 
 @contextmanager
@@ -160,8 +173,8 @@ def _reference_sets(folder: Path) -> Iterator[CachedSets]:
 
 
 @contextmanager
-def _distant_inboxes(folder: Path) -> Iterator[InboxStore]:
-    store: Any = Distant(ReferenceInboxes(), random.Random(13))
+def _remote_inboxes(folder: Path) -> Iterator[InboxStore]:
+    store: Any = RemoteStore(ReferenceInboxes(), random.Random(13))
     yield store
 
 
@@ -175,13 +188,13 @@ def _reference_leases(folder: Path, now_ms: Clock) -> Iterator[LeaseStore]:
     yield ReferenceLeases(now_ms)
 
 
-def _away(opens: Callable[..., AbstractContextManager[T]]) -> Callable[..., AbstractContextManager[T]]:
+def _as_remote(opens: Callable[..., AbstractContextManager[T]]) -> Callable[..., AbstractContextManager[T]]:
     """Open the same store, as if across a network."""
 
     @contextmanager
     def opened(*where: Any, **settings: Any) -> Iterator[T]:
         with opens(*where, **settings) as store:
-            yield Distant(store, random.Random(4))  # type: ignore[misc]
+            yield RemoteStore(store, random.Random(4))  # type: ignore[misc]
 
     return opened
 
@@ -237,13 +250,13 @@ HOSTILE = Engine(
     "hostile",
     whole=_hostile,
     logs=_hostile_log,
-    timelines=_away(_reference_timelines),
-    fanout_state=_away(_reference_fanout_state),
-    quotas=_away(_reference_quotas),
-    leases=_away(_reference_leases),
-    inboxes=_distant_inboxes,
-    activity=_away(_reference_activity),
-    sets=_away(_reference_sets),
+    timelines=_as_remote(_reference_timelines),
+    fanout_state=_as_remote(_reference_fanout_state),
+    quotas=_as_remote(_reference_quotas),
+    leases=_as_remote(_reference_leases),
+    inboxes=_remote_inboxes,
+    activity=_as_remote(_reference_activity),
+    sets=_as_remote(_reference_sets),
     sides=hostile_side,
     keeps=False,
 )
@@ -266,7 +279,7 @@ ENGINES = (
     Engine("synced-folder", blobs=_folder_blobs(sync=True)),
     Engine("s3", blobs=_s3_blobs, keeps=False),
 )
-BOTH = (REFERENCE, EMBEDDED)
+SERVICE_ENGINES = (REFERENCE, EMBEDDED)
 """Tests of services run on these: the simplest engine, and the default one."""
 
 

@@ -221,14 +221,14 @@ def _serve(asks: socket.socket) -> list[str]:
             if pid == 0:
                 signal.set_wakeup_fd(-1)
                 signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-                return _become(json.loads(asked), given, [asks.detach(), woken, wakes, *running.values()])
+                return _set_up_fork(json.loads(asked), given, [asks.detach(), woken, wakes, *running.values()])
             running[pid] = given.pop()
             for descriptor in given:
                 os.close(descriptor)
             asks.send(str(pid).encode())
 
 
-def _become(asked: dict[str, Any], given: list[int], others: list[int]) -> list[str]:
+def _set_up_fork(asked: dict[str, Any], given: list[int], others: list[int]) -> list[str]:
     """Give this fork the descriptors, folder and environment of its command; returns the arguments."""
     for number, descriptor in enumerate(given[:3]):
         os.dup2(descriptor, number)

@@ -10,9 +10,9 @@ from itertools import count
 from typing import Any
 
 from cast import FakeClock
-from opened import Whole
 from reference_leases import own_leases
-from services import Services, feed_over
+from services import Services, home_over
+from store_types import EngineStores
 
 from kith.core.events import LogPosition
 from kith.core.ids import NodeId
@@ -34,7 +34,7 @@ PEOPLE = [NodeId(user) for user in range(1, 7)]
 PACE = Pace(batch_max=7, save_s=0.0)
 
 
-class Naive:
+class NaiveHomes:
     """Follows, blocks, mutes, hides, views, posts and labels as sets and dicts."""
 
     def __init__(self) -> None:
@@ -55,7 +55,7 @@ class Naive:
         """The posts that a ranked home shows after the unseen ones."""
         return set(self.home(viewer)) - self.unseen(viewer)
 
-    def like_seen(self, viewer: int) -> set[int]:
+    def copies_of_seen(self, viewer: int) -> set[int]:
         """All posts that have the text of a post that the viewer saw, at home or not."""
         said = {self.texts[post] for viewed_by, post in self.views if viewed_by == viewer}
         return {post for post, text in self.texts.items() if text in said}
@@ -79,7 +79,7 @@ class Naive:
         return self.labels.get(("post", post), 0) | self.labels.get(("user", self.posts.get(post, 0)), 0)
 
 
-class OrdersFound(CachedOrders):
+class CountingOrders(CachedOrders):
     """Counts how often a cached order was used."""
 
     times = 0
@@ -97,10 +97,10 @@ class HomeHistory:
 
     def __init__(self, chosen: random.Random, policies: Sequence[Thresholds | ByRates]) -> None:
         self.chosen, self.policies = chosen, itertools.cycle(policies)
-        self.naive, self.clock = Naive(), FakeClock()
+        self.naive, self.clock = NaiveHomes(), FakeClock()
         self.served = self.made = 0
 
-    async def open(self, whole: Whole) -> None:
+    async def open(self, whole: EngineStores) -> None:
         services = await Services.over(whole.edges, whole.records, self.clock)
         self.graph, self.posts = services.graph, services.posts
         self.engagement, self.moderation = services.engagement, services.moderation
@@ -113,7 +113,7 @@ class HomeHistory:
 
     def another_feed(self) -> Home:
         """The homes of another API process, with empty caches."""
-        return feed_over(self.graph, self.posts, self.rings, self.fanout, self.log, now_ms=self.clock)
+        return home_over(self.graph, self.posts, self.rings, self.fanout, self.log, now_ms=self.clock)
 
     def restart(self) -> None:
         """Start a new worker process. It replaces the oldest: an engine with `hand_over` has two, others have one."""

@@ -22,7 +22,7 @@ body without end; send GOAWAY before or after it processed the request; or close
 """
 
 
-class Got(NamedTuple):
+class Http2Request(NamedTuple):
     """One request. `connection`: the number of its connection, from 1."""
 
     path: str
@@ -34,8 +34,8 @@ class Http2Server:
     """`say`: decides what it does with a request. `streams_max`: the most concurrent requests of a connection."""
 
     def __init__(self) -> None:
-        self.got: list[Got] = []
-        self.say: Callable[[Got], Say] = lambda _: 200
+        self.got: list[Http2Request] = []
+        self.say: Callable[[Http2Request], Say] = lambda _: 200
         self.connections = self.port = 0
         self.streams_max: int | None = None
         self._endless = set[int]()
@@ -61,7 +61,7 @@ class Http2Server:
                         _send_on(connection, event.stream_id)
                     elif isinstance(event, h2.events.StreamEnded):
                         at = event.stream_id
-                        if self._answer(connection, at, Got(paths[at], bodies.get(at, b""), number)):
+                        if self._answer(connection, at, Http2Request(paths[at], bodies.get(at, b""), number)):
                             return
                 writing.write(connection.data_to_send())
         except (ConnectionError, ssl.SSLError):
@@ -70,7 +70,7 @@ class Http2Server:
             writing.write(connection.data_to_send())
             writing.close()
 
-    def _answer(self, connection: h2.connection.H2Connection, stream: int, got: Got) -> bool:
+    def _answer(self, connection: h2.connection.H2Connection, stream: int, got: Http2Request) -> bool:
         """Do with a request what `say` returns. Returns whether to close the connection."""
         said = self.say(got)
         if said == "goaway before":

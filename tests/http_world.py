@@ -76,7 +76,7 @@ class Client:
         return b""
 
 
-class World:
+class HttpWorld:
     """A listener, and the clients that are connected to it."""
 
     def __init__(self, listener: Listener, port: int) -> None:
@@ -111,18 +111,18 @@ Door = Callable[[Exchange], Awaitable[None]]
 
 
 @contextlib.asynccontextmanager
-async def world(door: Door = echo, *, idle_s: float = 30.0, connections_max: int = 100) -> AsyncIterator[World]:
+async def world(door: Door = echo, *, idle_s: float = 30.0, connections_max: int = 100) -> AsyncIterator[HttpWorld]:
     listening = socket.create_server(("127.0.0.1", 0))
     listener = Listener(door, errors.respond, idle_s=idle_s, connections_max=connections_max)
     await listener.serve(listening)
-    made = World(listener, listening.getsockname()[1])
+    made = HttpWorld(listener, listening.getsockname()[1])
     try:
         yield made
     finally:
         await made.close()
 
 
-async def one_of(here: World) -> Connection:
+async def only_connection(here: HttpWorld) -> Connection:
     """Wait until the listener has one connection; returns it."""
     await until(lambda: len(here.listener) == 1)
     (connection,) = here.listener._shared.connections

@@ -10,21 +10,21 @@ from kith.http.exchange import Exchange, Serve
 from kith.http.headers import Pairs
 
 
-class NoConnection:
+class FakeConnection:
     """Stands for a connection; flow control does nothing."""
 
     draining = False
 
-    def taken(self, size: int) -> None: ...
+    def consumed(self, size: int) -> None: ...
 
 
-class Asked(Exchange):
+class InProcessRequest(Exchange):
     """A request that has arrived whole, and the answer to it."""
 
     __slots__ = ("answer",)
 
     def __init__(self, method: str, target: str, headers: Pairs = [], body: bytes = b"") -> None:  # noqa: B006
-        super().__init__(cast(Any, NoConnection()))
+        super().__init__(cast(Any, FakeConnection()))
         for name, value in headers:
             self.headers.add(name.encode(), value.encode())
         self.begin(method.encode(), target.encode(), "1.1", True)
@@ -45,7 +45,7 @@ class InProcess(httpx.AsyncBaseTransport):
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         body = await request.aread()
-        asked = Asked(request.method, request.url.raw_path.decode(), list(request.headers.items()), body)
+        asked = InProcessRequest(request.method, request.url.raw_path.decode(), list(request.headers.items()), body)
         await self._door(asked)
         assert asked.answer is not None
         status, headers, content = asked.answer

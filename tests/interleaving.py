@@ -12,7 +12,7 @@ from unittest.mock import patch
 
 import msgspec
 from cast import ALICE, START_MS, FakeClock
-from coroutines import answer, run_all, time_flies
+from coroutines import answer, run_coroutine, without_waits
 from reference_edges import ReferenceEdges
 from reference_leases import own_leases
 from services import service_over
@@ -27,11 +27,11 @@ from kith.people.removal import account_jobs
 REMOVED = State.REMOVED
 SEEDS = range(300)
 SKEWS_MS = (0, -7_000, 30_000)
-_MOMENTS = {"operate": 100}  # about how often such a step yields; 8 times if not named
+_YIELDS = {"operate": 100}  # about how often such a step yields; 8 times if not named
 Step = Coroutine[Any, Any, Any]
 
 
-class Yielding:
+class InterleavedStore:
     """An EdgeStore that yields to other tasks before and after each operation, a random number of times.
 
     Once, at a point chosen by the seed, the task that yields is paused until the other tasks are done.
@@ -39,12 +39,12 @@ class Yielding:
 
     def __init__(self, chance: random.Random, transactional: bool) -> None:
         self.inner, self._chance, self.transactional = ReferenceEdges(), chance, transactional
-        self._moment, self._stands_still_at = 0, -1
-        self._under_way: set[asyncio.Event] = set()
+        self._yields, self._pause_at = 0, -1
+        self._in_progress: set[asyncio.Event] = set()
 
-    def begin(self, moments: int) -> None:
-        """Choose the point of the pause: one of the next `moments` yields."""
-        self._stands_still_at = self._moment + self._chance.randrange(moments)
+    def begin(self, yields: int) -> None:
+        """Pause the task of one of the next `yields` yields."""
+        self._pause_at = self._yields + self._chance.randrange(yields)
 
     def __getattr__(self, name: str) -> Any:
         operation = getattr(self.inner, name)
@@ -52,33 +52,33 @@ class Yielding:
             return operation
 
         async def yielding(*args: Any, **named: Any) -> Any:
-            await self._give_way()
+            await self._yield()
             answered = await operation(*args, **named)
-            await self._give_way()
+            await self._yield()
             return answered
 
         return yielding
 
     async def apply(self, writes: Sequence[EdgeWrite]) -> list[EdgeChange]:
-        await self._give_way()
+        await self._yield()
         if self.transactional:
             changes = await self._merge(writes)
         else:
             done = asyncio.Event()
-            self._under_way.add(done)
+            self._in_progress.add(done)
             try:
-                changes = await self._by_owners(writes)
+                changes = await self._merge_by_source(writes)
             finally:
-                self._under_way.remove(done)
+                self._in_progress.remove(done)
                 done.set()
-        await self._give_way()
+        await self._yield()
         return changes
 
     async def barrier(self) -> None:
-        for done in list(self._under_way):
+        for done in list(self._in_progress):
             await done.wait()
 
-    async def _by_owners(self, writes: Sequence[EdgeWrite]) -> list[EdgeChange]:
+    async def _merge_by_source(self, writes: Sequence[EdgeWrite]) -> list[EdgeChange]:
         """Merge the writes of each source concurrently with those of other sources, as owners of partitions do.
 
         A chained write waits for all writes before it.
@@ -104,8 +104,11 @@ class Yielding:
         """
         if self.transactional:
             return await self.inner.apply(writes)
-        seen, asked = [self._seen(write) for write in writes], [self._asked_before(write) for write in writes]
-        await self._give_way()
+        seen, asked = (
+            [self._other_nodes(write) for write in writes],
+            [self._with_conditions_decided(write) for write in writes],
+        )
+        await self._yield()
         changes: list[EdgeChange] = []
         for write, nodes in zip(asked, seen, strict=True):
             if write.chained and changes and changes[-1].outcome in REFUSED:
@@ -115,24 +118,24 @@ class Yielding:
                     changes += await self.inner.apply([write])
         return changes
 
-    def _asked_before(self, write: EdgeWrite) -> EdgeWrite:
+    def _with_conditions_decided(self, write: EdgeWrite) -> EdgeWrite:
         """A write with its conditions on edges of other sources decided now: a condition that is met is removed."""
         write = msgspec.structs.replace(write, unless=write.unless if self.inner._barred(write) else ())
         if write.while_edge is None or write.while_edge[1] == write.edge.source or self.inner._lapsed(write):
             return write
         return msgspec.structs.replace(write, while_edge=None)
 
-    def _seen(self, write: EdgeWrite) -> dict[int, Node]:
+    def _other_nodes(self, write: EdgeWrite) -> dict[int, Node]:
         """The current nodes, other than the source, that a write's conditions read."""
         others = {write.edge.destination, *(write.while_node or ())[:1]} - {write.edge.source}
         return {node: self.inner._nodes.get(node, Node()) for node in others}
 
-    async def _give_way(self) -> None:
-        self._moment += 1
-        if self._moment == self._stands_still_at:
+    async def _yield(self) -> None:
+        self._yields += 1
+        if self._yields == self._pause_at:
             seen = 0
-            while seen != self._moment:
-                seen = self._moment
+            while seen != self._yields:
+                seen = self._yields
                 await _let_run(12)
         await _let_run(self._chance.choice((0, 0, 1, 2, 4, 9)))
 
@@ -149,7 +152,7 @@ class Hosts:
 
     def __init__(self, seed: int, transactional: bool) -> None:
         self.chance = random.Random(seed)
-        self.store = Yielding(self.chance, transactional)
+        self.store = InterleavedStore(self.chance, transactional)
         self.services: list[Graph] = []
 
     async def start(self) -> Hosts:
@@ -163,11 +166,11 @@ class Hosts:
 
     async def together(self, steps: Sequence[Step]) -> list[Any]:
         """Run steps concurrently, each from a random moment on; returns their results."""
-        moments = sum(_MOMENTS.get(step.__name__, 8) for step in steps)
-        self.store.begin(moments)
+        yields = sum(_YIELDS.get(step.__name__, 8) for step in steps)
+        self.store.begin(yields)
 
         async def begun(step: Step) -> Any:
-            await _let_run(self.chance.randrange(moments))
+            await _let_run(self.chance.randrange(yields))
             return await answer(step)
 
         return await asyncio.gather(*map(begun, steps))
@@ -188,8 +191,8 @@ async def hosts(seed: int, transactional: bool = True) -> Hosts:
 
 def for_all_seeds(check: Callable[[int], Step]) -> None:
     """Run `check` for every seed; a failure names its seed."""
-    with time_flies():
-        failed = [seed for seed in SEEDS if not run_all(check(seed))]
+    with without_waits():
+        failed = [seed for seed in SEEDS if not run_coroutine(check(seed))]
     assert not failed, f"{len(failed)} of {len(SEEDS)} interleavings, the first with seed {failed[0]}"
 
 

@@ -36,16 +36,16 @@ class LedgerOwner:
 
     async def take(self, partition: int, place: int) -> Sequence[DecidedCommand]:
         await self._step()
-        self._check_there()
+        self._check_available()
         self._ledger.epochs[partition] += 1
         self._epochs[partition] = self._ledger.epochs[partition]
         await self._step()
-        again = [(one, row) for one, row in self._ledger.journals[partition] if one.offset >= place]
-        await self._write(again)
-        return [one for one, _ in again]
+        replayed = [(one, row) for one, row in self._ledger.journals[partition] if one.offset >= place]
+        await self._write(replayed)
+        return [one for one, _ in replayed]
 
     async def decide(self, partition: int, commands: Sequence[Command]) -> Sequence[DecidedCommand]:
-        self._check_there()
+        self._check_available()
         rows, batch = dict(self._ledger.rows), list[tuple[DecidedCommand, tuple[int, int]]]()
         for command in commands:
             account = int.from_bytes(command.data[:8], "big")
@@ -63,7 +63,7 @@ class LedgerOwner:
         await self._write(batch)
         return [one for one, _ in batch]
 
-    def _check_there(self) -> None:
+    def _check_available(self) -> None:
         if self.away:
             raise StoreUnavailable("the ledger is away")
 

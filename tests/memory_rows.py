@@ -13,7 +13,7 @@ from kith.engines.cassandra.row_reader import Key, Values
 from kith.engines.cassandra.rows import JournalRow, RowChange, listed, of_node
 from kith.graph.shapes import Listing
 
-_ENDED_ROWS = 3
+_EXPIRED_PER_PAGE = 3
 
 
 class _Step:
@@ -56,8 +56,8 @@ class MemoryRows:
     async def expired_entries(self, listing: Listing, now_ms: int) -> AsyncIterator[Sequence[int]]:
         await _Step()
         over = [key[5] for key in self.table("ending") if key[:4] == listed(listing) and key[4] <= now_ms]
-        for at in range(0, len(over), _ENDED_ROWS):
-            yield over[at : at + _ENDED_ROWS]
+        for at in range(0, len(over), _EXPIRED_PER_PAGE):
+            yield over[at : at + _EXPIRED_PER_PAGE]
 
     async def write(self, changes: Sequence[RowChange]) -> None:
         for table, key, values, timestamp, _ in changes:

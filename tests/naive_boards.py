@@ -17,35 +17,41 @@ class Owned(NamedTuple):
     secret: bool
 
 
-class Naive:
+class NaiveBoards:
     """Follows of users and of boards as sets, changed by the article's rules one by one."""
 
     def __init__(self) -> None:
         self.follows: dict[Pair, int] = {}  # until when, in ms; 0: no end
         self.blocks: set[Pair] = set()
         self.private: set[int] = set()
-        self.away: set[int] = set()
+        self.inactive: set[int] = set()
         self.requests: set[Pair] = set()
         self.boards: dict[int, Owned] = {}
-        self.said: set[Pair] = set()  # (user, board) followed directly; see `own`
-        self.unsaid: set[Pair] = set()
+        self.board_follows: set[Pair] = set()  # (user, board) followed directly; see `active_follows`
+        self.board_unfollows: set[Pair] = set()
         self.members: set[Pair] = set()
 
     @property
-    def own(self) -> set[Pair]:
+    def active_follows(self) -> set[Pair]:
         """(user, board) followed directly, and in effect: the owner is public, and both users are active."""
-        closed = {board for board, owned in self.boards.items() if owned.owner in self.private | self.away}
-        return {(user, board) for user, board in self.said if board not in closed and user not in self.away}
+        closed = {board for board, owned in self.boards.items() if owned.owner in self.private | self.inactive}
+        return {
+            (user, board) for user, board in self.board_follows if board not in closed and user not in self.inactive
+        }
 
     @property
-    def against(self) -> set[Pair]:
+    def active_unfollows(self) -> set[Pair]:
         """(user, board) unfollowed although the owner is followed, and in effect."""
-        return {(user, board) for user, board in self.unsaid if not {user, self.boards[board].owner} & self.away}
+        return {
+            (user, board)
+            for user, board in self.board_unfollows
+            if not {user, self.boards[board].owner} & self.inactive
+        }
 
     @property
     def following(self) -> set[Pair]:
         """(user, owner) whose boards are all followed, unless unfollowed one by one."""
-        return {pair for pair in self.follows if not {*pair} & self.away}
+        return {pair for pair in self.follows if not {*pair} & self.inactive}
 
     def blocked(self, one: int, other: int) -> bool:
         return (one, other) in self.blocks or (other, one) in self.blocks
@@ -53,11 +59,11 @@ class Naive:
     def forget(self, user: int, owner: int) -> None:
         """Drop a user's follows and unfollows of single boards of an owner."""
         theirs = {(user, board) for board, owned in self.boards.items() if owned.owner == owner}
-        self.said -= theirs
-        self.unsaid -= theirs
+        self.board_follows -= theirs
+        self.board_unfollows -= theirs
 
     def follow(self, user: int, owner: int, expires_ms: int) -> None:
-        if self.blocked(user, owner) or owner in self.away:
+        if self.blocked(user, owner) or owner in self.inactive:
             return
         if owner not in self.private:
             self.let_in(user, owner, expires_ms)
@@ -98,22 +104,22 @@ class Naive:
         if owned is None or owned.secret or owned.owner == user or not self.sees(user, board):
             return
         if (user, owned.owner) in self.follows:
-            self.unsaid.discard((user, board))
+            self.board_unfollows.discard((user, board))
         elif owned.owner not in self.private:
-            self.said.add((user, board))
+            self.board_follows.add((user, board))
 
     def unfollow_board(self, user: int, board: int) -> None:
         owned = self.boards.get(board)
         if owned is None or owned.secret or owned.owner == user:
             return
         if (user, owned.owner) in self.follows:
-            self.unsaid.add((user, board))
-        self.said.discard((user, board))
+            self.board_unfollows.add((user, board))
+        self.board_follows.discard((user, board))
 
     def close(self, board: int) -> None:
         """Drop all follows and unfollows of a board."""
-        self.said = {pair for pair in self.said if pair[1] != board}
-        self.unsaid = {pair for pair in self.unsaid if pair[1] != board}
+        self.board_follows = {pair for pair in self.board_follows if pair[1] != board}
+        self.board_unfollows = {pair for pair in self.board_unfollows if pair[1] != board}
 
     def hide(self, board: int, secret: bool) -> None:
         self.boards[board] = self.boards[board]._replace(secret=secret)
@@ -130,31 +136,37 @@ class Naive:
         for user in map(int, PEOPLE):
             pair = (user, board)
             if user == to or (user, to) in self.follows or self.blocked(user, to):
-                self.said.discard(pair)
+                self.board_follows.discard(pair)
             if user == to or (user, to) not in self.follows:
-                self.unsaid.discard(pair)
+                self.board_unfollows.discard(pair)
 
     def merge(self, board: int, into: int) -> None:
         owner = self.boards[into].owner
-        carried = {(user, into) for user, followed in self.said if followed == board}
-        self.said |= {pair for pair in carried if (pair[0], owner) not in self.follows}
+        carried = {(user, into) for user, followed in self.board_follows if followed == board}
+        self.board_follows |= {pair for pair in carried if (pair[0], owner) not in self.follows}
         self.delete(board)
 
     def followers(self, board: int) -> set[int]:
         owned = self.boards[board]
         if owned.secret:
             return set()
-        through = {user for user, owner in self.following if owner == owned.owner and (user, board) not in self.against}
-        return through | {user for user, followed in self.own if followed == board}
+        through = {
+            user
+            for user, owner in self.following
+            if owner == owned.owner and (user, board) not in self.active_unfollows
+        }
+        return through | {user for user, followed in self.active_follows if followed == board}
 
     def kind(self, user: int, owner: int) -> str:
         if (user, owner) in self.following:
             return "explicit"
         return (
-            "implicit" if any(self.boards[board].owner == owner for one, board in self.own if one == user) else "none"
+            "implicit"
+            if any(self.boards[board].owner == owner for one, board in self.active_follows if one == user)
+            else "none"
         )
 
     def board_kind(self, user: int, board: int) -> str:
         if board not in self.boards or user not in self.followers(board):
             return "none"
-        return "explicit" if (user, board) in self.own else "implicit"
+        return "explicit" if (user, board) in self.active_follows else "implicit"

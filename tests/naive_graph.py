@@ -22,7 +22,7 @@ Pair = tuple[int, int]
 USERS = (ALICE, BOB, NodeId(0), DANA)
 
 
-class Told(NamedTuple):
+class WriteAnswer(NamedTuple):
     """The answer of a write."""
 
     holds: bool
@@ -30,7 +30,7 @@ class Told(NamedTuple):
     requested: bool = False
 
 
-class Rules:
+class NaiveRules:
     """The rules over a dict of edges: (state, position) by graph and pair."""
 
     def __init__(self, follows_max: int) -> None:
@@ -45,7 +45,7 @@ class Rules:
     def state(self, graph: str, a: int, b: int) -> State:
         return self.edges[graph].get((a, b), (REMOVED, 0))[0]
 
-    def standing(self) -> list[tuple[str, Pair]]:
+    def live_edges(self) -> list[tuple[str, Pair]]:
         return sorted((graph, pair) for graph, edges in self.edges.items() for pair in edges if self.live(graph, *pair))
 
     def add(self, graph: str, a: int, b: int, position: int) -> bool:
@@ -78,51 +78,51 @@ class Rules:
         standing = sum(pair[0] == a and state == NORMAL for pair, (state, _) in self.edges[graph].items())
         return not self.live(graph, a, b) and standing >= self.follows_max
 
-    def _follow(self, a: int, b: int, position: int) -> Told | type[Exception]:
+    def _follow(self, a: int, b: int, position: int) -> WriteAnswer | type[Exception]:
         if self.full(FOLLOWS, a, b):
             return FollowLimitReached
         changed = self.add(FOLLOWS, a, b, position)
         self.drop(FOLLOW_REQUESTS, a, b)  # a follower needs no request
-        return Told(True, changed)
+        return WriteAnswer(True, changed)
 
-    def follow(self, a: int, b: int, position: int) -> Told | type[Exception]:
+    def follow(self, a: int, b: int, position: int) -> WriteAnswer | type[Exception]:
         if refused := self.refusal(a, b):
             return refused
         if b in self.private and not self.live(FOLLOWS, a, b):
             if self.full(FOLLOW_REQUESTS, a, b):
                 return FollowLimitReached
-            return Told(False, self.add(FOLLOW_REQUESTS, a, b, position), requested=True)
+            return WriteAnswer(False, self.add(FOLLOW_REQUESTS, a, b, position), requested=True)
         return self._follow(a, b, position)
 
-    def unfollow(self, a: int, b: int, _: int) -> Told:
-        return Told(False, any([self.drop(FOLLOWS, a, b), self.drop(FOLLOW_REQUESTS, a, b)]))
+    def unfollow(self, a: int, b: int, _: int) -> WriteAnswer:
+        return WriteAnswer(False, any([self.drop(FOLLOWS, a, b), self.drop(FOLLOW_REQUESTS, a, b)]))
 
-    def remove_follower(self, a: int, b: int, _: int) -> Told:
+    def remove_follower(self, a: int, b: int, _: int) -> WriteAnswer:
         return self.unfollow(b, a, _)
 
-    def accept(self, a: int, b: int, position: int) -> Told | type[Exception]:
+    def accept(self, a: int, b: int, position: int) -> WriteAnswer | type[Exception]:
         if not self.live(FOLLOW_REQUESTS, b, a):
-            return Told(True, False) if self.live(FOLLOWS, b, a) else UserNotFound
-        told = self.refusal(b, a) or self._follow(b, a, position)
-        return RequesterLimitReached if told is FollowLimitReached else told
+            return WriteAnswer(True, False) if self.live(FOLLOWS, b, a) else UserNotFound
+        answer = self.refusal(b, a) or self._follow(b, a, position)
+        return RequesterLimitReached if answer is FollowLimitReached else answer
 
-    def decline(self, a: int, b: int, _: int) -> Told:
-        return Told(False, self.drop(FOLLOW_REQUESTS, b, a))
+    def decline(self, a: int, b: int, _: int) -> WriteAnswer:
+        return WriteAnswer(False, self.drop(FOLLOW_REQUESTS, b, a))
 
-    def block(self, a: int, b: int, position: int) -> Told:
+    def block(self, a: int, b: int, position: int) -> WriteAnswer:
         changed = self.add(BLOCKS, a, b, position)
         for graph, pair in product((FOLLOWS, FOLLOW_REQUESTS), ((a, b), (b, a))):
             self.drop(graph, *pair)
-        return Told(True, changed)
+        return WriteAnswer(True, changed)
 
-    def unblock(self, a: int, b: int, _: int) -> Told:
-        return Told(False, self.drop(BLOCKS, a, b))
+    def unblock(self, a: int, b: int, _: int) -> WriteAnswer:
+        return WriteAnswer(False, self.drop(BLOCKS, a, b))
 
-    def mute(self, a: int, b: int, position: int) -> Told:
-        return Told(True, self.add(MUTES, a, b, position))
+    def mute(self, a: int, b: int, position: int) -> WriteAnswer:
+        return WriteAnswer(True, self.add(MUTES, a, b, position))
 
-    def unmute(self, a: int, b: int, _: int) -> Told:
-        return Told(False, self.drop(MUTES, a, b))
+    def unmute(self, a: int, b: int, _: int) -> WriteAnswer:
+        return WriteAnswer(False, self.drop(MUTES, a, b))
 
     def operate(self, operation: NodeOperation, user: int) -> int | type[Exception]:
         """Deactivate, reactivate or remove a user; returns the number of edges that change."""

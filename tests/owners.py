@@ -26,7 +26,7 @@ NEVER_S = 1e9
 PATIENCE_S = 20.0
 
 
-class Scene:
+class OwnersScene:
     """Owners over one broker. The first stops at its step `stops_at`."""
 
     def __init__(self, broker: Broker, stops_at: int | None = None, answer_timeout_s: float = PATIENCE_S) -> None:
@@ -41,7 +41,7 @@ class Scene:
         self._owning: list[OwnerRunner] = []
         self._books: list[RegistryReplica] = []
 
-    async def __aenter__(self) -> Scene:
+    async def __aenter__(self) -> OwnersScene:
         return self
 
     async def __aexit__(self, kind: type[BaseException] | None, error: object, trace: TracebackType | None) -> None:
@@ -77,7 +77,7 @@ class Scene:
         first = asyncio.create_task(self.start_owner(self._stops_at))
         await asyncio.sleep(0)
         gate = self._gates[0]
-        asking = asyncio.gather(*map(self._asking, range(ACCOUNTS)))
+        asking = asyncio.gather(*map(self._send_commands, range(ACCOUNTS)))
         reaching = asyncio.create_task(gate.reached.wait())
         await asyncio.wait((asking, reaching), return_when=asyncio.FIRST_COMPLETED)
         reaching.cancel()
@@ -92,13 +92,15 @@ class Scene:
         if wakes:
             gate.open.set()
             await first
-            replies += [reply for some in await asyncio.gather(*map(self._asking, range(ACCOUNTS))) for reply in some]
+            replies += [
+                reply for some in await asyncio.gather(*map(self._send_commands, range(ACCOUNTS))) for reply in some
+            ]
         await self.check(replies)
         gate.open.set()
         await first
         return stopped
 
-    async def _asking(self, account: int) -> list[Reply]:
+    async def _send_commands(self, account: int) -> list[Reply]:
         """Send three commands one after the other, then two concurrently."""
         replies = [await self.asked(account) for _ in range(3)]
         return replies + await asyncio.gather(self.asked(account), self.asked(account))

@@ -63,7 +63,7 @@ Key = tuple[int, int, int]
 """(graph, source, destination)"""
 Rows = dict[Key, Edge]
 Part = tuple[Direction, State]
-_BESIDE = (RECORD_CHANGED, RECORD_FORGOTTEN, RECORDS_FORGOTTEN, NODE_CHANGED)
+_STATES_OF_STORED = (RECORD_CHANGED, RECORD_FORGOTTEN, RECORDS_FORGOTTEN, NODE_CHANGED)
 """States of events of stored records and nodes."""
 _SCAN_ROWS = 7  # small, so that scans in tests have several chunks
 
@@ -100,7 +100,7 @@ def other_end(edge: Edge, direction: Direction) -> int:
     return edge.destination if direction is Direction.OUT else edge.source
 
 
-def _within(rows: Rows, listing: Listing) -> list[Edge]:
+def _edges_of(rows: Rows, listing: Listing) -> list[Edge]:
     """The edges of one list: those with this `listing_of`. Faster than calling it for each edge."""
     graph, node, direction, state = listing
     own_end = attrgetter("source" if direction is Direction.OUT else "destination")
@@ -124,7 +124,7 @@ class ReferenceEdges:
     @property
     def log(self) -> list[Event]:
         """The logged events, without those of stored records and nodes."""
-        return [event for event in self.events.all if event.state not in _BESIDE]
+        return [event for event in self.events.all if event.state not in _STATES_OF_STORED]
 
     # The rows that lists and counts are made of. Subclasses give other rows.
 
@@ -134,7 +134,7 @@ class ReferenceEdges:
     def _counted(self, listing: Listing) -> Rows:
         return self.rows
 
-    def _written(self, edge: Edge) -> None:
+    def _row_changed(self, edge: Edge) -> None:
         """Called after a row has changed."""
 
     def _tick(self) -> None:
@@ -151,7 +151,7 @@ class ReferenceEdges:
         self.rows[key_of(edge)] = edge
         if edge.expires_ms:
             self._expiring.add(key_of(edge))
-        self._written(edge)
+        self._row_changed(edge)
         before = None if stored is None else stored.state
         return self.events.append(
             Event(edge.graph, before, edge.state, edge.source, edge.destination, edge.position, edge.updated_at)
@@ -204,7 +204,7 @@ class ReferenceEdges:
         return EdgeChange(outcome, stored, edge, mark, length, self._any_listed(write))
 
     def _any_listed(self, write: EdgeWrite) -> bool:
-        return self.transactional and any(_within(self.rows, Listing(*one)) for one in write.any_of)
+        return self.transactional and any(_edges_of(self.rows, Listing(*one)) for one in write.any_of)
 
     def _length(self, asked: Edge, stored: Edge | None, counted: Direction | None) -> int:
         """The length of the list that shows `asked` at one of its nodes, with the edge as it is stored."""
@@ -212,7 +212,7 @@ class ReferenceEdges:
             return 0
         listing = listing_of(asked, counted)._replace(state=State.NORMAL)
         rows = {key: edge for key, edge in self._counted(listing).items() if key != key_of(asked)}
-        return len(_within(rows if stored is None else rows | {key_of(asked): stored}, listing))
+        return len(_edges_of(rows if stored is None else rows | {key_of(asked): stored}, listing))
 
     def _node_state(self, node: int) -> State:
         return self._nodes.get(node, Node()).state
@@ -390,8 +390,8 @@ class ReferenceEdges:
 
     def _marks(self, listing: Listing) -> list[Mark]:
         """A whole list, newest first."""
-        shown = _within(self._listed(listing), listing)
+        shown = _edges_of(self._listed(listing), listing)
         return sorted((Mark(edge.position, other_end(edge, listing.direction)) for edge in shown), reverse=True)
 
     def _count(self, listing: Listing) -> int:
-        return len(_within(self._counted(listing), listing))
+        return len(_edges_of(self._counted(listing), listing))

@@ -44,7 +44,7 @@ def joined(one: LogPosition, other: LogPosition) -> LogPosition:
     return packed({at: max(a.get(at, 0), b.get(at, 0)) for at in a | b})
 
 
-class Placed(NamedTuple):
+class LoggedEvent(NamedTuple):
     """An event, its partition and offset there, and its edge."""
 
     event: Event
@@ -59,7 +59,7 @@ class Partitions:
     def __init__(self, count: int = 1, gaps: random.Random | None = None) -> None:
         self.count, self._gaps = count, gaps
         self.all: list[Event] = []
-        self.placed: list[Placed] = []  # the same
+        self.logged: list[LoggedEvent] = []  # the same
         self.ends: Offsets = dict.fromkeys(range(count), 0)
         self.now_ms: Callable[[], int] = wall_ms
 
@@ -70,7 +70,7 @@ class Partitions:
         mark = packed({at: self.ends[at]})
         logged = msgspec.structs.replace(event, log_position=mark, logged_ms=self.now_ms())
         self.all.append(logged)
-        self.placed.append(Placed(logged, at, self.ends[at], (event.graph, event.source, event.destination)))
+        self.logged.append(LoggedEvent(logged, at, self.ends[at], (event.graph, event.source, event.destination)))
         return mark
 
     @property
@@ -94,16 +94,16 @@ class ReferenceLog:
     async def _called(self) -> None:
         """Called first by each call that may suspend on an engine."""
 
-    def readable(self) -> Sequence[Placed]:
+    def readable(self) -> Sequence[LoggedEvent]:
         """All events that can be read now. Events of a partition are in order."""
-        return self._logged.placed
+        return self._logged.logged
 
-    def _picked(self, parts: list[list[Event]], limit: int) -> list[Event]:
+    def _next_events(self, parts: list[list[Event]], limit: int) -> list[Event]:
         """The next events of these partitions, at most `limit`."""
         wanted = {event.log_position for part in parts for event in part}
         return [one.event for one in self.readable() if one.event.log_position in wanted][:limit]
 
-    def shared(self, group: str, subscription: ReferenceSubscription) -> None:
+    def on_subscribe(self, group: str, subscription: ReferenceSubscription) -> None:
         """Called for a new subscription: give it all partitions."""
         self._owners[group] = dict.fromkeys(range(self._logged.count), subscription)
 
@@ -121,7 +121,7 @@ class ReferenceLog:
 
     @contextmanager
     def bell(self) -> Iterator[Bell]:
-        yield _Turns()
+        yield _TurnBell()
 
     async def end(self) -> LogPosition:
         await self._called()
@@ -180,7 +180,7 @@ class ReferenceLog:
     async def subscribe(self, group: str) -> ReferenceSubscription:
         await self._called()
         subscription = ReferenceSubscription(self, group)
-        self.shared(group, subscription)
+        self.on_subscribe(group, subscription)
         return subscription
 
     async def progress(self, group: str) -> Progress | None:
@@ -210,13 +210,13 @@ class ReferenceLog:
         """The partitions of a subscription."""
         return {at for at, owner in self._owners.get(group, {}).items() if owner is subscription}
 
-    def disowned(self, group: str, subscription: ReferenceSubscription) -> None:
+    def on_unsubscribe(self, group: str, subscription: ReferenceSubscription) -> None:
         """Called for a closed subscription: take its partitions away."""
         owners = self._owners[group]
         for at in self.owned(group, subscription):
             del owners[at]
 
-    def taken(self, group: str, subscription: ReferenceSubscription) -> None:
+    def claim_unowned(self, group: str, subscription: ReferenceSubscription) -> None:
         """Give a subscription the partitions without an owner."""
         for at in range(self._logged.count):
             self._owners.setdefault(group, {}).setdefault(at, subscription)
@@ -246,7 +246,7 @@ class ReferenceLog:
             lost = lost or after.get(at, 0) < forgotten
             reached[at] = max(after.get(at, 0), forgotten)
             parts.append([one.event for one in kept if one.offset > reached[at]])
-        events = self._picked(parts, limit)
+        events = self._next_events(parts, limit)
         for event in events:
             reached |= unpacked(event.log_position)
         return Batch(events, packed(reached), lost)
@@ -261,7 +261,7 @@ class ReferenceLog:
         after = unpacked(position)
         return all(self._kept(at)[0] <= after.get(at, 0) for at in range(self._logged.count))
 
-    def _kept(self, at: int) -> tuple[int, list[Placed]]:
+    def _kept(self, at: int) -> tuple[int, list[LoggedEvent]]:
         """The offset of the last dropped event of a partition, and the events after it."""
         events = [one for one in self.readable() if one.at == at]
         offsets = [one.offset for one in events]
@@ -291,7 +291,7 @@ class ReferenceSubscription:
     async def read(self, limit: int) -> Batch:
         log, group = self._log, self._group
         await log.call()
-        log.taken(group, self)
+        log.claim_unowned(group, self)
         owned, lost = log.owned(group, self), False
         self._at = {at: offset for at, offset in self._at.items() if at in owned}
         for at in owned - self._at.keys():
@@ -324,7 +324,7 @@ class ReferenceSubscription:
 
     async def close(self) -> None:
         await self._log.call()
-        self._log.disowned(self._group, self)
+        self._log.on_unsubscribe(self._group, self)
 
 
 class HostileLog(ReferenceLog):
@@ -342,18 +342,18 @@ class HostileLog(ReferenceLog):
             await asyncio.sleep(0)
         self._edges.pass_time()
 
-    def readable(self) -> Sequence[Placed]:
-        late, held, found = self._edges.late(), set[int](), list[Placed]()
+    def readable(self) -> Sequence[LoggedEvent]:
+        late, held, found = self._edges.late(), set[int](), list[LoggedEvent]()
         if not late:
-            return self._logged.placed
-        for one in self._logged.placed:
+            return self._logged.logged
+        for one in self._logged.logged:
             if one.at in held or one.edge in late:
                 held.add(one.at)  # later events of the partition wait, too
             else:
                 found.append(one)
         return found
 
-    def _picked(self, parts: list[list[Event]], limit: int) -> list[Event]:
+    def _next_events(self, parts: list[list[Event]], limit: int) -> list[Event]:
         found: list[Event] = []
         while len(found) < limit and (left := [part for part in parts if part]):
             part = self._chance.choice(left)
@@ -362,15 +362,15 @@ class HostileLog(ReferenceLog):
             del part[:count]
         return found
 
-    def shared(self, group: str, subscription: ReferenceSubscription) -> None:
+    def on_subscribe(self, group: str, subscription: ReferenceSubscription) -> None:
         self._known.setdefault(group, []).append(subscription)
         self.hand_over(group)
 
-    def disowned(self, group: str, subscription: ReferenceSubscription) -> None:
-        super().disowned(group, subscription)
+    def on_unsubscribe(self, group: str, subscription: ReferenceSubscription) -> None:
+        super().on_unsubscribe(group, subscription)
         self._known[group].remove(subscription)
 
-    def taken(self, group: str, subscription: ReferenceSubscription) -> None:
+    def claim_unowned(self, group: str, subscription: ReferenceSubscription) -> None:
         """If a partition has no owner, reassign all: a subscription cannot take one alone."""
         if len(self._owners[group]) < self._logged.count:
             self.hand_over(group)
@@ -381,7 +381,7 @@ class HostileLog(ReferenceLog):
         self._owners[group] = {at: self._chance.choice(among) for at in range(self._logged.count)} if among else {}
 
 
-class _Turns:
+class _TurnBell:
     """A bell that rings as soon as other tasks had a turn."""
 
     async def rung(self, within_s: float) -> None:

@@ -103,7 +103,7 @@ class ReferenceRecords:
             self._edges.events.append(event)
 
 
-async def _alone() -> None:
+async def _undisturbed() -> None:
     """A step during which no other task runs."""
 
 
@@ -112,7 +112,7 @@ class RowRecords(ReferenceRecords):
 
     transactional = False
 
-    def __init__(self, edges: ScrambledEdges, step: Step = _alone) -> None:
+    def __init__(self, edges: ScrambledEdges, step: Step = _undisturbed) -> None:
         super().__init__(edges)
         self.step = step
 

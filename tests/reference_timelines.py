@@ -31,12 +31,12 @@ class ReferenceTimelines:
         self._slots, self._now_ms, self._name = slots, now_ms, 1
         self._pushes: dict[int, deque[int]] = {}  # newest first
         self._reads: dict[int, int] = {}
-        self._lately: dict[int, float] = {}
+        self._read_counts: dict[int, float] = {}
         self._lacks: dict[int, int] = {}
         self._floors: dict[int, int] = {}
         self._builds: dict[int, Build] = {}
         self._epochs = itertools.count(1)
-        self._answered: dict[int, tuple[tuple[bytes, int, int], Timeline]] = {}
+        self._last_answers: dict[int, tuple[tuple[bytes, int, int], Timeline]] = {}
 
     async def read(self, user: int, *, by_user: bool = False) -> Timeline | None:
         if user not in self._pushes:
@@ -44,9 +44,9 @@ class ReferenceTimelines:
         if by_user:
             self._read(user, 1)
         ids = np.array(self._pushes[user], np.int64)
-        state, kept = (ids.tobytes(), self._floors[user], self._lacks[user]), self._answered.get(user)
+        state, kept = (ids.tobytes(), self._floors[user], self._lacks[user]), self._last_answers.get(user)
         if kept is None or kept[0] != state:
-            kept = self._answered[user] = state, Timeline(ids, self._floors[user], self._lacks[user])
+            kept = self._last_answers[user] = state, Timeline(ids, self._floors[user], self._lacks[user])
         return kept[1]  # the same object as long as nothing changed, which engines may do
 
     async def users(self) -> AsyncIterator[list[int]]:
@@ -63,14 +63,14 @@ class ReferenceTimelines:
         """Nothing is open."""
 
     def _read(self, user: int, more: int) -> None:
-        self._lately[user] = self._faded(user) + more
+        self._read_counts[user] = self._decayed_reads(user) + more
         self._reads[user] = self._now_ms()
 
-    def _faded(self, user: int) -> float:
-        return self._lately[user] * math.exp((self._reads[user] - self._now_ms()) / RATE_WINDOW_MS)
+    def _decayed_reads(self, user: int) -> float:
+        return self._read_counts[user] * math.exp((self._reads[user] - self._now_ms()) / RATE_WINDOW_MS)
 
     async def habits(self, users: Ids) -> Habits:
-        reads = [self._faded(user) if user in self._reads else -1.0 for user in users.tolist()]
+        reads = [self._decayed_reads(user) if user in self._reads else -1.0 for user in users.tolist()]
         return Habits(np.array(reads), np.array([self._lacks.get(user, 0) for user in users.tolist()], np.int64))
 
     async def withhold(self, rate: int, users: Ids) -> None:
@@ -106,9 +106,9 @@ class ReferenceTimelines:
             return False
         build = self._builds.pop(user)
         if user not in self._pushes and len(self._pushes) == self._slots:
-            self._take(min(self._reads, key=self._reads.__getitem__))
+            self._remove(min(self._reads, key=self._reads.__getitem__))
         if user not in self._pushes:
-            self._lately[user], self._reads[user] = 1.0, self._now_ms()
+            self._read_counts[user], self._reads[user] = 1.0, self._now_ms()
         self._read(user, 0)
         self._lacks[user] = build.withheld_rate_min
         room = TIMELINE_IDS_MAX - len(build.pushed)
@@ -119,10 +119,10 @@ class ReferenceTimelines:
     async def drop(self, users: Ids) -> int:
         for user in users.tolist():
             self._builds.pop(user, None)
-        return sum(map(self._take, users.tolist()))
+        return sum(map(self._remove, users.tolist()))
 
-    def _take(self, user: int) -> bool:
-        for column in (self._reads, self._lately, self._lacks, self._floors):
+    def _remove(self, user: int) -> bool:
+        for column in (self._reads, self._read_counts, self._lacks, self._floors):
             column.pop(user, None)  # type: ignore[attr-defined]
         return self._pushes.pop(user, None) is not None
 
@@ -131,4 +131,4 @@ class ReferenceTimelines:
 
     async def evict(self, before_ms: int) -> int:
         unread = [user for user, read_ms in self._reads.items() if read_ms < before_ms]
-        return sum(map(self._take, unread))
+        return sum(map(self._remove, unread))

@@ -25,8 +25,8 @@ class ScrambledEdges(ReferenceEdges):
 
     def __init__(self, seed: int, late_max: int = 12, events: Partitions | None = None) -> None:
         super().__init__(events)
-        self._lists: dict[Part, Rows] = {part: {} for part in product(Direction, State)}
-        self._counts: dict[Part, Rows] = {part: {} for part in product(Direction, State)}
+        self._late_lists: dict[Part, Rows] = {part: {} for part in product(Direction, State)}
+        self._late_counts: dict[Part, Rows] = {part: {} for part in product(Direction, State)}
         self._random, self._late_max = random.Random(seed), late_max
         self._operations = 0
         self._late: list[tuple[int, Rows, Edge]] = []  # (due at operation, list or count, version)
@@ -36,7 +36,7 @@ class ScrambledEdges(ReferenceEdges):
         arriving, self._late = [*self._late, *self._random.sample(self._late, len(self._late) // 2)], []
         self._random.shuffle(arriving)
         for _, part, edge in arriving:
-            _arrive(part, edge)
+            _apply_late(part, edge)
 
     async def barrier(self) -> None:
         self.settle()
@@ -50,20 +50,20 @@ class ScrambledEdges(ReferenceEdges):
         return {key_of(edge) for _, _, edge in self._late}
 
     def _listed(self, listing: Listing) -> Rows:
-        return self._lists[listing.direction, listing.state]
+        return self._late_lists[listing.direction, listing.state]
 
     def _counted(self, listing: Listing) -> Rows:
-        return self._counts[listing.direction, listing.state]
+        return self._late_counts[listing.direction, listing.state]
 
     async def forget(self, graph: int, pairs: Sequence[Pair]) -> None:
         await super().forget(graph, pairs)
         self._late = [late for late in self._late if key_of(late[2]) not in {(graph, *pair) for pair in pairs}]
 
     def _parts(self) -> list[Rows]:
-        return [self.rows, *self._lists.values(), *self._counts.values()]
+        return [self.rows, *self._late_lists.values(), *self._late_counts.values()]
 
-    def _written(self, edge: Edge) -> None:
-        for part in (*self._lists.values(), *self._counts.values()):
+    def _row_changed(self, edge: Edge) -> None:
+        for part in (*self._late_lists.values(), *self._late_counts.values()):
             for _ in range(self._random.choice((1, 1, 2))):
                 self._late.append((self._operations + self._random.randint(0, self._late_max), part, edge))
 
@@ -73,9 +73,9 @@ class ScrambledEdges(ReferenceEdges):
         self._random.shuffle(self._late)
         for due, part, edge in self._late:
             if due <= self._operations:
-                _arrive(part, edge)
+                _apply_late(part, edge)
         self._late = [late for late in self._late if late[0] > self._operations]
 
 
-def _arrive(part: Rows, edge: Edge) -> None:
+def _apply_late(part: Rows, edge: Edge) -> None:
     part[key_of(edge)] = merge(part.get(key_of(edge)), edge)

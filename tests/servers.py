@@ -40,7 +40,7 @@ _REFUSED_S = 120.0
 _STOP_S = 60.0
 _POLL_S = 0.02
 
-AGREED = {
+DEFAULT_SETTINGS = {
     "KITH_WORKERS": "1",
     "KITH_API_KEYS": f"{KEY},{OTHER_KEY}",
     "KITH_JWT_SECRET": JWT_SECRET,
@@ -142,14 +142,14 @@ def on_cluster(keyspace: str) -> dict[str, str]:
     }
 
 
-def told_in_order(changes: list[Any]) -> list[Any]:
+def comparable_order(changes: list[Any]) -> list[Any]:
     """Changes of several sources, comparable with what was written. One machine logs them in order of writing, so they
     stay as they are. A cluster keeps order within a partition only, so they are sorted.
     """
     return sorted(changes) if ON_CLUSTER else changes
 
 
-def of_server(folder: Path) -> dict[str, str]:
+def store_settings(folder: Path) -> dict[str, str]:
     """Settings with which a command finds the store of the server in `folder`, besides `--data`."""
     return on_cluster(keyspace_of(folder)) if ON_CLUSTER else {}
 
@@ -169,7 +169,7 @@ def launch(
         return launcher().start(
             *(command, "--data", folder / "data", "--port", str(port), *arguments),
             cwd=folder,
-            env={**clean, **of_server(folder), **environment},
+            env={**clean, **store_settings(folder), **environment},
             stdout=sink,
             stderr=sink,
         )
@@ -184,14 +184,14 @@ def serving(
     command: str = "serve",
     **changes: str,
 ) -> Iterator[Server]:
-    """Run a server over `folder`/data; yields once it is ready. `settings` replaces AGREED, `changes` adds to it.
+    """Run a server over `folder`/data; yields once it is ready. `settings` replaces all defaults, `changes` some.
 
     `command`: "api" for a server without workers.
     """
     port = port or free_port()
     folder.mkdir(parents=True, exist_ok=True)
     output = folder / f"server-{port}.log"
-    environment = {**(AGREED if settings is None else settings), **changes}
+    environment = {**(DEFAULT_SETTINGS if settings is None else settings), **changes}
     process = launch(folder, *arguments, port=port, output=output, command=command, **environment)
     server = Server(process, port, folder / "data", output, KEY)
     try:

@@ -64,7 +64,7 @@ GRAPHS = (FOLLOWS, BLOCKS, MUTES, FOLLOW_REQUESTS, FEWER)
 """The graphs of relations between users."""
 
 
-class Social(Graph):
+class SocialGraph(Graph):
     """A graph with the rules of `people` over it."""
 
     def __init__(self, store: EdgeStore, graphs: Graphs, clock: HybridClock, **limits: int) -> None:
@@ -74,7 +74,7 @@ class Social(Graph):
         self.people = Relations(self, self.privacy, self.limits)
 
 
-class Telling:
+class NotificationServices:
     """The services of notifications, over posts. `inbox`: by default in memory."""
 
     def __init__(self, posts: Posts, now_ms: Callable[[], int], inbox: InboxStore | None = None) -> None:
@@ -95,7 +95,7 @@ class Services:
 
     def __init__(self, edges: EdgeStore, records: RecordStore, graphs: Graphs, clock: FakeClock, **limits: int) -> None:
         self.edges, self.records, self.clock = edges, records, clock
-        self.graph = Social(edges, graphs, HybridClock(clock), **limits)
+        self.graph = SocialGraph(edges, graphs, HybridClock(clock), **limits)
         self.people = self.graph.people = Relations(
             self.graph, self.graph.privacy, self.graph.limits, dependents=self.reconciler
         )
@@ -164,8 +164,8 @@ class Services:
         return Profiles(self.records, self.graph.clock, no_images, self.graph.graphs.number(NAMES))
 
     @cached_property
-    def telling(self) -> Telling:
-        return Telling(self.posts, self.clock)
+    def notification_services(self) -> NotificationServices:
+        return NotificationServices(self.posts, self.clock)
 
     async def write(self, author: NodeId = ALICE, **fields: Any) -> Post:
         """Create a post. `fields`: of its draft."""
@@ -196,12 +196,12 @@ class Services:
         monkeypatch.setattr(self.edges, "apply", overtaken)
 
 
-async def service_over(store: EdgeStore, now_ms: Callable[[], int], **limits: int) -> Social:
+async def service_over(store: EdgeStore, now_ms: Callable[[], int], **limits: int) -> SocialGraph:
     """Declare GRAPHS in a store, and make the graph and `people` services over it."""
-    return Social(store, Graphs(await store.declare(GRAPHS)), HybridClock(now_ms), **limits)
+    return SocialGraph(store, Graphs(await store.declare(GRAPHS)), HybridClock(now_ms), **limits)
 
 
-def feed_over(
+def home_over(
     graph: Graph,
     posts: Posts,
     timelines: TimelineReader,

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 
 from cast import SECRET, START_MS, FakeClock
 from edges import edge_of, writes_of
-from opened import Logged
 from reference_leases import ReferenceLeases
+from store_types import Logged
 
 from kith.graph.graphs import Graphs
 from kith.leases.holding import Leases
@@ -69,7 +69,7 @@ class App:
         return [number for sent in self.taken if sent.url == url for number in sent.destinations]
 
 
-class Racing:
+class RacingClock:
     """A clock that advances by a second with each call."""
 
     ms = START_MS
@@ -79,11 +79,11 @@ class Racing:
         return self.ms
 
 
-class World:
+class WebhookWorld:
     """A store with a log, its webhooks, workers and the app."""
 
     def __init__(self, logged: Logged, *, give_up_ms: int = 3_600_000, webhooks_max: int = 3) -> None:
-        self.edges, self.log, self.app, self.clock = logged.edges, logged.log, App(), Racing()
+        self.edges, self.log, self.app, self.clock = logged.edges, logged.log, App(), RacingClock()
         self.secrets, self._give_up_ms, self._next_id, self.written = Secrets(SECRET), give_up_ms, 0, 0
         self.webhooks = Webhooks(self.edges, self.log, self.secrets, webhooks_max=webhooks_max, now_ms=self.clock)
         self._leases = ReferenceLeases(FakeClock())

@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 import pytest
 from cast import People, people_of
-from coroutines import at_once
+from coroutines import run_without_loop
 from servers import ON_CLUSTER, PLAIN, Server, eventually, serving, sign
 
 from kith.engines.embedded.environment import Environment
@@ -113,7 +113,7 @@ def _quiet(log: EmbeddedLog) -> int:
     """The end of the log once every worker has handled all of it. Workers write, too."""
 
     def end() -> tuple[int, int] | None:
-        places = [at_once(log.progress(name)) for name, one in CONSUMERS.items() if one.has_position]
+        places = [run_without_loop(log.progress(name)) for name, one in CONSUMERS.items() if one.has_position]
         handled = all(place is not None and not place.behind.events for place in places)
         return log.bounds() if handled else None
 

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import httpx
 import pytest
 from in_process import client_of
-from paced import Call, Pace, PacedLoop, paced_ports
+from round_trips import Call, RoundTripCounter, VirtualTimeLoop, counted_ports
 from servers import API, AUDIENCE, ISSUER, JWT_SECRET, KEY, sign
 
 from kith.access.quotas import Quotas
@@ -48,7 +48,7 @@ class Scene(NamedTuple):
 
     http: httpx.AsyncClient
     services: Services
-    pace: Pace
+    counter: RoundTripCounter
     runner: Runner
     worker: fanout.Fanout
     post: str
@@ -62,7 +62,7 @@ class Scene(NamedTuple):
         assert answer.status_code < 300, answer.text
         return answer.json() if answer.content else None
 
-    async def caught_up(self) -> None:
+    async def catch_up_fanout(self) -> None:
         """Let fan-out handle all events, and save its progress."""
         while await self.runner.step():
             pass
@@ -75,20 +75,20 @@ class Scene(NamedTuple):
 
 
 @asynccontextmanager
-async def scene_in(folder: Path, pace: Pace) -> AsyncIterator[Scene]:
+async def scene_in(folder: Path, counter: RoundTripCounter) -> AsyncIterator[Scene]:
     """The community, with fan-out up to date."""
     settings = Settings(
         data=str(folder), api_keys=(KEY,), jwt_secret=JWT_SECRET, jwt_issuer=ISSUER, jwt_audience=AUDIENCE,
         durability="relaxed", workers=1, fanout_push_max=len(AUTHORS) - 1, fanout_pull_min=1_000,
     )  # fmt: skip
-    with paced_ports(pace):
+    with counted_ports(counter):
         async with open_services(settings) as services, machine_of(settings, services.stores.folder) as machine:
-            counts = pace.wrap(_quotas(folder), "quotas")
+            counts = counter.wrap(_quotas(folder), "quotas")
             api = api_over(settings, services, Quotas(counts, limits.quotas(settings)), machine)
             async with CONSUMERS[fanout.NAME].open(settings, services.stores) as worker, client_of(api.door) as http:
                 assert isinstance(worker.follower, Runner)
                 assert isinstance(worker.follower.consumer, fanout.Fanout)
-                scene = Scene(http, services, pace, worker.follower, worker.follower.consumer, "")
+                scene = Scene(http, services, counter, worker.follower, worker.follower.consumer, "")
                 yield scene._replace(post=await _fill(scene))
 
 
@@ -98,7 +98,7 @@ def _quotas(folder: Path) -> FileQuotas:
 
 async def _fill(scene: Scene) -> str:
     """Create users, posts, comments and stories. Returns the latest post of Alice."""
-    await scene.caught_up()
+    await scene.catch_up_fanout()
     for author in AUTHORS:
         for reader in (ALICE, FRESH, WARM, *([STRIP] if author % 2 else [])):
             await scene.asked(reader, "POST", f"/users/{author}/follow")
@@ -125,10 +125,10 @@ async def _fill(scene: Scene) -> str:
     await scene.asked(CAROL, "POST", f"/posts/{post['id']}/save")
     await scene.asked(CAROL, "POST", "/posts", content={"text": "hello"}, mentions=[ALICE])
     clock, log = scene.services.stores.graph.clock, scene.services.stores.log
-    await scene.caught_up()
+    await scene.catch_up_fanout()
     for reader in (ALICE, WARM):
         await log.announce(Event(0, None, TIMELINE_REQUESTED, reader, 0, 0, clock.next()))
-    await scene.caught_up()
+    await scene.catch_up_fanout()
     before = await log.end()
     await scene.services.posts.create(NodeId(POPULAR), Draft(text="to very many"))
     await scene.worker.handle((await log.read(before, 1)).events)  # a delivery that has not begun
@@ -191,11 +191,11 @@ LARGEST_MAX = {"home": 250, "stories": 250, "suggestions": 350}
 FEW_MAX = 64
 
 
-async def _measured(folder: Path, pace: Pace) -> dict[str, tuple[int, list[Call]]]:
+async def _measured(folder: Path, counter: RoundTripCounter) -> dict[str, tuple[int, list[Call]]]:
     found = {}
-    async with scene_in(folder, pace) as scene:
+    async with scene_in(folder, counter) as scene:
         for name, row in CALLS.items():
-            _, ticks, calls = await pace.of(row.ask(scene))
+            _, ticks, calls = await counter.measure(row.ask(scene))
             found[name] = (ticks, calls)
     return found
 
@@ -203,16 +203,16 @@ async def _measured(folder: Path, pace: Pace) -> dict[str, tuple[int, list[Call]
 @pytest.fixture(scope="module")
 def measured(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[int, list[Call]]]:
     """What each row of CALLS took, and its calls."""
-    loop = PacedLoop()
+    loop = VirtualTimeLoop()
     with asyncio.Runner(loop_factory=lambda: loop) as runner:
-        return runner.run(_measured(tmp_path_factory.mktemp("scene"), Pace(loop)))
+        return runner.run(_measured(tmp_path_factory.mktemp("scene"), RoundTripCounter(loop)))
 
 
 @pytest.fixture(scope="module")
 def measured_without_transactions(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[int, list[Call]]]:
-    loop = PacedLoop()
+    loop = VirtualTimeLoop()
     with asyncio.Runner(loop_factory=lambda: loop) as runner:
-        return runner.run(_measured(tmp_path_factory.mktemp("far"), Pace(loop, transactional=False)))
+        return runner.run(_measured(tmp_path_factory.mktemp("far"), RoundTripCounter(loop, transactional=False)))
 
 
 @pytest.mark.parametrize("name", CALLS)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import httpx
 import pytest
-from calls import NO_PROFILE, a_moment_later, add_edges, check, code, finish, ids, make, ok, walk
+from calls import NO_PROFILE, add_edges, check, code, finish, ids, make, ok, wait_next_ms, walk
 from cast import People
 from servers import API, FOLLOWS_MAX, ON_CLUSTER, Server, eventually
 
@@ -39,7 +39,7 @@ def test_unfollow_and_refollow_moves_to_the_top(http: httpx.Client, acting: Acti
     assert (gone["following"], gone["changed"]) == (False, True)
     assert not ok(acting(people.alice).delete(f"{API}/users/{people.bob}/follow"))["changed"]
     assert ids(ok(http.get(f"{API}/users/{people.alice}/following"))) == [people.carol]
-    a_moment_later()
+    wait_next_ms()
     ok(acting(people.alice).post(f"{API}/users/{people.bob}/follow"))
     assert ids(ok(http.get(f"{API}/users/{people.alice}/following"))) == [people.bob, people.carol]
 

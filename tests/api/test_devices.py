@@ -11,9 +11,9 @@ import httpx
 import pytest
 from calls import code, make, ok
 from cast import People
-from pushing import CONTACT, Browser, app_address
-from receiver import Answer, Endpoint, endpoint
+from push_world import CONTACT, Browser, app_address
 from servers import API, Server, eventually, serving
+from webhook_receiver import Answer, Endpoint, endpoint
 
 from kith.notifications.push.vapid import encoded, point_of
 

@@ -16,7 +16,7 @@ from calls import code, ok
 from cast import People
 from in_process import client_of
 from pictures import drawing, encoded
-from servers import AGREED, API, KEY, Server, serving
+from servers import API, DEFAULT_SETTINGS, KEY, Server, serving
 
 from kith.core.errors import StoreUnavailable
 from kith.engines.embedded.served_log import read_served
@@ -370,7 +370,7 @@ def test_why_agrees_with_the_feed_and_answers_only_for_visible_posts(
 
 
 def test_served_pages_are_recorded_under_their_request_ids(tmp_path: Path, people: People) -> None:
-    with serving(tmp_path, settings=AGREED) as server:
+    with serving(tmp_path, settings=DEFAULT_SETTINGS) as server:
         with server.client(acting=people.alice) as alice:
             made = ok(alice.post(f"{API}/posts", json={"content": {"text": "mine"}}), 201)["id"]
             score = ok(alice.get(f"{API}/feed", headers={"X-Request-Id": "one"}))["posts"][0]["ranking"]["score"]

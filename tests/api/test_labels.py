@@ -11,7 +11,7 @@ import httpx
 import pytest
 from calls import add_edges, code, finish, ids, make, ok
 from cast import People
-from servers import AGREED, API, ON_CLUSTER, serving
+from servers import API, DEFAULT_SETTINGS, ON_CLUSTER, serving
 
 Acting = Callable[[int], httpx.Client]
 
@@ -341,7 +341,10 @@ def test_a_deleted_post_and_a_removed_account_cannot_be_labelled(
 
 
 def test_labels_hold_in_every_process_and_after_a_kill(tmp_path: Path, people: People) -> None:
-    with serving(tmp_path, "--workers", "2", settings=AGREED) as server, server.client(acting=people.alice) as alice:
+    with (
+        serving(tmp_path, "--workers", "2", settings=DEFAULT_SETTINGS) as server,
+        server.client(acting=people.alice) as alice,
+    ):
         post, other = make(alice), make(alice)
         with server.client() as http:
             label(http, "post", post, "hide", reason="spam")
@@ -352,7 +355,7 @@ def test_labels_hold_in_every_process_and_after_a_kill(tmp_path: Path, people: P
                 assert ok(bob.get(f"{API}/posts/{other}"))["labels"] == ["sensitive"]
         server.process.kill()
         server.process.wait()
-    with serving(tmp_path, settings=AGREED) as server, server.client(acting=people.bob) as bob:
+    with serving(tmp_path, settings=DEFAULT_SETTINGS) as server, server.client(acting=people.bob) as bob:
         assert code(bob.get(f"{API}/posts/{post}"), 404) == "POST_NOT_FOUND"
         with server.client() as http:
             assert ok(http.get(f"{API}/labels/post/{post}"))["reason"] == "spam"

@@ -7,7 +7,7 @@ from typing import Any
 
 import httpx
 import pytest
-from calls import a_moment_later, code, finish, ids, make, ok, texts, walk
+from calls import code, finish, ids, make, ok, texts, wait_next_ms, walk
 from cast import People
 from servers import API, Server
 
@@ -68,7 +68,7 @@ def test_saved_posts_are_those_the_user_may_still_see_newest_save_first(
     posts = [make(alice, text) for text in "abcde"]
     for post in (posts[2], posts[0], posts[4], posts[1], posts[3]):
         ok(bob.post(f"{API}/posts/{post}/save"))
-        a_moment_later()
+        wait_next_ms()
     path = f"/users/{people.bob}/saved"
     for reader in (bob, owner(people.bob)):
         assert texts(reader, path, limit=2) == list("dbeac")

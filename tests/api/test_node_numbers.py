@@ -8,7 +8,7 @@ from unittest.mock import patch
 
 import httpx
 from cast import FakeClock
-from coroutines import Run, time_flies
+from coroutines import Run, without_waits
 from in_process import client_of
 from reference_leases import ReferenceLeases
 from reference_quotas import ReferenceQuotas
@@ -51,7 +51,7 @@ def test_a_process_that_lost_its_node_number_creates_no_ids(run: Run, tmp_path: 
                     assert (await posted(http)).status_code == 201
                     assert (await http.get("/readyz")).status_code == 200
                     clock.ms += 10_000_000
-                    with time_flies():
+                    with without_waits():
                         await replaced.wait()
                     refused = await posted(http)
                     assert (refused.status_code, refused.json()["error"]["code"]) == (503, "LEASE_LOST")

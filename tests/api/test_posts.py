@@ -13,7 +13,7 @@ import pytest
 from calls import add_edges, code, finish, ids, make, ok, texts, upload
 from cast import People
 from pictures import mp4, photo
-from servers import AGREED, API, Server, serving
+from servers import API, DEFAULT_SETTINGS, Server, serving
 
 from kith.core.ids import NODES_MAX
 
@@ -323,7 +323,7 @@ def test_posts_and_keys_survive_a_kill(tmp_path: Path, people: People) -> None:
     body, key = {"content": {"text": "once"}}, {"Idempotency-Key": "k"}
     answers = []
     for _ in range(2):
-        with serving(tmp_path, settings=AGREED) as server, server.client(acting=people.alice) as alice:
+        with serving(tmp_path, settings=DEFAULT_SETTINGS) as server, server.client(acting=people.alice) as alice:
             answers.append(ok(alice.post(f"{API}/posts", json=body, headers=key), 201))
             ok(alice.post(f"{API}/posts/{answers[0]['id']}/like"))
             seen = ok(alice.get(f"{API}/posts/{answers[0]['id']}"))

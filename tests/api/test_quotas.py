@@ -14,14 +14,14 @@ from calls import code, ok
 from cast import People
 from in_process import client_of
 from pictures import photo
-from servers import AGREED, API, AUDIENCE, ISSUER, JWT_SECRET, Server, serving, sign
+from servers import API, AUDIENCE, DEFAULT_SETTINGS, ISSUER, JWT_SECRET, Server, serving, sign
 
 from kith.api.presenter import Presenter
 from kith.core.errors import StoreUnavailable
 from kith.run.api import open_api as serving_api
 from kith.run.config import Settings
 
-DEFAULT = {name: value for name, value in AGREED.items() if "_PER_" not in name}
+DEFAULT = {name: value for name, value in DEFAULT_SETTINGS.items() if "_PER_" not in name}
 """The settings of a server with the default quotas."""
 POST: dict[str, Any] = {"content": {"text": "x"}}
 

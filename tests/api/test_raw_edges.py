@@ -9,7 +9,7 @@ import httpx
 import pytest
 from calls import add_edges, check, code, ids, make, ok, say
 from cast import People
-from servers import AGREED, API, serving
+from servers import API, DEFAULT_SETTINGS, serving
 
 from kith.access.policy import WRITE_ROUTES
 from kith.graph.graphs import BUILT_IN, Graphs
@@ -48,7 +48,7 @@ def test_routes_maintain_every_graph_to_objects_and_no_other_graph_of_users() ->
 
 
 def test_graphs_between_users_and_the_apps_own_accept_raw_edges(tmp_path: Path, people: People) -> None:
-    with serving(tmp_path, settings={**AGREED, "KITH_GRAPHS": "reads"}) as server, server.client() as http:
+    with serving(tmp_path, settings={**DEFAULT_SETTINGS, "KITH_GRAPHS": "reads"}) as server, server.client() as http:
         for name in ("reads", *(name for name in BUILT_IN if name not in WRITE_ROUTES)):
             assert add_edges(http, name, (people.alice, people.bob))["applied"] == 1
             assert check(http, name, people.alice, people.bob)

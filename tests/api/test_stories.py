@@ -14,7 +14,7 @@ from calls import PAGINATION, code, finish, ids, ok, tell
 from cast import ALICE, BOB, FakeClock, People
 from embedded_engine import open_embedded
 from servers import API, ON_CLUSTER, eventually, serving
-from services import Social
+from services import SocialGraph
 
 from kith.core.clock import HybridClock, wall_ms
 from kith.core.ids import NodeId, Snowflakes
@@ -278,7 +278,7 @@ def write_stories(folder: Path, *hours_ago: float) -> list[int]:
 
     async def write(store: Any, environment: Any) -> list[int]:
         clock = FakeClock(wall_ms() - 100 * HOUR_MS)
-        graph = Social(store, Graphs(await store.declare(BUILT_IN)), HybridClock(clock))
+        graph = SocialGraph(store, Graphs(await store.declare(BUILT_IN)), HybridClock(clock))
         objects = EmbeddedRecords(environment, store._commits)
         stories = Stories(objects, graph, Snowflakes(1, clock), hours=24, now_ms=clock)
         await graph.people.follow(BOB, ALICE)

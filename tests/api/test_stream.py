@@ -12,9 +12,9 @@ import httpx
 import pytest
 from calls import add_edges, code, make, ok, say
 from cast import People
-from listening import Listener, publish
 from raw_http import plain
 from servers import API, Server, eventually, serving, sign
+from stream_listener import Listener, publish
 
 from kith.streams.missed import POSTS_MAX
 from kith.streams.positions import parse_position

@@ -17,8 +17,8 @@ import pytest
 from calls import add_edges, code, finish, make, ok, say, tell
 from cast import People
 from commands import CLEAN, KITH, LIMIT_S, done
-from servers import API, ON_CLUSTER, Server, eventually, of_server, serving, told_in_order
-from watching import Watching
+from servers import API, ON_CLUSTER, Server, comparable_order, eventually, serving, store_settings
+from watch_reader import WatchReader
 
 from kith.client import EdgeChange, Kith
 
@@ -26,13 +26,13 @@ Acting = Callable[[int], httpx.Client]
 
 
 @pytest.fixture
-def watch(server: Server, people: People) -> Iterator[Callable[..., Watching]]:
+def watch(server: Server, people: People) -> Iterator[Callable[..., WatchReader]]:
     """Opens watchers with the server key. All are closed at the end."""
-    opened: list[Watching] = []
+    opened: list[WatchReader] = []
     with server.client() as http:
 
-        def open_(after: str | None = None, **asked: str) -> Watching:
-            opened.append(Watching(http, after, **asked))
+        def open_(after: str | None = None, **asked: str) -> WatchReader:
+            opened.append(WatchReader(http, after, **asked))
             return opened[-1]
 
         yield open_
@@ -40,8 +40,8 @@ def watch(server: Server, people: People) -> Iterator[Callable[..., Watching]]:
             one.close()
 
 
-def kinds(watching: Watching) -> list[str]:
-    return [change["kind"] for change in watching.told]
+def kinds(watching: WatchReader) -> list[str]:
+    return [change["kind"] for change in watching.changes]
 
 
 def test_an_edge_is_sent_with_its_current_and_previous_state(http: httpx.Client, watch: Any, people: People) -> None:
@@ -50,8 +50,8 @@ def test_an_edge_is_sent_with_its_current_and_previous_state(http: httpx.Client,
     ok(http.post(f"{API}/graph/follows/edges", json={"edges": [
         {"op": "remove", "source": people.alice, "destination": people.bob}
     ]}))  # fmt: skip
-    eventually(lambda: len(seen.told) == 2)
-    first, second = seen.told
+    eventually(lambda: len(seen.changes) == 2)
+    first, second = seen.changes
     assert set(first) == {
         "kind", "token", "at", "graph", "source", "destination", "state", "before", "position", "updatedAt"
     }  # fmt: skip
@@ -73,7 +73,7 @@ def test_records_that_users_create_change_and_delete_are_sent(acting: Acting, wa
     assert alice.delete(f"{API}/posts/{post}").status_code < 300
     eventually(lambda: kinds(seen).count("post") == 3)
     assert kinds(seen) == ["post", "comment", "story", "profile", "node", "post", "post"]
-    made, comment, told, profile, node, changed, gone = seen.told
+    made, comment, told, profile, node, changed, gone = seen.changes
     assert (made["id"], made["author"], made["text"], made["mentions"]) == (
         post, str(people.alice), "look 🦊", [str(people.bob)]
     )  # fmt: skip
@@ -91,9 +91,9 @@ def test_boards_are_sent_when_created_hidden_and_deleted(acting: Acting, watch: 
     board = ok(alice.post(f"{API}/boards", json={"name": "Recipes"}), 201)["id"]
     ok(alice.patch(f"{API}/boards/{board}", json={"name": "Soups", "secret": True}))
     assert alice.delete(f"{API}/boards/{board}").status_code < 300
-    eventually(lambda: len(seen.told) >= 3, 60)
-    assert [(one["kind"], one["id"], one["owner"]) for one in seen.told] == [("board", board, str(people.alice))] * 3
-    said = [(one["name"], one["secret"], one["deleted"]) for one in seen.told]
+    eventually(lambda: len(seen.changes) >= 3, 60)
+    assert [(one["kind"], one["id"], one["owner"]) for one in seen.changes] == [("board", board, str(people.alice))] * 3
+    said = [(one["name"], one["secret"], one["deleted"]) for one in seen.changes]
     assert said == [("Recipes", False, False), ("Soups", True, False), ("", True, True)]
 
 
@@ -109,25 +109,25 @@ def test_a_watcher_that_keeps_its_token_gets_each_change_once_and_in_order(
         for number in range(25):
             add_edges(http, "follows", (people.alice + 1 + 25 * round_ + number, people.dana))
             if number == 12:  # changes while no watcher is connected are not missed
-                eventually(lambda part=part: part.told)
+                eventually(lambda part=part: part.changes)
                 part.close()
                 eventually(lambda part=part: part.ended)
-        parts += part.told
+        parts += part.changes
         token = part.token
     last = watch(after=token, **asked)
-    eventually(lambda: len(parts) + len(last.told) == 200 and len(whole.told) == 200)
+    eventually(lambda: len(parts) + len(last.changes) == 200 and len(whole.changes) == 200)
     hidden = "token" if ON_CLUSTER else ""  # where the log has several ends, each watcher has its own tokens
     found, told = (
         [(change["source"], {name: change[name] for name in change if name != hidden}) for change in some]
-        for some in (parts + last.told, whole.told)
+        for some in (parts + last.changes, whole.changes)
     )
-    assert told_in_order([source for source, _ in found]) == [str(people.alice + 1 + at) for at in range(200)]
-    assert told_in_order([source for source, _ in told]) == told_in_order([source for source, _ in found])
+    assert comparable_order([source for source, _ in found]) == [str(people.alice + 1 + at) for at in range(200)]
+    assert comparable_order([source for source, _ in told]) == comparable_order([source for source, _ in found])
     assert dict(found) == dict(told)
 
 
 def test_server_sent_events_carry_the_token_as_their_id(server: Server, http: httpx.Client, people: People) -> None:
-    before = Watching(http)
+    before = WatchReader(http)
     resume = {"Last-Event-ID": before.token or ""}  # read now, because it changes with each message
     add_edges(http, "follows", (people.alice, people.bob))
     with http.stream("GET", f"{API}/watch", params={"graphs": "follows"}, headers=resume) as response:
@@ -167,7 +167,7 @@ def test_an_invalid_watch_is_refused_at_once(
 
 def test_a_token_of_another_store_or_altered_or_too_old_says_what_to_do(tmp_path: Path, people: People) -> None:
     with serving(tmp_path / "one", KITH_LOG_EVENTS_MAX="200") as one, one.client() as http:
-        old = Watching(http).token
+        old = WatchReader(http).token
         with serving(tmp_path / "two") as two, two.client() as other:
             assert code(other.get(f"{API}/watch", params={"after": old}), 400) == "TOKEN_INVALID"
         assert old is not None
@@ -207,7 +207,7 @@ def test_the_clients_watch_loop_continues_after_a_kill_of_the_server(tmp_path: P
     with serving(tmp_path, port=port) as again, again.client() as http:
         add_edges(http, "follows", *((40 + at, 3) for at in range(30)))
         eventually(lambda: len(heard) == 60, 60)
-    assert told_in_order(heard) == [(10 + at, 3) for at in range(60)]
+    assert comparable_order(heard) == [(10 + at, 3) for at in range(60)]
 
 
 def test_an_export_plus_the_changes_after_its_token_gives_the_current_edges(tmp_path: Path) -> None:
@@ -232,20 +232,25 @@ def test_an_export_plus_the_changes_after_its_token_gives_the_current_edges(tmp_
         exporting = [*KITH, "export", "edges", str(file), "--data", str(server.data)]
         said = done(
             subprocess.run(
-                exporting, capture_output=True, text=True, env=CLEAN | of_server(tmp_path), timeout=LIMIT_S, check=False
+                exporting,
+                capture_output=True,
+                text=True,
+                env=CLEAN | store_settings(tmp_path),
+                timeout=LIMIT_S,
+                check=False,
             )
         )
         writer.join()
         (token,) = re.findall(r"after=(\S+)", said)
         rows = [line.split(",")[:2] for line in file.read_text().splitlines()]
         copied = {(int(row[0]), int(row[1])) for row in rows if row[0].isdigit()}
-        seen = Watching(http, after=token, graphs="follows")
+        seen = WatchReader(http, after=token, graphs="follows")
         add_edges(http, "follows", (7_777, 8_888))
         follows.add((7_777, 8_888))
 
         def as_told() -> set[tuple[int, int]]:
             now = set(copied)
-            for change in list(seen.told):
+            for change in list(seen.changes):
                 pair = (int(change["source"]), int(change["destination"]))
                 (now.add if change["state"] == "normal" else now.discard)(pair)
             return now
@@ -257,10 +262,10 @@ def test_an_export_plus_the_changes_after_its_token_gives_the_current_edges(tmp_
 def test_a_deactivation_is_sent_with_its_archived_edges(
     http: httpx.Client, system: httpx.Client, people: People
 ) -> None:
-    seen = Watching(http, nodes=str(people.alice))
+    seen = WatchReader(http, nodes=str(people.alice))
     add_edges(http, "follows", (people.alice, people.bob))
     finish(http, system.post(f"{API}/users/{people.alice}/deactivate"))
-    eventually(lambda: [one.get("state") for one in seen.told] == ["normal", "archived", "archived"])
+    eventually(lambda: [one.get("state") for one in seen.changes] == ["normal", "archived", "archived"])
     assert kinds(seen) == ["edge", "node", "edge"]
     seen.close()
 
@@ -268,19 +273,19 @@ def test_a_deactivation_is_sent_with_its_archived_edges(
 def test_a_running_server_learns_the_name_of_a_newly_declared_graph(tmp_path: Path) -> None:
     with serving(tmp_path) as server, server.client() as http, server.client(acting="system") as system:
         assert code(http.get(f"{API}/graph/reads/7/8"), 404) == "GRAPH_NOT_FOUND"
-        seen = Watching(http)
+        seen = WatchReader(http)
         file = tmp_path / "reads.csv"
         file.write_text("7,8\n7,9\n")
         importing = [*KITH, "import", "edges", "--graph", "reads", str(file), "--data", str(server.data)]
-        named = {**CLEAN, "KITH_GRAPHS": "reads"} | of_server(tmp_path)
+        named = {**CLEAN, "KITH_GRAPHS": "reads"} | store_settings(tmp_path)
         done(subprocess.run(importing, capture_output=True, text=True, env=named, timeout=LIMIT_S, check=False))
         assert eventually(lambda: http.get(f"{API}/graph/reads/7/8").status_code == 200)
         assert ok(http.get(f"{API}/graph/reads/7/8")) == {"exists": True}
-        narrow = Watching(http, graphs="reads")
+        narrow = WatchReader(http, graphs="reads")
         add_edges(http, "reads", (7, 10))
-        eventually(lambda: narrow.told)
-        eventually(lambda: len(seen.told) >= 3)
-        assert {change["graph"] for change in (*seen.told, *narrow.told)} == {"reads"}
+        eventually(lambda: narrow.changes)
+        eventually(lambda: len(seen.changes) >= 3)
+        assert {change["graph"] for change in (*seen.changes, *narrow.changes)} == {"reads"}
         finish(http, system.delete(f"{API}/users/7"))
         assert ok(http.get(f"{API}/graph/reads/7/8")) == {"exists": False}, (
             "removing an account removes its edges in every graph"

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from calls import add_edges
-from coroutines import run_all
+from coroutines import run_coroutine
 from servers import API, KEY, Server, serving
 
 _WATCHERS, _CHANGES, _A_REQUEST = 100, 2_000, 500
@@ -66,7 +66,7 @@ class Reader:
 
 def test_half_of_many_watchers_stop_reading_and_none_misses_a_change(tmp_path: Path) -> None:
     with serving(tmp_path, KITH_STREAM_BUFFER_BYTES=str(_BUFFER_BYTES)) as server:
-        run_all(asyncio.wait_for(_scene(server), _LIMIT_S))
+        run_coroutine(asyncio.wait_for(_scene(server), _LIMIT_S))
 
 
 async def _scene(server: Server) -> None:

@@ -10,12 +10,12 @@ import httpx
 import pytest
 from calls import add_edges, code, finish, make, ok, say, tell
 from cast import People
-from servers import API, Server, eventually, serving, sign, told_in_order
-from watching import Watching
+from servers import API, Server, comparable_order, eventually, serving, sign
+from watch_reader import WatchReader
 
 from kith.client import Kith
 
-Opens = Callable[..., Watching]
+Opens = Callable[..., WatchReader]
 EVERYTHING = "edge,post,story,comment,profile"
 
 
@@ -28,10 +28,10 @@ def alice(server: Server, people: People) -> Iterator[httpx.Client]:
 @pytest.fixture
 def watch(alice: httpx.Client) -> Iterator[Opens]:
     """Opens watchers of Alice's. All are closed at the end."""
-    opened: list[Watching] = []
+    opened: list[WatchReader] = []
 
-    def open_(after: str | None = None, **asked: str) -> Watching:
-        opened.append(Watching(alice, after, **asked))
+    def open_(after: str | None = None, **asked: str) -> WatchReader:
+        opened.append(WatchReader(alice, after, **asked))
         return opened[-1]
 
     yield open_
@@ -39,10 +39,10 @@ def watch(alice: httpx.Client) -> Iterator[Opens]:
         one.close()
 
 
-def edges(watching: Watching) -> list[tuple[str, int, int, str]]:
+def edges(watching: WatchReader) -> list[tuple[str, int, int, str]]:
     return [
         (one["graph"], int(one["source"]), int(one["destination"]), one["state"])
-        for one in watching.told
+        for one in watching.changes
         if one["kind"] == "edge"
     ]
 
@@ -95,13 +95,15 @@ def test_posts_are_sent_as_the_api_shows_them(
     story = tell(bob)
     ok(bob.patch(f"{API}/posts/{public}", json={"content": {"text": "changed"}}))
     assert bob.delete(f"{API}/posts/{chosen}").status_code < 300
-    eventually(lambda: seen.told and seen.told[-1].get("deleted"))
-    told = [(one["kind"], one["id"], one["text"]) for one in seen.told]
+    eventually(lambda: seen.changes and seen.changes[-1].get("deleted"))
+    told = [(one["kind"], one["id"], one["text"]) for one in seen.changes]
     assert {(kind, id_) for kind, id_, _ in told} <= {
         ("post", public), ("post", chosen), ("comment", said), ("story", story)
     }  # fmt: skip
     assert {("comment", said, "mine"), ("story", story, "look"), ("post", public, "changed")} <= set(told)
-    assert all(one["audience"] == [] for one in seen.told if one["kind"] == "post"), "only the author sees the audience"
+    assert all(one["audience"] == [] for one in seen.changes if one["kind"] == "post"), (
+        "only the author sees the audience"
+    )
 
 
 def test_boards_are_sent_as_the_api_shows_them(
@@ -119,11 +121,11 @@ def test_boards_are_sent_as_the_api_shows_them(
     ok(bob.patch(f"{API}/boards/{hidden}", json={"name": "still mine"}))
     ok(bob.patch(f"{API}/boards/{public}", json={"name": "broths"}))
     assert bob.delete(f"{API}/boards/{last}").status_code < 300
-    eventually(lambda: seen.told and seen.told[-1]["deleted"])
-    told = [(one["id"], one["name"]) for one in seen.told if not one["deleted"]]
+    eventually(lambda: seen.changes and seen.changes[-1]["deleted"])
+    told = [(one["id"], one["name"]) for one in seen.changes if not one["deleted"]]
     assert {id_ for id_, _ in told} <= {public, shared, last}
     assert {(public, "broths"), (shared, "ours alone")} <= set(told)
-    assert [one["id"] for one in seen.told if one["deleted"]] == [last]
+    assert [one["id"] for one in seen.changes if one["deleted"]] == [last]
 
 
 def test_a_history_does_not_show_what_was_hidden_or_deleted_later(
@@ -135,8 +137,8 @@ def test_a_history_does_not_show_what_was_hidden_or_deleted_later(
     assert bob.delete(f"{API}/posts/{gone}").status_code < 300
     ok(bob.patch(f"{API}/posts/{kept}", json={"content": {"text": "last words"}}))
     seen = watch(after=start, kinds="post", nodes=f"{people.bob}")
-    eventually(lambda: len(seen.told) == 2)
-    assert told_in_order([(one["id"], one["text"], one["deleted"]) for one in seen.told]) == [
+    eventually(lambda: len(seen.changes) == 2)
+    assert comparable_order([(one["id"], one["text"], one["deleted"]) for one in seen.changes]) == [
         (gone, "", True), (kept, "last words", False)
     ]  # fmt: skip
 
@@ -144,7 +146,7 @@ def test_a_history_does_not_show_what_was_hidden_or_deleted_later(
 def test_a_random_history_equals_what_the_api_shows(tmp_path: Path) -> None:
     chance, users = random.Random(11), range(1, 6)
     with serving(tmp_path) as server, server.client() as http, server.client(sign(1)) as alice:
-        start = Watching(alice)
+        start = WatchReader(alice)
         token = start.token
         acting = {user: server.client(acting=user) for user in users}
         posts: list[tuple[int, str]] = []
@@ -171,13 +173,13 @@ def test_a_random_history_equals_what_the_api_shows(tmp_path: Path) -> None:
                 case _:
                     pass
         nodes = ",".join(map(str, users))
-        seen = Watching(alice, token, kinds=EVERYTHING, nodes=nodes)
+        seen = WatchReader(alice, token, kinds=EVERYTHING, nodes=nodes)
         acting[1].post(f"{API}/users/999/mute")
         acting[1].post(f"{API}/users/1000/mute")
         add_edges(http, "mutes", (1, 1_001))
         eventually(lambda: edges(seen)[-1:] == [("mutes", 1, 1_001, "normal")])
         told = {kind: {} for kind in EVERYTHING.split(",")}  # type: dict[str, dict[Any, Any]]
-        for one in seen.told:
+        for one in seen.changes:
             key = (one["graph"], one["source"], one["destination"]) if one["kind"] == "edge" else one["id"]
             assert key not in told[one["kind"]], "each object is sent once, in its current state"
             told[one["kind"]][key] = one
@@ -223,36 +225,36 @@ def test_a_watch_that_a_user_may_not_open_is_refused(
 def test_tokens_of_users_and_server_keys_are_not_interchangeable(
     http: httpx.Client, alice: httpx.Client, watch: Opens, people: People
 ) -> None:
-    mine, theirs = watch().token, Watching(http)
+    mine, theirs = watch().token, WatchReader(http)
     assert mine is not None
     assert theirs.token is not None
     assert code(http.get(f"{API}/watch", params={"after": mine}), 400) == "TOKEN_INVALID"
     assert code(alice.get(f"{API}/watch", params={"after": theirs.token}), 400) == "TOKEN_INVALID"
     add_edges(http, "follows", (people.alice, people.bob))
     seen = watch(after=mine)
-    eventually(lambda: len(seen.told) == 1)
+    eventually(lambda: len(seen.changes) == 1)
     rest = watch(after=seen.token)
     add_edges(http, "follows", (people.alice, people.carol))
-    eventually(lambda: rest.told)
+    eventually(lambda: rest.changes)
     assert edges(rest) == [("follows", people.alice, people.carol, "normal")]
     theirs.close()
 
 
 def test_a_users_watchers_are_limited_and_end_with_their_token(tmp_path: Path) -> None:
     with serving(tmp_path, KITH_STREAMS_USER_MAX="2") as server, server.client(sign(1)) as alice:
-        both = [Watching(alice), Watching(alice)]
+        both = [WatchReader(alice), WatchReader(alice)]
         answer = alice.get(f"{API}/watch")
         assert code(answer, 429) == "TOO_MANY_STREAMS"
         both[0].close()
         eventually(lambda: both[0].ended)
         with server.client(sign(2, ttl_s=2)) as brief:
-            short = Watching(brief)
+            short = WatchReader(brief)
             eventually(lambda: short.ended, 20)
         both[1].close()
 
 
 def test_the_client_watches_for_a_user(server: Server, http: httpx.Client, people: People) -> None:
-    start = Watching(server.client(sign(people.alice)))
+    start = WatchReader(server.client(sign(people.alice)))
     token = start.token
     add_edges(http, "follows", (people.alice, people.bob), (people.bob, people.carol), (people.carol, people.alice))
     with Kith(server.url, sign(people.alice)) as kith:
@@ -261,7 +263,7 @@ def test_the_client_watches_for_a_user(server: Server, http: httpx.Client, peopl
             heard.append(change)
             if len(heard) == 2:
                 break
-    assert told_in_order([(one.fields["source"], one.fields["destination"]) for one in heard]) == [
+    assert comparable_order([(one.fields["source"], one.fields["destination"]) for one in heard]) == [
         (str(people.alice), str(people.bob)), (str(people.carol), str(people.alice))
     ]  # fmt: skip
     start.close()

@@ -16,8 +16,8 @@ import httpx
 import pytest
 from calls import add_edges, code, make, ok
 from cast import People
-from receiver import Answer, Delivery, Endpoint, endpoint
-from servers import API, ON_CLUSTER, Server, eventually, named, serving, told_in_order
+from servers import API, ON_CLUSTER, Server, comparable_order, eventually, named, serving
+from webhook_receiver import Answer, Delivery, Endpoint, endpoint
 
 from kith.client import ApiError, Kith
 from kith.core.events import NOWHERE
@@ -81,8 +81,8 @@ def test_changes_are_sent_signed_and_in_the_shape_of_watch(
     first = app.got[0]
     assert is_signed(first, SECRET)
     assert not is_signed(first, SECRET + "x")
-    assert first.told["webhook"] == first.headers["kith-webhook"] == made["id"]
-    assert first.told["delivery"] == first.headers["kith-delivery"]
+    assert first.payload["webhook"] == first.headers["kith-webhook"] == made["id"]
+    assert first.payload["delivery"] == first.headers["kith-delivery"]
     watched = f"{API}/watch?graphs=follows&kinds=edge,post&after={edge['token']}"
     with hooked.stream("GET", watched, headers={"Accept": "application/x-ndjson"}) as response:
         lines = (json.loads(line) for line in response.iter_lines())
@@ -120,7 +120,7 @@ def test_a_dead_letter_is_listed_as_it_was_sent_and_can_be_replayed(
     assert listed["count"] == state(hooked, made)["deadLetters"] == len(listed["letters"])
     assert (listed["letters"][-1]["change"], listed["letters"][-1]["error"]) == (app.taken[0], "why")
     assert ok(hooked.post(f"{API}/webhooks/{made['id']}/replay")) == {"count": listed["count"]}
-    eventually(lambda: state(hooked, made)["deadLetters"] == 0 and app.got[-1].told["replayed"])
+    eventually(lambda: state(hooked, made)["deadLetters"] == 0 and app.got[-1].payload["replayed"])
     assert app.got[-1].changes[-1] == app.taken[0]
 
 
@@ -171,7 +171,7 @@ def test_a_webhook_that_hangs_or_breaks_delays_no_other(hooked: httpx.Client, ap
         for at in range(50):
             add_edges(hooked, "follows", (people.alice + 1 + at, people.dana))
         eventually(lambda: len(app.taken) == 50 and hanging.got and cut.got)
-        sources = told_in_order([change["source"] for change in app.taken])
+        sources = comparable_order([change["source"] for change in app.taken])
         assert sources == [str(people.alice + 1 + at) for at in range(50)]
 
 
@@ -194,7 +194,7 @@ def test_no_change_is_missing_and_the_order_holds_although_the_worker_is_killed(
         wanted = [str(people.alice + 1 + at) for at in range(200)]
         eventually(lambda: {change["source"] for change in heard(app)} == set(wanted), 240 if ON_CLUSTER else 60)
         assert len(killed) == 3
-        assert told_in_order(list(dict.fromkeys(change["source"] for change in heard(app)))) == wanted
+        assert comparable_order(list(dict.fromkeys(change["source"] for change in heard(app)))) == wanted
 
 
 def heard(app: Endpoint) -> list[dict[str, Any]]:

@@ -20,10 +20,10 @@ from unittest.mock import patch
 
 from engines import FANOUT
 from local_commands import LocalCommands
-from opened import Clock, Logged, Opens, Stores, Whole
 from reference_edges import ReferenceEdges
 from reference_logs import Partitions as Events
 from reference_logs import ReferenceLog
+from store_types import Clock, EngineStores, Logged, Opens, Stores
 
 from kith.core.clock import wall_ms
 from kith.core.events import LogPosition
@@ -285,7 +285,7 @@ def open_side(folder: Path) -> Iterator[StoreSide]:
 
 
 @contextlib.contextmanager
-def open_whole(folder: Path, timelines: TimelineStore, now_ms: Clock) -> Iterator[Whole]:
+def open_whole(folder: Path, timelines: TimelineStore, now_ms: Clock) -> Iterator[EngineStores]:
     """Everything that services need of an engine, with timelines elsewhere than in Cassandra. The log is in memory."""
     with opened_in(folder, now_ms) as (opened, thread):
         edges: Any = _Ending(opened.edges, thread)
@@ -293,4 +293,4 @@ def open_whole(folder: Path, timelines: TimelineStore, now_ms: Clock) -> Iterato
         log = ReferenceLog(opened)  # type: ignore[arg-type]
         state = open_small(CassandraFanoutState, "fanout_state", log=log, group=FANOUT)
         with open_small(CassandraSuggestions, "suggestions")(folder) as suggestions, state(folder) as fanout_state:
-            yield Whole(edges, records, suggestions, log, fanout_state, timelines)
+            yield EngineStores(edges, records, suggestions, log, fanout_state, timelines)

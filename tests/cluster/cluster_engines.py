@@ -29,7 +29,7 @@ from cassandra_stores import (
     open_whole,
 )
 from engines import Engine
-from opened import Clock, Logged, Whole
+from store_types import Clock, EngineStores, Logged
 
 from kith.access.sliding_window import QuotaStore
 from kith.checks.sets import CachedSets
@@ -102,7 +102,7 @@ def open_log(folder: Path, **settings: Any) -> Iterator[Logged]:
 
 
 @contextmanager
-def _whole(folder: Path, *, now_ms: Clock, slots: int = 100, events_max: int = 0) -> Iterator[Whole]:
+def _whole(folder: Path, *, now_ms: Clock, slots: int = 100, events_max: int = 0) -> Iterator[EngineStores]:
     """Cassandra and Redis, with a log in memory that never forgets."""
     with (
         open_timelines(folder, slots=slots, now_ms=now_ms) as timelines,

@@ -9,9 +9,9 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import msgspec
-from opened import Clock, Logged
 from reference_edges import ReferenceEdges
 from reference_logs import Partitions
+from store_types import Clock, Logged
 
 from kith.core.clock import wall_ms
 from kith.core.events import NOWHERE, Event, LogPosition

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import cast
 
 from forking import Forked
-from servers import AGREED, KEY, Server, free_port, wait_ready
+from servers import DEFAULT_SETTINGS, KEY, Server, free_port, wait_ready
 
 Address = tuple[str, int]
 _NEW_NETWORK = 0x40000000
@@ -144,7 +144,7 @@ def serving_inside(inside: Network, folder: Path, **settings: str) -> Iterator[S
     with output.open("ab") as sink:
         process = subprocess.Popen(
             [*command, "--data", folder / "data", "--port", str(port)],
-            cwd=folder, env={**clean, **AGREED, **settings}, stdout=sink, stderr=sink,
+            cwd=folder, env={**clean, **DEFAULT_SETTINGS, **settings}, stdout=sink, stderr=sink,
         )  # fmt: skip
     server = Server(cast(Forked, process), port, folder / "data", output, KEY)
     inside.way_in(("127.0.0.1", port))

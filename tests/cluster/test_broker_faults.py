@@ -11,8 +11,8 @@ from collections.abc import AsyncIterator, Iterator
 
 import pytest
 from coroutines import Run
-from owners import Scene
-from three import KAFKA, KAFKAS
+from owners import OwnersScene
+from three_servers import KAFKA, KAFKA_ADDRESSES
 
 from kith.core.errors import Overloaded, StoreUnavailable, Unavailable
 from kith.engines.kafka.connecting import Kafka
@@ -27,11 +27,11 @@ QUEUED_MAX = 100_000
 def three() -> Iterator[str]:
     """The addresses of three brokers started for these tests."""
     KAFKA.script("up", "3")
-    yield KAFKAS
+    yield KAFKA_ADDRESSES
     KAFKA.script("down")
 
 
-async def seconds_to_recover(played: Scene, replies: list[Reply]) -> float:
+async def seconds_to_recover(played: OwnersScene, replies: list[Reply]) -> float:
     """Seconds until commands of every account are answered again."""
     started = time.monotonic()
     for account in range(8):
@@ -45,7 +45,7 @@ async def seconds_to_recover(played: Scene, replies: list[Reply]) -> float:
     return time.monotonic() - started
 
 
-async def under_load(played: Scene, replies: list[Reply], going: asyncio.Event, account: int) -> None:
+async def under_load(played: OwnersScene, replies: list[Reply], going: asyncio.Event, account: int) -> None:
     while not going.is_set():
         try:
             replies.append(await played.asked(account))
@@ -110,12 +110,12 @@ async def wait_for_commands(kafka: Kafka, end: int) -> None:
 
 
 @contextlib.asynccontextmanager
-async def playing(servers: str) -> AsyncIterator[tuple[Scene, list[Reply]]]:
+async def playing(servers: str) -> AsyncIterator[tuple[OwnersScene, list[Reply]]]:
     """Two owners and eight clients. At the end, every answered command must be there once, and little else."""
     kafka = Kafka(servers, prefix="tests-" + secrets.token_hex(6), partitions=4, copies=3)
     replies: list[Reply] = []
     going = asyncio.Event()
-    async with Scene(kafka, answer_timeout_s=5.0) as played:
+    async with OwnersScene(kafka, answer_timeout_s=5.0) as played:
         owners = [await played.start_owner(), await played.start_owner()]
         await played.until(lambda: sum(len(owner.partitions) for owner in owners) == 4)
         asking = [asyncio.create_task(under_load(played, replies, going, account)) for account in range(8)]

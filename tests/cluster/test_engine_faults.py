@@ -19,11 +19,21 @@ from pathlib import Path
 import acsylla
 import httpx
 import pytest
-from acting import Play
 from calls import ok
 from network import Way, can_be_cut, network, serving_inside
 from servers import API, Server, eventually, keyspace_of, named, on_cluster, serving
-from three import CASSANDRA, KAFKA, KAFKAS, REDIS, REDIS_PORTS, Servers, ask_redis, masters, redis_is_whole
+from three_servers import (
+    CASSANDRA,
+    KAFKA,
+    KAFKA_ADDRESSES,
+    REDIS,
+    REDIS_PORTS,
+    Servers,
+    ask_redis,
+    masters,
+    wait_for_replicas,
+)
+from workload import Workload
 
 from kith.checks.snapshots import Snapshots
 from kith.core.ids import made_at_ms
@@ -71,7 +81,7 @@ def machines(tmp_path_factory: pytest.TempPathFactory, ways: Ways) -> Iterator[t
         broken = os.pathsep.join([str(Path(__file__).parent / "broken"), os.environ.get("PYTHONPATH", "")])
         settings = on_cluster(keyspace_of(folder)) | {
             "KITH_CASSANDRA": NODES,
-            "KITH_KAFKA": KAFKAS,
+            "KITH_KAFKA": KAFKA_ADDRESSES,
             "KITH_REDIS": ",".join(f"127.0.0.1:{port}" for port in REDIS_PORTS),
             "KITH_CLUSTER_COPIES": "3",
             "KITH_CHECKS_SNAPSHOTS": str(folder / SNAPSHOTS),
@@ -91,7 +101,7 @@ def machines(tmp_path_factory: pytest.TempPathFactory, ways: Ways) -> Iterator[t
 
 @pytest.mark.parametrize("engines", AFFECTED, ids="-".join)
 def test_servers_that_are_killed(machines: tuple[Server, Server], engines: list[str]) -> None:
-    play = Play(machines)
+    play = Workload(machines)
     nodes = [(ONE[name][0], ONE[name][1]()) for name in engines]
     for engine, node in nodes:
         engine.send(signal.SIGKILL, node)
@@ -101,12 +111,12 @@ def test_servers_that_are_killed(machines: tuple[Server, Server], engines: list[
     play.recovered()
     report(f"killed: {' and '.join(engines)}", took_s, play)
     play.check()
-    redis_is_whole()
+    wait_for_replicas()
 
 
 @pytest.mark.parametrize("engines", AFFECTED, ids="-".join)
 def test_servers_that_stand_still_for_ten_seconds(machines: tuple[Server, Server], engines: list[str]) -> None:
-    play = Play(machines)
+    play = Workload(machines)
     nodes = [(ONE[name][0], ONE[name][1]()) for name in engines]
     for engine, node in nodes:
         engine.send(signal.SIGSTOP, node)
@@ -118,14 +128,14 @@ def test_servers_that_stand_still_for_ten_seconds(machines: tuple[Server, Server
     play.recovered()
     report(f"stopped: {' and '.join(engines)}", took_s, play)
     play.check()
-    redis_is_whole()
+    wait_for_replicas()
 
 
 @pytest.mark.parametrize("engine", ONE)
 def test_a_machine_that_is_cut_off_from_an_engine(machines: tuple[Server, Server], ways: Ways, engine: str) -> None:
     if not ways:
         pytest.skip("making networks needs root and `ip`")
-    play = Play(machines)
+    play = Workload(machines)
     for way in ways[engine]:
         way.cut()
     took_s = play.recovered()
@@ -138,7 +148,7 @@ def test_a_machine_that_is_cut_off_from_an_engine(machines: tuple[Server, Server
 
 def test_a_broker_whose_disk_is_full(machines: tuple[Server, Server]) -> None:
     """No file of the broker can grow: its writes fail as on a full disk."""
-    play = Play(machines)
+    play = Workload(machines)
     resource.prlimit(KAFKA.pid(2), resource.RLIMIT_FSIZE, (1, resource.RLIM_INFINITY))
     took_s = play.recovered()
     KAFKA.send(signal.SIGKILL, 2)
@@ -149,7 +159,7 @@ def test_a_broker_whose_disk_is_full(machines: tuple[Server, Server]) -> None:
 
 
 def test_redis_that_is_emptied(machines: tuple[Server, Server]) -> None:
-    play = Play(machines)
+    play = Workload(machines)
     for port in masters():
         assert ask_redis(port, "flushall").strip() == "OK"
     report("Redis emptied", play.recovered(), play)
@@ -160,7 +170,7 @@ def test_a_machine_whose_clock_jumps_ten_minutes_ahead(machines: tuple[Server, S
     """It writes nothing, says why, and is not ready. Once the clock is right, it resumes without help."""
     if not ways:
         pytest.skip("only a machine in its own network has its own clock")
-    play, two = Play(machines), machines[1]
+    play, two = Workload(machines), machines[1]
     clock = two.data.parent / CLOCK
     clock.write_text(str(AHEAD_S))
     took_s = play.recovered()
@@ -190,7 +200,7 @@ def why_not_ready(machine: Server) -> str:
 
 def test_an_owner_that_is_paused_and_wakes_up(machines: tuple[Server, Server]) -> None:
     """Others take over its partitions; then two processes believe that they own them."""
-    play = Play(machines)
+    play = Workload(machines)
     (pid,) = named("apply", machines[0].process.pid)
     os.kill(pid, signal.SIGSTOP)
     took_s = play.recovered()
@@ -201,7 +211,7 @@ def test_an_owner_that_is_paused_and_wakes_up(machines: tuple[Server, Server]) -
 
 
 def test_an_owner_that_is_killed(machines: tuple[Server, Server]) -> None:
-    play = Play(machines)
+    play = Workload(machines)
     (pid,) = named("apply", machines[0].process.pid)
     os.kill(pid, signal.SIGKILL)
     report("an owner killed", play.recovered(), play)
@@ -224,7 +234,7 @@ def test_an_owner_that_dies_at_a_step(machines: tuple[Server, Server], ways: Way
     """The owner dies between two steps of a batch. The batch is decided once, whichever owner continues it."""
     if not ways:
         pytest.skip("only a machine in its own network can be told to die at a step")
-    play, two = Play(machines), machines[1]
+    play, two = Workload(machines), machines[1]
     at = two.data.parent / STEP
     if step == "taken":  # this step comes when an owner takes partitions again
         (pid,) = named("apply", two.process.pid)
@@ -298,7 +308,7 @@ def test_reads_are_sent_to_a_node_that_has_the_row(machines: tuple[Server, Serve
 
 def test_workers_that_get_events_again(machines: tuple[Server, Server]) -> None:
     """A worker killed before it saves its position gets the same events again. Posts still come home once."""
-    play, killed = Play(machines), 0
+    play, killed = Workload(machines), 0
     for number in range(REDELIVERIES):
         machine = machines[number % 2]
         for worker in ("fanout", "webhooks"):
@@ -320,7 +330,7 @@ def test_workers_that_get_events_again(machines: tuple[Server, Server]) -> None:
 
 def test_damaged_snapshots_of_the_filter(machines: tuple[Server, Server]) -> None:
     """A process that starts does without them and answers right. The worker makes a new snapshot."""
-    play, one = Play(machines), machines[0]
+    play, one = Workload(machines), machines[0]
     folder = one.data.parent.parent / SNAPSHOTS
     snapshots = Snapshots(FolderArchive(folder))
     assert eventually(snapshots.newest, 60)
@@ -344,6 +354,6 @@ def test_damaged_snapshots_of_the_filter(machines: tuple[Server, Server]) -> Non
     report("snapshots spoilt", took_s, play)
 
 
-def report(what: str, took_s: float, play: Play) -> None:
+def report(what: str, took_s: float, play: Workload) -> None:
     refused, slowest_s = sum(actor.refused for actor in play.actors), max(actor.slowest_s for actor in play.actors)
     print(f"{what}: everybody gets on after {took_s:.1f} s; {refused} times 503, the slowest answer {slowest_s:.1f} s")

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from confluent_kafka import Message, Producer
 from coroutines import Run
-from owners import Scene
+from owners import OwnersScene
 
 from kith.core.errors import StoreMismatch, StoreUnavailable
 from kith.engines.kafka import connecting
@@ -34,7 +34,7 @@ def prefix() -> str:
 def test_an_owner_that_stops_at_a_step_is_replaced(prefix: str, run: Run, step: int, wakes: bool) -> None:
     async def scene() -> None:
         kafka = kafka_of(prefix)
-        async with Scene(kafka, step) as played:
+        async with OwnersScene(kafka, step) as played:
             assert await played.played(wakes=wakes)
         await kafka.close()
 
@@ -44,7 +44,7 @@ def test_an_owner_that_stops_at_a_step_is_replaced(prefix: str, run: Run, step: 
 def test_partitions_are_handed_over_under_load_and_nothing_is_lost(prefix: str, run: Run) -> None:
     async def scene() -> None:
         kafka = kafka_of(prefix, 8)
-        async with Scene(kafka) as played:
+        async with OwnersScene(kafka) as played:
             first = await played.start_owner()
             replies, going = [], True
 

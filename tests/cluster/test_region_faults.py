@@ -17,12 +17,12 @@ from unittest.mock import patch
 import httpx
 import numpy as np
 import pytest
-from acting import UNAVAILABLE
 from calls import check, ids, make, ok
 from cast import People, people_of
 from coroutines import Run
 from servers import API, Server, eventually, keyspace_of, on_cluster, serving
-from three import CASSANDRA, KAFKA, KAFKAS, REDIS, REDIS_PORTS
+from three_servers import CASSANDRA, KAFKA, KAFKA_ADDRESSES, REDIS, REDIS_PORTS
+from workload import UNAVAILABLE
 
 from kith.engines.cassandra.connecting import Session, connect
 
@@ -43,7 +43,7 @@ def regions(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Regions]:
     folder = tmp_path_factory.mktemp("regions")
     keyspace = keyspace_of(folder)
     settings = on_cluster(keyspace) | {
-        "KITH_KAFKA": KAFKAS.split(",")[0],
+        "KITH_KAFKA": KAFKA_ADDRESSES.split(",")[0],
         "KITH_REDIS": ",".join(f"127.0.0.1:{port}" for port in REDIS_PORTS),
     }
     with ExitStack() as opened, patch.dict(os.environ, KITH_CASSANDRA_DATACENTRES="2"):

@@ -7,10 +7,10 @@ from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
-from auditing import RIGHT, SETS, TIMELINES, audited, check_found, lived_in, shown, spoilt
 from calls import ok
 from cast import ALICE, BOB, CAROL
 from commands import kith_in
+from corrupted_caches import CLEAN, SETS, TIMELINES, check_report, corrupt_timeline, fill_caches, run_audit, shown
 from servers import API, Server, eventually, keyspace_of, on_cluster, serving
 
 from kith.checks.sets import FillLease
@@ -56,26 +56,28 @@ def test_damaged_sets_and_timelines_in_redis_are_found_and_repaired(tmp_path: Pa
         return asyncio.run(acted())
 
     with serving(tmp_path / "one", **settings) as server:
-        posts = lived_in(server)
+        posts = fill_caches(server)
 
         def set_is_kept() -> bool:
             assert follows(server, BOB)
-            return audited(kith, **settings)[0].get(SETS, ["0"])[0] == "1"
+            return run_audit(kith, **settings)[0].get(SETS, ["0"])[0] == "1"
 
         async def timeline_is_spoilt(cluster: LinkedCluster) -> bool:
-            return await spoilt(server, RedisTimelines(cluster, slots=1_000, now_ms=wall_ms, prefix=keyspace), posts)
+            return await corrupt_timeline(
+                server, RedisTimelines(cluster, slots=1_000, now_ms=wall_ms, prefix=keyspace), posts
+            )
 
         eventually(set_is_kept, 60)
-        assert [row[1:] for row in audited(kith, **settings)[0].values()] == [RIGHT, RIGHT]
+        assert [row[1:] for row in run_audit(kith, **settings)[0].values()] == [CLEAN, CLEAN]
         on_redis(lambda cluster: spoil_set(RedisSets(cluster, prefix=keyspace)))
         assert follows(server, CAROL)
         eventually(lambda: on_redis(timeline_is_spoilt))
-        rows, said = audited(kith, status=1, **settings)
+        rows, said = run_audit(kith, status=1, **settings)
         assert rows[SETS] == ["1", "0.0000%", "0", "1", "0"]
         assert rows[TIMELINES][2:] == ["0", "1", "0"]
-        check_found(server, said, posts)
-        assert [row[-2:] for row in audited(kith, "--repair", **settings)[0].values()] == [["1", "1"]] * 2
+        check_report(server, said, posts)
+        assert [row[-2:] for row in run_audit(kith, "--repair", **settings)[0].values()] == [["1", "1"]] * 2
         assert follows(server, BOB)
         assert not follows(server, CAROL)
         assert sorted(shown(server)) == posts[:3]
-        assert [row[1:] for row in audited(kith, **settings)[0].values()] == [RIGHT, RIGHT]
+        assert [row[1:] for row in run_audit(kith, **settings)[0].values()] == [CLEAN, CLEAN]

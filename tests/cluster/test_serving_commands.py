@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from calls import ok
 from commands import done, free_port, kith_in, thirty_people
-from servers import AGREED, API, Server, keyspace_of, on_cluster, refused, serving
+from servers import API, DEFAULT_SETTINGS, Server, keyspace_of, on_cluster, refused, serving
 
 LIMIT_S = 300
 
@@ -50,7 +50,7 @@ def test_a_machine_whose_clock_is_ten_minutes_off_does_not_serve(tmp_path: Path,
 def test_the_demo_tells_its_story_on_a_cluster(tmp_path: Path) -> None:
     kith = kith_in(tmp_path, LIMIT_S)
     thirty_people(tmp_path / "few.csv")
-    settings = on_cluster(keyspace_of(tmp_path)) | {"KITH_WORKERS": AGREED["KITH_WORKERS"]}
+    settings = on_cluster(keyspace_of(tmp_path)) | {"KITH_WORKERS": DEFAULT_SETTINGS["KITH_WORKERS"]}
     said = done(kith("demo", "few.csv", "--once", "--port", free_port(), **settings))
     assert "290 follows in keyspace t" in said
     assert len(re.findall(r"^ ?\d+\. .*ms$", said, re.MULTILINE)) == 12, said

@@ -10,21 +10,21 @@ from typing import NamedTuple
 
 import httpx
 import pytest
-from acting import Play
 from calls import code, ok, upload
 from commands import CLEAN, done, kith_in
 from commands import refused as refused_by
 from forking import Forked, launcher
 from pictures import photo
-from receiver import Endpoint, endpoint
-from servers import AGREED, API, Server, eventually, keyspace_of, on_cluster, refused, serving
+from servers import API, DEFAULT_SETTINGS, Server, eventually, keyspace_of, on_cluster, refused, serving
+from webhook_receiver import Endpoint, endpoint
+from workload import Workload
 
 from kith.core.events import NOWHERE
 from kith.run.moves import progress
 from kith.run.moves.progress import MoveProgress
 
 LIMIT_S = 400
-SETTINGS = AGREED | {"KITH_OUTBOUND_NETWORKS": "127.0.0.0/8"}
+SETTINGS = DEFAULT_SETTINGS | {"KITH_OUTBOUND_NETWORKS": "127.0.0.0/8"}
 ALICE, BOB, CAROL = (2**41 + at for at in range(3))
 
 
@@ -113,7 +113,7 @@ def test_a_move_there_and_back_while_users_write_loses_and_doubles_nothing(tmp_p
     with serving(tmp_path / "old", settings=SETTINGS) as old:
         moving = Moving(tmp_path, old.data)
         kept = life_before(old, hook)
-        play = Play([old], rest_s=0.5)
+        play = Workload([old], rest_s=0.5)
         moving.killed(when=lambda noted: noted.at != NOWHERE)
         for _ in range(3):
             moving.killed(when=lambda _: True, later_s=chosen.uniform(8.0, 16.0))
@@ -130,7 +130,7 @@ def test_a_move_there_and_back_while_users_write_loses_and_doubles_nothing(tmp_p
             assert answer.json()["error"]["details"]["to"].startswith("keyspace t")
             assert ok(alice.get(f"{API}/graph/follows/{ALICE}/{BOB}"))["exists"], "the old server still reads"
         with serving(tmp_path / "new", settings=SETTINGS | moving.cluster) as new:
-            play.turn_to(new)
+            play.switch_to(new)
             play.recovered()
             check_what_alice_has(new, kept, is_same_log=False)
             with new.client(acting=ALICE) as alice:
@@ -144,7 +144,7 @@ def test_a_move_there_and_back_while_users_write_loses_and_doubles_nothing(tmp_p
             with new.client(acting=ALICE) as alice:
                 assert code(alice.post(f"{API}/users/{BOB}/follow"), 503) == "STORE_MOVED"
             with serving(tmp_path / "old", settings=SETTINGS) as again:
-                play.turn_to(again)
+                play.switch_to(again)
                 play.recovered()
                 play.check()
                 with again.client(acting=ALICE) as alice:

@@ -13,18 +13,18 @@ from unittest.mock import patch
 import msgspec
 import pytest
 import servers
-from acting import Play
 from calls import make, ok
 from commands import done, kith_in
 from coroutines import Run
 from forking import Launcher
-from receiver import Endpoint, endpoint
-from servers import AGREED, API, Server, eventually, keyspace_of, named, on_cluster, serving
+from servers import API, DEFAULT_SETTINGS, Server, eventually, keyspace_of, named, on_cluster, serving
+from webhook_receiver import Endpoint, endpoint
+from workload import Workload
 
 from kith.engines.cassandra.connecting import connect
 from kith.records.store import RecordKind
 
-SETTINGS = AGREED | {"KITH_OUTBOUND_NETWORKS": "127.0.0.0/8"}
+SETTINGS = DEFAULT_SETTINGS | {"KITH_OUTBOUND_NETWORKS": "127.0.0.0/8"}
 ALICE, BOB = 2**41, 2**41 + 1
 MORE = "of the next version"
 NEXT = Path(__file__).parent / "next"
@@ -64,13 +64,13 @@ class Machines:
         with patch.object(servers, "launcher", lambda: self._upgraded) if upgraded else ExitStack():
             self.running.append(self._all.enter_context(serving(folder, settings=self._settings)))
 
-    def replace(self, play: Play, *, upgraded: bool) -> None:
+    def replace(self, play: Workload, *, upgraded: bool) -> None:
         """Replace the oldest machine. Its owner is killed first, so that other owners finish its batches."""
         self.start(upgraded=upgraded)
         for pid in named("apply", self.running[0].process.pid):
             os.kill(pid, signal.SIGKILL)
         play.recovered()
-        play.turn_to(*self.running[1:])
+        play.switch_to(*self.running[1:])
         play.recovered()
         self.running.pop(0).terminate()
         play.recovered()
@@ -101,7 +101,7 @@ def test_a_rolling_upgrade_and_downgrade_loses_and_doubles_nothing(
         with machines.running[0].client() as app:
             ok(app.post(f"{API}/webhooks", json={"url": hook.url, "kinds": ["post", "edge"]}), 201)
         run(query(keyspace, "ALTER TABLE edges ADD next text"))  # the next version does this before it starts
-        play = Play(machines.running[:], rest_s=0.2)
+        play = Workload(machines.running[:], rest_s=0.2)
         machines.replace(play, upgraded=True)
         machines.replace(play, upgraded=True)
         with machines.running[0].client(acting=ALICE) as alice:

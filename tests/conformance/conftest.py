@@ -9,7 +9,7 @@ import pytest
 from cast import FakeClock
 from coroutines import Run
 from engines import Engine
-from opened import Logged, Stores
+from store_types import Logged, Stores
 
 from kith.access.sliding_window import QuotaStore
 from kith.graph.store import EdgeStore

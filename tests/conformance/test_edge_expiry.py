@@ -13,7 +13,7 @@ from coroutines import Run
 from edges import FOLLOWERS_OF_DANA, OUT, G, all_pages, edge_of, marks_of, writes_of
 from engines import Engine
 from msgspec.structs import replace
-from opened import Logged
+from store_types import Logged
 
 from kith.core.events import NOWHERE, Event
 from kith.core.paging import Mark, Window

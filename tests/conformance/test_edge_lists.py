@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from cast import ALICE, BOB, CAROL, DANA, START_MS
-from coroutines import Run, run_all
+from coroutines import Run, run_coroutine
 from edges import FOLLOWERS_OF_DANA, OUT, SIZES, G, all_pages, edge_of, fill, marks_of, writes_of
 from engines import Engine, in_new_folder
 from hypothesis import given
@@ -288,10 +288,10 @@ def test_a_page_of_any_range_equals_the_reference(
         await store.apply(writes_of(*(edge_of(ALICE, id_, position) for id_, position in positions.items())))
         return [await store.page(OUT, window) for window in windows]
 
-    expected = run_all(pages(ReferenceEdges()))
+    expected = run_coroutine(pages(ReferenceEdges()))
     assert compared.edges
     with in_new_folder(compared.edges) as store:
-        for window, page, right in zip(windows, run_all(pages(store)), expected, strict=True):
+        for window, page, right in zip(windows, run_coroutine(pages(store)), expected, strict=True):
             assert page == right, window
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 from cast import ALICE, BOB, CAROL, DANA
-from coroutines import Run, run_all
+from coroutines import Run, run_coroutine
 from edges import OUT, G, edge_of, fill, state_of, writes_of
 from engines import Engine
 
@@ -241,6 +241,6 @@ def test_the_store_is_the_same_after_it_is_reopened(lasting: Engine, tmp_path: P
         }
 
     with lasting.edges(tmp_path) as store:
-        before = run_all(write(store))
+        before = run_coroutine(write(store))
     with lasting.edges(tmp_path) as store:
-        assert run_all(read(store)) == before
+        assert run_coroutine(read(store)) == before

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 from cast import ALICE, BOB, CAROL, DANA, START_MS
-from coroutines import Run, run_all
+from coroutines import Run, run_coroutine
 from edges import OUT, G, all_pages, edge_of, fill, marks_of, state_of, writes_of
 from engines import Engine, in_new_folder
 from hypothesis import given
@@ -163,10 +163,10 @@ def test_every_order_of_four_writes_to_one_edge_has_the_same_result(compared: En
             await store.apply(writes_of(edge))
         return await state_of(store, [ALICE, BOB])
 
-    expected = run_all(left(ReferenceEdges(), tuple(edges)))
+    expected = run_coroutine(left(ReferenceEdges(), tuple(edges)))
     for order in permutations(edges):
         with in_new_folder(compared.edges) as store:
-            assert run_all(left(store, order)) == expected
+            assert run_coroutine(left(store, order)) == expected
 
 
 some_edges = st.builds(
@@ -189,13 +189,13 @@ def test_any_order_and_repetition_of_batches_gives_the_same_rows_lists_and_count
         assert await store.check_counts(G, False) == []
         return await state_of(store, [1, 2, 3, 4])
 
-    expected = run_all(left(ReferenceEdges(), edges))
+    expected = run_coroutine(left(ReferenceEdges(), edges))
     again = edges + chance.sample(edges, len(edges) // 2)
     chance.shuffle(again)
-    assert run_all(left(ReferenceEdges(), again)) == expected
+    assert run_coroutine(left(ReferenceEdges(), again)) == expected
     assert compared.edges
     with in_new_folder(compared.edges) as store:
-        assert run_all(left(store, again)) == expected
+        assert run_coroutine(left(store, again)) == expected
 
 
 # --- conditions ----------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from cast import FakeClock
 from coroutines import Run
 from edges import edge_of, writes_of
 from engines import Engine
-from opened import Logged
+from store_types import Logged
 
 from kith.core.errors import Overloaded
 from kith.core.events import NOWHERE, LogPosition

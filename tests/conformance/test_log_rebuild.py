@@ -17,7 +17,7 @@ from cast import START_MS, FakeClock
 from coroutines import Run
 from edges import G, all_pages, edge_in, edge_of, writes_of
 from engines import Engine
-from opened import Whole
+from store_types import EngineStores
 
 from kith.core.clock import hlc_of
 from kith.core.events import (
@@ -43,7 +43,7 @@ PAIRS = [pair for pair in product(NODES, repeat=2) if pair[0] != pair[1]]
 class History:
     """Random writes through the ports. Each has its own version, and some are late."""
 
-    def __init__(self, whole: Whole, seed: int) -> None:
+    def __init__(self, whole: EngineStores, seed: int) -> None:
         self._whole, self._chosen, self._made = whole, random.Random(seed), 0
 
     async def step(self) -> None:
@@ -71,7 +71,7 @@ class History:
                 await edges.change_node(chosen.choice(NODES), state=state, private=chosen.random() < 0.5)
 
 
-async def rebuild(source: Whole, target: Whole, chosen: random.Random) -> None:
+async def rebuild(source: EngineStores, target: EngineStores, chosen: random.Random) -> None:
     """Apply a log through the ports of another store. Sometimes it stops, and repeats events that it had not noted."""
     at, nodes = NOWHERE, dict[int, tuple[int, bool, int]]()
     while True:
@@ -89,7 +89,7 @@ async def rebuild(source: Whole, target: Whole, chosen: random.Random) -> None:
         await target.edges.change_node(node, state=State(state), private=private, labels=labels)
 
 
-async def do(target: Whole, event: Event) -> None:
+async def do(target: EngineStores, event: Event) -> None:
     """Apply an event of an edge or a record."""
     if event.state <= State.REMOVED:
         await target.edges.apply(writes_of(edge_in(event)))
@@ -103,7 +103,7 @@ async def do(target: Whole, event: Event) -> None:
             pass
 
 
-async def answers(whole: Whole) -> dict[str, Any]:
+async def answers(whole: EngineStores) -> dict[str, Any]:
     """The answers of the store to every kind of read."""
     whole.settle()
 
@@ -127,7 +127,7 @@ async def answers(whole: Whole) -> dict[str, Any]:
 def test_a_store_rebuilt_from_the_log_alone_gives_the_same_answers(
     engine: Engine, tmp_path: Path, clock: FakeClock, run: Run, number: int
 ) -> None:
-    async def scene(source: Whole, target: Whole) -> None:
+    async def scene(source: EngineStores, target: EngineStores) -> None:
         for whole in (source, target):
             await whole.edges.declare(["follows"])
         history, chosen = History(source, number), random.Random(number)

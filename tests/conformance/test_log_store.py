@@ -12,7 +12,7 @@ from cast import ALICE
 from coroutines import Run
 from edges import G, edge_of, writes_of
 from engines import Engine
-from opened import Logged
+from store_types import Logged
 
 from kith.core.clock import Hlc
 from kith.core.events import NOWHERE, TIMELINE_REQUESTED, Event, LogPosition

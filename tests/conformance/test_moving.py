@@ -15,7 +15,7 @@ import pytest
 from coroutines import Run
 from edges import edge_of
 from engines import EMBEDDED, Engine
-from moving import History, Killed, answers
+from move_scene import KillableMove, MoveWrites, answers
 
 from kith.core.clock import Hlc, wall_ms
 from kith.graph.edge import EdgeWrite, State
@@ -47,9 +47,9 @@ def folder(tmp_path: Path, run: Run) -> Iterator[StoreSide]:
         yield opened
 
 
-async def moved(source: StoreSide, target: StoreSide, seed: int) -> Killed:
+async def moved(source: StoreSide, target: StoreSide, seed: int) -> KillableMove:
     """Move a store during writes, by a process that is killed now and then."""
-    chosen, history, moving = random.Random(seed), History(source, seed), Killed(source, target)
+    chosen, history, moving = random.Random(seed), MoveWrites(source, seed), KillableMove(source, target)
     for _ in range(chosen.randrange(120)):
         await history.step()
     await moving.begin()
@@ -111,7 +111,7 @@ def test_inbox_rows_removed_during_a_move_are_removed_in_the_target(
         return set(await all_of(side.contents, "inbox_rows", 1_000))
 
     async def scene() -> None:
-        moving = Killed(folder, side)
+        moving = KillableMove(folder, side)
         await folder.records.put([notice_record(Notice(old, "follow", 1, 7, wall_ms()), Hlc(1))])
         await folder.inboxes.add([stays, dropped, of_removed, over])
         await moving.begin()

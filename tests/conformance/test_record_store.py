@@ -9,12 +9,12 @@ from pathlib import Path
 import msgspec
 import pytest
 from cast import ALICE, BOB, CAROL, DANA, START_MS
-from coroutines import Run, run_all
+from coroutines import Run, run_coroutine
 from edges import G, edge_of, writes_of
 from engines import REFERENCE, Engine, in_new_folder
 from hypothesis import given
 from hypothesis import strategies as st
-from opened import Stores
+from store_types import Stores
 
 from kith.core.clock import Hlc, hlc_of
 from kith.core.events import NOWHERE
@@ -200,7 +200,7 @@ def test_the_engine_equals_the_reference(
     for engine in (REFERENCE, compared):
         assert engine.stores
         with in_new_folder(engine.stores) as stores:
-            run_all(stores.edges.declare(["follows"]))
+            run_coroutine(stores.edges.declare(["follows"]))
             answers = []
             for id_, version, data, condition, key in puts:
                 versions = [AtVersion(RecordKind.POST, id_, condition and hlc_of(START_MS) + condition)]
@@ -210,8 +210,8 @@ def test_the_engine_equals_the_reference(
                     only_if=versions if condition >= 0 else (),
                     claim=None if key is None else claim(key, data),
                 )
-                answers.append(_without_marks(run_all(put)))
-            found.append((answers, run_all(stores.records.get_many(RecordKind.POST, [0, 1, 2]))))
+                answers.append(_without_marks(run_coroutine(put)))
+            found.append((answers, run_coroutine(stores.records.get_many(RecordKind.POST, [0, 1, 2]))))
     assert found[0] == found[1]
 
 

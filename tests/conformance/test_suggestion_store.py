@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from cast import ALICE, BOB, CAROL, DANA, START_MS
 from coroutines import Run
-from opened import Stores
+from store_types import Stores
 
 from kith.suggestions.store import RankingRow, SuggestionStore
 

@@ -22,7 +22,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 from reference_timelines import ReferenceTimelines
-from timeline_looks import floor, ids, push_all, shown, withheld_rate_min
+from timeline_helpers import floor, ids, push_all, shown, withheld_rate_min
 
 from kith.core.ids import ID_MAX
 from kith.home.timelines import TimelineReader, TimelineStore

@@ -16,7 +16,7 @@ from blocking_timelines import BlockingTimelines
 from cast import ALICE, BOB, CAROL, DANA, FakeClock
 from coroutines import Run
 from engines import Engine
-from timeline_looks import floor, ids, push_all, shown, withheld_rate_min
+from timeline_helpers import floor, ids, push_all, shown, withheld_rate_min
 
 from kith.core.ids import ID_MAX
 from kith.engines.embedded.ring_file import LINE, WIDTH

@@ -8,7 +8,7 @@ from blocking_timelines import BlockingTimelines
 from cast import FakeClock
 from coroutines import Run
 from engines import Engine
-from timeline_looks import ids
+from timeline_helpers import ids
 
 from kith.core.ids import ID_MAX
 

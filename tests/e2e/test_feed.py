@@ -14,8 +14,8 @@ import pytest
 from blocking_timelines import reading
 from calls import code, ok
 from cast import People
-from listening import Listener
 from servers import API, Server, eventually, serving
+from stream_listener import Listener
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import thriftpy2.rpc
 from commands import CLEAN, KITH, free_port, kith_in, refused
-from flock import ADD, ARCHIVE, HIGH, LOW, page, selected, simple, term
+from flockdb_client import ADD, ARCHIVE, HIGH, LOW, page, selected, simple, term
 from servers import eventually, serving
 from thriftpy2.protocol import TCyBinaryProtocolFactory
 from thriftpy2.transport import TTransportException

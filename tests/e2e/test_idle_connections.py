@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 from cast import People
-from listening import Listener
 from raw_http import plain
 from servers import API, Server, eventually, serving
+from stream_listener import Listener
 
 IDLE_S = 0.5
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"

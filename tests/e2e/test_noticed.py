@@ -7,7 +7,7 @@ import signal
 from pathlib import Path
 
 from calls import code, ids, ok, upload
-from coroutines import run_all
+from coroutines import run_coroutine
 from pictures import photo
 from servers import API, eventually, named, serving
 
@@ -57,7 +57,7 @@ def test_a_folder_that_was_moved_away_can_be_moved_back(tmp_path: Path) -> None:
 
 def test_a_server_accepts_a_key_made_while_it_runs(tmp_path: Path) -> None:
     with serving(tmp_path) as server:
-        made = run_all(_key_made(server.data))
+        made = run_coroutine(_key_made(server.data))
         with server.client(made) as client:
             eventually(lambda: client.get(f"{API}/graph/follows/1/2").status_code == 200, 10)
 

@@ -17,10 +17,10 @@ import httpx
 import pytest
 from calls import add_edges, check, code, ids, ok
 from cast import People
-from coroutines import run_all
+from coroutines import run_coroutine
 from servers import (
-    AGREED,
     API,
+    DEFAULT_SETTINGS,
     Server,
     alive,
     eventually,
@@ -43,7 +43,7 @@ from kith.run.consumers import processes_of_workers
 from kith.run.opening import keys
 
 PAIR = ("--workers", "2")
-WITHOUT_KEYS = {name: value for name, value in AGREED.items() if name != "KITH_API_KEYS"}
+WITHOUT_KEYS = {name: value for name, value in DEFAULT_SETTINGS.items() if name != "KITH_API_KEYS"}
 
 
 def metric(text: str, start: str) -> float:
@@ -161,7 +161,7 @@ def test_after_sigterm_and_a_restart_every_write_answered_200_is_there(
 @pytest.mark.parametrize("forked_s", [0.0, 0.05, 0.2, 0.5, 0.9])
 def test_a_server_stopped_while_it_starts_ends(tmp_path: Path, forked_s: float) -> None:
     """`forked_s`: seconds between the fork of the API process and the signal, which the process must not miss."""
-    process = launch(tmp_path, port=free_port(), output=tmp_path / "log", **AGREED)
+    process = launch(tmp_path, port=free_port(), output=tmp_path / "log", **DEFAULT_SETTINGS)
     try:
         children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
         processes = len(processes_of_workers(Settings())) + 1  # the workers, and the forked API process
@@ -284,7 +284,7 @@ def test_the_first_start_prints_a_server_key_once_and_the_key_works_after_a_rest
 
 def test_a_second_server_with_other_store_settings_is_refused_and_names_them(pair: Server) -> None:
     for changed in ({"KITH_DURABILITY": "full"}, {"KITH_STORE_BYTES_MAX": "999999999"}, {"KITH_TIMELINES_FOLDER": "x"}):
-        output = refused(pair.data.parent, **{**AGREED, **changed})
+        output = refused(pair.data.parent, **{**DEFAULT_SETTINGS, **changed})
         (name,) = changed
         assert name.removeprefix("KITH_").lower() in output
         assert "Traceback" not in output
@@ -297,7 +297,7 @@ def test_a_refused_start_leaves_no_server_key(tmp_path: Path) -> None:
         assert "kith_" not in output
         assert server.ready()
     with Environment(tmp_path / "data", durability="relaxed", create=False) as environment:
-        assert run_all(keys.server_keys(EmbeddedCredentials(environment), Settings())) == []
+        assert run_coroutine(keys.server_keys(EmbeddedCredentials(environment), Settings())) == []
 
 
 def test_two_servers_with_the_same_settings_can_share_a_folder(
@@ -318,7 +318,7 @@ def test_two_servers_with_the_same_settings_can_share_a_folder(
 
 
 def test_a_port_in_use_is_refused_clearly(pair: Server, tmp_path: Path) -> None:
-    output = refused(tmp_path / "another", port=pair.port, **AGREED)
+    output = refused(tmp_path / "another", port=pair.port, **DEFAULT_SETTINGS)
     assert str(pair.port) in output
     assert "Traceback" not in output
     assert pair.ready()
@@ -327,7 +327,7 @@ def test_a_port_in_use_is_refused_clearly(pair: Server, tmp_path: Path) -> None:
 def test_a_folder_of_a_newer_format_is_refused_clearly(tmp_path: Path) -> None:
     with Environment(tmp_path / "data", durability="relaxed") as environment:
         environment.put_note("format", str(FORMAT + 1).encode())
-    output = refused(tmp_path, **AGREED)
+    output = refused(tmp_path, **DEFAULT_SETTINGS)
     assert "newer Kith" in output
     assert "upgrade" in output
     assert "Traceback" not in output
@@ -346,7 +346,7 @@ def test_a_folder_of_a_newer_format_is_refused_clearly(tmp_path: Path) -> None:
     ],
 )
 def test_a_setting_that_cannot_be_used_is_refused_clearly(tmp_path: Path, name: str, value: str) -> None:
-    output = refused(tmp_path, **{**AGREED, name: value})
+    output = refused(tmp_path, **{**DEFAULT_SETTINGS, name: value})
     assert "Traceback" not in output
     assert name.removeprefix("KITH_").lower().rstrip("s") in output.lower()
 
@@ -354,7 +354,7 @@ def test_a_setting_that_cannot_be_used_is_refused_clearly(tmp_path: Path, name: 
 def test_a_folder_that_is_no_store_is_refused_clearly(tmp_path: Path) -> None:
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "store.mdb").write_bytes(b"no store " * 2_000)
-    assert "Traceback" not in refused(tmp_path, **AGREED)
+    assert "Traceback" not in refused(tmp_path, **DEFAULT_SETTINGS)
 
 
 def test_a_write_token_from_the_future_is_refused_clearly(tmp_path: Path, people: People) -> None:

@@ -12,8 +12,8 @@ from pathlib import Path
 import httpx
 from calls import add_edges
 from cast import People
-from listening import Listener, publish
 from servers import API, KEY, Server, alive, eventually, serving
+from stream_listener import Listener, publish
 
 from kith.client import FeedReset, Kith, NewPost, Retry
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from commands import Kith, done
 from javascript import needs_node, node
-from servers import AGREED, JWT_SECRET, Server, serving
+from servers import DEFAULT_SETTINGS, JWT_SECRET, Server, serving
 
 PAGE = (Path(__file__).parents[2] / "docs" / "user-tokens.md").read_text()
 NAMED_BY_THE_APP = {"KITH_JWT_ISSUER", "KITH_JWT_AUDIENCE"}
@@ -20,7 +20,7 @@ ALICE = 7
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """A server with the default issuer and audience of tokens."""
-    settings = {name: value for name, value in AGREED.items() if name not in NAMED_BY_THE_APP}
+    settings = {name: value for name, value in DEFAULT_SETTINGS.items() if name not in NAMED_BY_THE_APP}
     with serving(tmp_path_factory.mktemp("tokens"), settings=settings) as running:
         yield running
 

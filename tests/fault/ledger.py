@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from coroutines import run_all
+from coroutines import run_coroutine
 from edges import edge_in
 from writer import content_of
 
@@ -103,7 +103,7 @@ class Ledger:
         keys = self.edges.keys() if said is None else {key_of(edge) for edge, _ in said if not isinstance(edge, Kept)}
         for graph in {key[0] for key in keys}:
             wanted = [self.edges[key] for key in keys if key[0] == graph]
-            found = run_all(store.get_many(graph, [(edge.source, edge.destination) for edge in wanted]))
+            found = run_coroutine(store.get_many(graph, [(edge.source, edge.destination) for edge in wanted]))
             lost = [
                 f"{edge} was acknowledged, {stored} is stored"
                 for edge, stored in zip(wanted, found, strict=True)
@@ -125,7 +125,7 @@ class Ledger:
         self._replay(environment)
         stored = {}
         for graph in environment.graph_numbers().values():
-            stored.update({key_of(edge): edge for edge in run_all(_all_edges(store, graph))})
+            stored.update({key_of(edge): edge for edge in run_coroutine(_all_edges(store, graph))})
         assert stored == self._replayed, _difference(stored, self._replayed)
         assert rows == self._replayed_rows
 
@@ -177,9 +177,9 @@ def check_audit(environment: Environment, store: EmbeddedEdges) -> int:
     """Check that both ends of every edge agree in every graph, and every count. Returns the number of edges."""
     edges = 0
     for name, number in environment.graph_numbers().items():
-        found = run_all(audit(store, name, number))
+        found = run_coroutine(audit(store, name, number))
         assert found.clean, found
-        assert run_all(store.check_counts(number, repair=False)) == []
+        assert run_coroutine(store.check_counts(number, repair=False)) == []
         edges += found.edges
     return edges
 

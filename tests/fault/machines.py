@@ -14,7 +14,7 @@ from typing import Any
 import httpx
 from commands import CLEAN, LIMIT_S
 from forking import Forked, launcher
-from servers import AGREED, API, KEY, PLAIN, eventually, free_port
+from servers import API, DEFAULT_SETTINGS, KEY, PLAIN, eventually, free_port
 
 HEADERS = {"Authorization": f"Bearer {KEY}"}
 WITHIN_S = 30.0
@@ -26,7 +26,7 @@ class Machine:
     def __init__(self, folder: Path, **settings: str) -> None:
         self.folder, self.data, self.port = folder, folder / "data", free_port()
         self.url = f"http://127.0.0.1:{self.port}"
-        self.environment = {**CLEAN, **AGREED, **settings}
+        self.environment = {**CLEAN, **DEFAULT_SETTINGS, **settings}
         self.process: Forked | None = None
         folder.mkdir(parents=True)
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
 import msgspec
-from coroutines import run_all
+from coroutines import run_coroutine
 from drive import Drive, read_trace
 from edges import edge_of, writes_of
 from embedded_engine import open_embedded
@@ -99,9 +99,9 @@ def test_a_standby_keeps_the_events_that_it_confirmed(tmp_path: Path, disk: Faul
     """In mode `one` the primary has acknowledged these writes."""
     said: list[int] = []
     with open_embedded(tmp_path / "primary") as (primary, edges):
-        run_all(edges.declare(["follows"]))
+        run_coroutine(edges.declare(["follows"]))
         for other in (2, 3, 4):
-            run_all(edges.apply(writes_of(edge_of(1, other))))
+            run_coroutine(edges.apply(writes_of(edge_of(1, other))))
 
         def log(path: str, _: bytes) -> bytes | None:
             asked = parse_qs(urlsplit(path).query)

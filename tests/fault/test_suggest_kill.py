@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from coroutines import run_all
+from coroutines import run_coroutine
 from forking import Commands, Running, commands
 from processes import serving
 
@@ -101,7 +101,7 @@ def test_a_job_killed_many_times_gives_the_result_of_an_uninterrupted_one(
 def test_a_second_job_on_the_same_folder_is_refused(tmp_path: Path, seed: int, kith: Commands) -> None:
     data = imported(tmp_path, seed)
     leases = FileLeases(data)
-    assert run_all(leases.acquire("suggest", "another", 1.0)) is not None
+    assert run_coroutine(leases.acquire("suggest", "another", 1.0)) is not None
     refused = kith.start("suggest", "--data", data).wait()
     leases.close()
     assert "wait for it" in refused.err

@@ -10,10 +10,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from backups import Dying, State, restored, state
-from distant import Stopped
-from histories import History
+from backups import DyingArchive, State, restored, state
 from store_copies import copy_store
+from store_histories import StoreHistory
+from store_wrappers import ProcessDied
 
 from kith.core.errors import BadRequest, Conflict, KithError, StoreMismatch
 from kith.core.tokens import WriteMark, WriteTokens
@@ -37,7 +37,7 @@ class RecordedStore:
 
     def __init__(self, store: Environment, seed: int) -> None:
         self.store, self.chosen, self.now_ms = store, random.Random(seed), _START_MS
-        self.history = History(store, seed, repairs=False, now_ms=lambda: self.now_ms)
+        self.history = StoreHistory(store, seed, repairs=False, now_ms=lambda: self.now_ms)
         self.was: dict[int, State] = {}
         self.ms: dict[int, int] = {}
         """When each event was logged, by its number."""
@@ -171,10 +171,10 @@ def test_a_full_backup_after_a_clock_went_back_restores_nothing_logged_later(tmp
         assert done.event == one.event
 
 
-@pytest.mark.parametrize("error", [Stopped, lambda: OSError(28, "No space left on device")], ids=["killed", "full"])
+@pytest.mark.parametrize("error", [ProcessDied, lambda: OSError(28, "No space left on device")], ids=["killed", "full"])
 @pytest.mark.parametrize("whole", [False, True], ids=["increment", "whole"])
 def test_a_backup_that_fails_at_any_step_is_ignored_and_the_next_one_completes(
-    tmp_path: Path, error: type[Stopped], whole: bool
+    tmp_path: Path, error: type[ProcessDied], whole: bool
 ) -> None:
     with recorded(tmp_path / "data", 3) as one:
         media = tmp_path / "data" / "media"
@@ -190,12 +190,12 @@ def test_a_backup_that_fails_at_any_step_is_ignored_and_the_next_one_completes(
             step += 1
             kept, back = tmp_path / f"kept-{step}", tmp_path / "back"
             shutil.copytree(tmp_path / "before", kept)
-            dying = Dying(kept, error)
+            dying = DyingArchive(kept, error)
             dying.left = step
             try:
                 BackupMaker(one.store, dying, media).make(whole=whole)
                 ended = True
-            except (Stopped, KithError, OSError):
+            except (ProcessDied, KithError, OSError):
                 done, found = restored(FolderArchive(kept), back)
                 assert done.event in (before, one.event)
                 assert found == one.was[done.event]
@@ -349,7 +349,7 @@ def test_two_backups_made_at_once_are_both_usable(tmp_path: Path) -> None:
     with recorded(tmp_path / "data", 10) as one:
         BackupMaker(one.store, FolderArchive(tmp_path / "kept"), None).make(whole=True)
         one.steps(10)
-        dying = Dying(tmp_path / "kept")
+        dying = DyingArchive(tmp_path / "kept")
         others: list[BackupMaker] = [BackupMaker(one.store, FolderArchive(tmp_path / "kept"), None)]
 
         def meanwhile() -> None:

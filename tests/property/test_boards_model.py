@@ -16,14 +16,14 @@ import msgspec
 import pytest
 from cast import FakeClock
 from coroutines import answer
-from distant import Stopped
 from edges import all_pages
 from engines import Engine
-from lived import live_through
-from naive_boards import PEOPLE, Naive, Owned
-from opened import Whole
+from naive_boards import PEOPLE, NaiveBoards, Owned
+from random_histories import run_history
 from reference_leases import own_leases
 from services import Services
+from store_types import EngineStores
+from store_wrappers import ProcessDied
 
 from kith.core.events import NOWHERE, LogPosition
 from kith.core.ids import NodeId
@@ -46,7 +46,7 @@ class StopSignal:
         if name in ("apply", "put", "put_note"):
             if self.left == 0:
                 self.left = -1
-                raise Stopped
+                raise ProcessDied
             self.left -= self.left > 0
         return getattr(self._store, name)
 
@@ -55,12 +55,12 @@ class History:
     """Random actions, on Kith and on the model alike."""
 
     def __init__(self, seed: int) -> None:
-        self.chosen, self.clock, self.naive = random.Random(seed), FakeClock(), Naive()
+        self.chosen, self.clock, self.naive = random.Random(seed), FakeClock(), NaiveBoards()
         self.at: LogPosition = NOWHERE
         self.made = self.stops = 0
         self.opened = False  # an account changed its privacy or state, and the consumer may not know yet
 
-    async def begin(self, whole: Whole) -> None:
+    async def begin(self, whole: EngineStores) -> None:
         self.whole = whole
         self.edges, self.records = StopSignal(whole.edges), StopSignal(whole.records)
         self.kith = await Services.over(self.edges, self.records, self.clock)  # type: ignore[arg-type]
@@ -70,9 +70,9 @@ class History:
     async def act(self) -> None:
         """Do one random action. If its process is stopped, the action is repeated."""
         chosen, naive, kith = self.chosen, self.naive, self.kith
-        one = chosen.choice([user for user in PEOPLE if user not in naive.away])
+        one = chosen.choice([user for user in PEOPLE if user not in naive.inactive])
         other = chosen.choice([user for user in PEOPLE if user != one])
-        boards = sorted(board for board, owned in naive.boards.items() if owned.owner not in naive.away)
+        boards = sorted(board for board, owned in naive.boards.items() if owned.owner not in naive.inactive)
         board = NodeId(chosen.choice(boards) if boards else 0)
         owned = naive.boards.get(board)
         owner = NodeId(owned.owner if owned else 1)
@@ -126,14 +126,14 @@ class History:
                 naive.private ^= {int(one)}
                 self.opened = True
             case 24:
-                for user, asked in sorted(pair for pair in naive.requests if not {*pair} & naive.away):
+                for user, asked in sorted(pair for pair in naive.requests if not {*pair} & naive.inactive):
                     await self.does(partial(kith.people.accept, NodeId(asked), NodeId(user)))
                     naive.let_in(user, asked, 0)
 
             case 25 | 26:
-                await self.toggle_active(NodeId(min(naive.away, default=one)))
+                await self.toggle_active(NodeId(min(naive.inactive, default=one)))
             case 27:
-                said = sorted((user, naive.boards[unfollowed].owner) for user, unfollowed in naive.unsaid)
+                said = sorted((user, naive.boards[unfollowed].owner) for user, unfollowed in naive.board_unfollows)
                 await self.reorder(*(chosen.choice(said) if said else (one, other)))
 
     async def reorder(self, user: int, other: int) -> None:
@@ -146,12 +146,12 @@ class History:
 
     async def toggle_active(self, user: NodeId) -> None:
         """Deactivate an account, or reactivate it."""
-        operation = NodeOperation.RESTORE if user in self.naive.away else NodeOperation.ARCHIVE
+        operation = NodeOperation.RESTORE if user in self.naive.inactive else NodeOperation.ARCHIVE
         self.whole.settle()  # a job waits until lists show earlier writes
         self.clock.ms += 1
         await self.jobs.start(operation, user)
         await self.jobs.wait()
-        self.naive.away ^= {int(user)}
+        self.naive.inactive ^= {int(user)}
         self.opened = True
 
     async def make(self, owner: NodeId) -> None:
@@ -169,7 +169,7 @@ class History:
         naive.members.add((to, board))
         if self.opened or owner in naive.private:  # the followers, as the lists show them, are compared below
             await self.catch_up_with_all()
-        barred = any(naive.blocked(user, to) for user, followed in naive.own if followed == board)
+        barred = any(naive.blocked(user, to) for user, followed in naive.active_follows if followed == board)
         self.whole.settle()  # blocks are read from a list
         await self.does(lambda: kith.boards.move(owner, board, to))
         if not barred:
@@ -182,7 +182,7 @@ class History:
             store.left = self.chosen.randrange(3)
         try:
             await answer(act())
-        except Stopped:
+        except ProcessDied:
             self.stops += 1
             await answer(act())
         store.left = -1
@@ -215,7 +215,7 @@ class History:
         await self.catch_up_with_all()
         naive, kith, chosen = self.naive, self.kith, self.chosen
         following, limit = kith.board_following, chosen.randint(1, 3)
-        here = [user for user in PEOPLE if user not in naive.away]
+        here = [user for user in PEOPLE if user not in naive.inactive]
         for board in sorted(board for board, owned in naive.boards.items() if owned.owner in here):
             viewer = SYSTEM if chosen.random() < 0.5 else NodeId(naive.boards[board].owner)
             backward = chosen.random() < 0.3
@@ -225,8 +225,8 @@ class History:
             assert sorted(mark.id for mark in listed) == sorted(naive.followers(board))
             assert await following.follower_count(viewer, board) == len(listed)
         for user in here:
-            own = {board for one, board in naive.own if one == user}
-            against = {board for one, board in naive.against if one == user}
+            own = {board for one, board in naive.active_follows if one == user}
+            against = {board for one, board in naive.active_unfollows if one == user}
             boards, page = await following.followed(SYSTEM, user, Window(50))
             assert ({board.id for board in boards}, page.more_after) == (own, False)
             assert {board.id for board in (await following.unfollowed(user, Window(50)))[0]} == against
@@ -258,4 +258,4 @@ class History:
 
 @pytest.mark.parametrize("seed", range(8))
 def test_boards_equal_a_naive_model(tmp_path: Path, engine: Engine, seed: int) -> None:
-    live_through(History(seed), engine, tmp_path)
+    run_history(History(seed), engine, tmp_path)

@@ -17,7 +17,7 @@ from typing import Any
 import msgspec
 import pytest
 from cast import FakeClock
-from coroutines import run_all
+from coroutines import run_coroutine
 from reference_edges import ReferenceEdges
 from reference_leases import ReferenceLeases
 from reference_logs import HostileLog, Partitions, ReferenceLog
@@ -204,4 +204,4 @@ def test_layers_agree_with_the_store(tmp_path: Path, seed: int, hostile: bool) -
         await world.check_when_settled()
         assert {"filter", "cache", "store"} <= world.answered.by.keys(), "a layer never answered"
 
-    run_all(history())
+    run_coroutine(history())

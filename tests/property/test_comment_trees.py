@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 import pytest
 from cast import ALICE
-from coroutines import answer, run_all
-from lengths import seeds
+from coroutines import answer, run_coroutine
+from history_lengths import seeds
 from reference_leases import own_leases
 from services import Services
 
@@ -112,4 +112,4 @@ def test_all_live_comments_are_reached_from_the_post(seed: int) -> None:
             await trees.check()
         assert trees.authors
 
-    run_all(live())
+    run_coroutine(live())

@@ -16,18 +16,18 @@ from typing import Any
 
 import msgspec
 from cast import FakeClock
-from coroutines import answer, time_flies
+from coroutines import answer, without_waits
 from edges import all_pages, marks_of
 from embedded_engine import open_embedded
+from history_lengths import examples
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
-from lengths import examples
-from naive_graph import ADDED, NEGATIVE, NORMAL, USERS, Rules, Told
+from naive_graph import ADDED, NEGATIVE, NORMAL, USERS, NaiveRules, WriteAnswer
 from reference_edges import ReferenceEdges
 from reference_leases import own_leases
 from scrambled_edges import ScrambledEdges
-from services import GRAPHS, Social, service_over
+from services import GRAPHS, SocialGraph, service_over
 
 from kith.core.clock import HybridClock, ms_of
 from kith.core.errors import Forbidden, SelfEdge, UserNotFound
@@ -56,7 +56,7 @@ class GraphMachine(RuleBasedStateMachine):
         self._open = contextlib.ExitStack()
         self._run = self._open.enter_context(asyncio.Runner()).run
         self.clock = FakeClock()
-        self.rules = Rules(self.follows_max)
+        self.rules = NaiveRules(self.follows_max)
 
     def open_store(self, seed: int) -> EdgeStore:
         raise NotImplementedError
@@ -85,7 +85,7 @@ class GraphMachine(RuleBasedStateMachine):
             position = self._run(self._position_of_added(found, *((b, a) if name == "accept" else (a, b)), ADDED[name]))
         expected = getattr(self.rules, name)(a, b, position)
         assert (
-            Told(found.holds, found.changed, found.requested) if isinstance(found, RelationWritten) else found
+            WriteAnswer(found.holds, found.changed, found.requested) if isinstance(found, RelationWritten) else found
         ) == expected
 
     async def _position_of_added(self, found: RelationWritten, a: NodeId, b: NodeId, graph: str) -> int:
@@ -111,10 +111,10 @@ class GraphMachine(RuleBasedStateMachine):
         if all(self.rules.users[user] == NORMAL for user in pair):
             self.act(name, *pair)
 
-    @precondition(lambda self: self.rules.standing())
+    @precondition(lambda self: self.rules.live_edges())
     @rule(data=st.data())
     def end_an_existing_edge(self, data: st.DataObject) -> None:
-        standing = self.rules.standing()
+        standing = self.rules.live_edges()
         graph = data.draw(st.sampled_from(sorted({graph for graph, _ in standing})))
         a, b = data.draw(st.sampled_from([pair for its, pair in standing if its == graph]))
         verbs = {
@@ -147,7 +147,7 @@ class GraphMachine(RuleBasedStateMachine):
             return await jobs.get(job.id)
 
         self.settle()  # a job walks lists; test_interleavings covers lists that lag
-        with time_flies():
+        with without_waits():
             job = self._run(answer(operate()))
         expected = self.rules.operate(operation, user)
         if isinstance(expected, int):
@@ -178,7 +178,7 @@ class GraphMachine(RuleBasedStateMachine):
         now = self.clock.ms + ahead_ms
         self.clock = FakeClock(now)
         service = self.service
-        self.service = Social(
+        self.service = SocialGraph(
             self.store, service.graphs, HybridClock(self.clock), **msgspec.structs.asdict(service.limits)
         )
 

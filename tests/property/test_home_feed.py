@@ -11,11 +11,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from coroutines import run_all
+from coroutines import run_coroutine
 from engines import Engine
-from home_history import PEOPLE, HomeHistory, OrdersFound
-from lengths import seeds
-from opened import Whole
+from history_lengths import seeds
+from home_history import PEOPLE, CountingOrders, HomeHistory
+from store_types import EngineStores
 
 from kith.core.events import NOWHERE
 from kith.core.paging import Window
@@ -56,12 +56,12 @@ def lived(engine: Engine, tmp_path: Path) -> LiveStreams:
     def live(history: HomeHistory, life: Callable[[], Awaitable[None]]) -> None:
         assert engine.whole
 
-        async def run(whole: Whole) -> None:
+        async def run(whole: EngineStores) -> None:
             await history.open(whole)
             await life()
 
         with engine.whole(tmp_path, now_ms=history.clock, slots=4) as whole:  # fewer slots than users
-            run_all(run(whole))
+            run_coroutine(run(whole))
 
     return live
 
@@ -101,10 +101,10 @@ def test_a_ranked_home_shows_each_post_once_unseen_posts_first_while_things_chan
                 await history.drain()
             viewer, last = history.chosen.choice(PEOPLE), await history.log.end()
             naive = history.naive
-            before, seen_before, like_before = naive.unseen(viewer), naive.seen(viewer), naive.like_seen(viewer)
+            before, seen_before, like_before = naive.unseen(viewer), naive.seen(viewer), naive.copies_of_seen(viewer)
             found, seen = await history.ranked(viewer, must_reflect=last)
             after, at_home_after = naive.unseen(viewer), set(naive.home(viewer))
-            new, known = (before & after) - naive.like_seen(viewer), seen_before & at_home_after
+            new, known = (before & after) - naive.copies_of_seen(viewer), seen_before & at_home_after
             assert len({*found, *seen}) == len(found) + len(seen), "a post is shown twice"
             for shown, all_the_time, ever in (
                 (found, new, before | after),
@@ -125,7 +125,7 @@ def test_a_ranked_home_shows_each_post_once_unseen_posts_first_while_things_chan
 
 def test_a_cached_order_shows_what_a_new_one_would(history: HomeHistory, lived: LiveStreams) -> None:
     async def live() -> None:
-        found = history.feed._orders = OrdersFound(history.log.covers, history.feed._rules.of_posts)
+        found = history.feed._orders = CountingOrders(history.log.covers, history.feed._rules.of_posts)
         for _ in range(100):
             history.clock.ms += history.chosen.choice((0, 5, 1_500))
             if history.chosen.random() < 0.5:

@@ -15,7 +15,7 @@ from unittest.mock import patch
 
 import pytest
 from cast import ALICE, BOB, CAROL, DANA, START_MS, FakeClock
-from coroutines import answer, run_all
+from coroutines import answer, run_coroutine
 from edges import marks_of
 from interleaving import Hosts, finished, for_all_seeds, hosts
 from reference_edges import ReferenceEdges
@@ -256,7 +256,7 @@ def test_a_follow_of_an_account_that_became_public_removes_the_request() -> None
         requests = Listing(service.graphs.number(FOLLOW_REQUESTS), DANA, Direction.IN)
         return row, await marks_of(service.store, requests)
 
-    row, requests = run_all(asked())
+    row, requests = run_coroutine(asked())
     assert row.following
     assert not row.requested
     assert requests == []
@@ -272,7 +272,7 @@ def test_a_request_that_cannot_be_accepted_yet_stays() -> None:
         (row,) = await service.people.relationships(ALICE, [DANA])
         return refused, row.requested
 
-    assert run_all(asked()) == (RequesterLimitReached, True)
+    assert run_coroutine(asked()) == (RequesterLimitReached, True)
 
 
 def test_a_refused_follow_keeps_an_earlier_request() -> None:
@@ -286,7 +286,7 @@ def test_a_refused_follow_keeps_an_earlier_request() -> None:
         (row,) = await service.people.relationships(ALICE, [DANA])
         return refused, row.requested
 
-    assert run_all(asked()) == (FollowLimitReached, True)
+    assert run_coroutine(asked()) == (FollowLimitReached, True)
 
 
 class Leaving(ReferenceEdges):
@@ -309,7 +309,7 @@ def test_a_follow_refused_for_a_deactivated_account_does_not_appear_on_its_retur
         await finished(account_jobs(service, own_leases()), NodeOperation.RESTORE, BOB)
         return refused, (await service.people.relationships(ALICE, [BOB]))[0].following
 
-    assert run_all(after_all()) == (UserNotFound, False)
+    assert run_coroutine(after_all()) == (UserNotFound, False)
 
 
 @pytest.mark.parametrize("verb", ["block", "accept"])
@@ -325,7 +325,7 @@ def test_the_mark_of_a_write_covers_everything_that_it_wrote(verb: str) -> None:
         written = await (service.people.block(DANA, ALICE) if verb == "block" else service.people.accept(DANA, BOB))
         return written.mark.at, world.store.inner.events.end
 
-    mark, end = run_all(marks())
+    mark, end = run_coroutine(marks())
     assert mark == end
 
 
@@ -343,7 +343,7 @@ def test_a_write_wins_over_a_stored_one_of_a_host_with_a_fast_clock() -> None:
         assert again.changed
         assert again.mark.updated_at > ahead + 1
 
-    run_all(check())
+    run_coroutine(check())
 
 
 def test_the_same_write_by_two_hosts_reports_one_change() -> None:

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 from cast import START_MS
-from coroutines import run_all
-from histories import content, joined
+from coroutines import run_coroutine
+from store_histories import content, joined
 
 from kith.core.clock import Hlc, hlc_of
 from kith.core.ids import NodeId
@@ -98,8 +98,8 @@ def test_writes_merged_together_give_the_same_result_as_merged_alone(
         with Environment(tmp_path / str(many)) as opened:
             commits = CommitQueue(opened, now_ms=lambda: START_MS)
             store = EmbeddedEdges(opened, commits)
-            run_all(store.declare(["one", "two"]))
-            answers = [run_all(_done(store, one)) for one in asked]
+            run_coroutine(store.declare(["one", "two"]))
+            answers = [run_coroutine(_done(store, one)) for one in asked]
             commits.close()
             found.append((answers, joined(content(opened))))
     (singly, singly_left), (together, together_left) = found

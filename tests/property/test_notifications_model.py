@@ -13,10 +13,10 @@ from typing import Any, NamedTuple
 import pytest
 from cast import FakeClock
 from coroutines import answer
-from desk import Desk
 from engines import Engine
-from lived import live_through
-from opened import Whole
+from notification_world import NotificationWorld
+from random_histories import run_history
+from store_types import EngineStores
 
 from kith.core.ids import NodeId
 from kith.core.paging import Window
@@ -168,10 +168,10 @@ class History:
             self.deaths += 1
             raise Died
 
-    async def begin(self, whole: Whole) -> None:
-        self.desk = await Desk.over(whole, self.clock)
-        self.desk.notices.records = Dying(whole.records, self.dies)  # type: ignore[assignment]
-        self.desk.notices.inbox = Dying(self.desk.inbox, self.dies)  # type: ignore[assignment]
+    async def begin(self, whole: EngineStores) -> None:
+        self.world = await NotificationWorld.over(whole, self.clock)
+        self.world.notices.records = Dying(whole.records, self.dies)  # type: ignore[assignment]
+        self.world.notices.inbox = Dying(self.world.inbox, self.dies)  # type: ignore[assignment]
         if not whole.records.transactional:
 
             async def step() -> None:
@@ -179,17 +179,17 @@ class History:
 
             whole.records._store.step = step  # type: ignore[attr-defined]
         for user in PEOPLE:
-            await self.desk.services.profiles.change(user, lambda _, user=user: Profile(username=f"user{user}"))
+            await self.world.services.profiles.change(user, lambda _, user=user: Profile(username=f"user{user}"))
 
     async def handle(self) -> None:
         """Let the worker handle all events. Now and then it dies and is restarted."""
-        at, self.armed = self.desk._at, True
+        at, self.armed = self.world._handled_to, True
         while True:
             try:
-                await self.desk.handle(self.chosen.randint(1, 3))
+                await self.world.handle(self.chosen.randint(1, 3))
                 break
             except Died:
-                self.desk._at = at
+                self.world._handled_to = at
         self.armed = False
         self.naive.handle()
 
@@ -200,11 +200,11 @@ class History:
         if self.chosen.random() < 0.3:
             await self.chosen.choice([self.change, self.want, self.mark])(one, other)
         if self.chosen.random() < 0.004 and len(self.naive.gone) < 2:
-            await self.desk.services.edges.change_node(one, state=State.REMOVED)
+            await self.world.services.edges.change_node(one, state=State.REMOVED)
             self.naive.gone.add(int(one))
 
     async def follow(self, one: NodeId, other: NodeId) -> None:
-        naive, people, pair = self.naive, self.desk.people, (int(one), int(other))
+        naive, people, pair = self.naive, self.world.people, (int(one), int(other))
         if pair in naive.requests and other in naive.private:
             await people.accept(other, one)
             naive.pending.append((NoticeKey("follow_accepted", other, one),))
@@ -227,7 +227,7 @@ class History:
         await self.handle()  # whether a follow answers a request is decided when its event is handled
 
     async def relate(self, one: NodeId, other: NodeId) -> None:
-        naive, people, pair = self.naive, self.desk.people, (int(one), int(other))
+        naive, people, pair = self.naive, self.world.people, (int(one), int(other))
         match self.chosen.randrange(4):
             case 0 if pair in naive.blocks:
                 await people.unblock(one, other)
@@ -241,13 +241,13 @@ class History:
                 await (people.unmute if pair in naive.mutes else people.mute)(one, other)
                 naive.mutes ^= {pair}
             case 3:
-                await self.desk.services.edges.change_node(one, private=one not in naive.private)
+                await self.world.services.edges.change_node(one, private=one not in naive.private)
                 naive.private ^= {int(one)}
 
     async def write(self, one: NodeId, other: NodeId) -> None:
         visibility = self.chosen.choice(("public", "public", "friends", "private"))
         text, mentions = self.chosen.choice((("hello", (int(other),)), (f"hello @user{other}", ())))
-        post = await self.desk.services.write(one, text=text, mentions=mentions, visibility=visibility)
+        post = await self.world.services.write(one, text=text, mentions=mentions, visibility=visibility)
         self.naive.posts[post.id] = (int(one), visibility, (int(other),))
         self.naive.pending.append((NoticeKey("mention", one, other, post.id),))
 
@@ -261,7 +261,7 @@ class History:
         named = self.chosen.choice((None, int(other), *authors))
         text = "well" if named is None else f"well, @user{named}"
         made = await answer(
-            self.desk.comments.create(one, NodeId(post), text, None if above is None else NodeId(above))
+            self.world.comments.create(one, NodeId(post), text, None if above is None else NodeId(above))
         )
         if not isinstance(made, tuple):
             return
@@ -274,15 +274,15 @@ class History:
             )
 
     async def engage(self, one: NodeId, _: NodeId) -> None:
-        naive, engagement = self.naive, self.desk.services.engagement
+        naive, engagement = self.naive, self.world.services.engagement
         kind, graph = self.chosen.choice((("like", LIKES), ("share", SHARES)))
         if naive.comments and self.chosen.random() < 0.3:
             comment = self.chosen.choice(list(naive.comments))
             edge, said = ("like", int(one), comment), naive.comments[comment]
             if edge in naive.edges:
-                await answer(self.desk.comments.unlike(one, NodeId(comment)))
+                await answer(self.world.comments.unlike(one, NodeId(comment)))
                 naive.edges.discard(edge)
-            elif not isinstance(await answer(self.desk.comments.like(one, NodeId(comment))), type):
+            elif not isinstance(await answer(self.world.comments.like(one, NodeId(comment))), type):
                 naive.edges.add(edge)
                 naive.pending.append((NoticeKey("like", one, said.author, said.post, comment),))
         elif naive.posts:
@@ -302,16 +302,16 @@ class History:
         comments = [id_ for id_, said in naive.comments.items() if said.author == one and id_ not in naive.deleted]
         if comments and self.chosen.random() < 0.4:
             gone = self.chosen.choice(comments)
-            await self.desk.comments.delete(one, NodeId(gone))
+            await self.world.comments.delete(one, NodeId(gone))
             naive.deleted.add(gone)
         elif posts and self.chosen.random() < 0.3:
             gone = self.chosen.choice(posts)
-            await self.desk.posts.delete(one, NodeId(gone))
+            await self.world.posts.delete(one, NodeId(gone))
             naive.deleted.add(gone)
         elif posts:
             post, visibility = self.chosen.choice(posts), self.chosen.choice(("public", "private"))
             edit = PostEdit(text="else", mentions=(int(other),), visibility=visibility)  # type: ignore[arg-type]
-            await self.desk.posts.edit(one, NodeId(post), edit)
+            await self.world.posts.edit(one, NodeId(post), edit)
             if other not in naive.posts[post][2]:
                 naive.pending.append((NoticeKey("mention", one, other, post),))
             naive.posts[post] = (int(one), visibility, (int(other),))
@@ -325,42 +325,42 @@ class History:
                 Preferences(accounts_off=(other,)),
             )
         )
-        await self.desk.preferences.put(one, wanted)
+        await self.world.preferences.put(one, wanted)
         self.naive.wants[int(one)] = wanted
 
     async def mark(self, one: NodeId, _: NodeId) -> None:
-        listed = await self.desk.listed(one)
+        listed = await self.world.listed(one)
         if not listed:
             return
         some = self.chosen.choice(listed)
         if self.chosen.random() < 0.5:
-            await self.desk.notifications.read(one, [some.id])
+            await self.world.notifications.read(one, [some.id])
             self.read[int(one)].add(key_of(some))
         else:
-            await self.desk.notifications.read_up_to(one, some.id)
-            rows = [row for user, row in self.desk.rows.rows if user == one and row <= some.id]
-            there = await self.desk.notices.read(rows)
+            await self.world.notifications.read_up_to(one, some.id)
+            rows = [row for user, row in self.world.rows.rows if user == one and row <= some.id]
+            there = await self.world.notices.read(rows)
             self.read[int(one)] |= {key_of(notice) for notice in there if notice is not None}
 
     async def check(self) -> None:
         """Compare the inbox of a random user, in pages of random size, grouped or not."""
         user = self.chosen.choice([user for user in PEOPLE if user not in self.naive.gone])
         expected = {one for one in self.naive.told[int(user)] if self.naive.shows(one)}
-        listed = await self.desk.listed(user)
+        listed = await self.world.listed(user)
         assert {key_of(one) for one in listed} == expected
         assert len(listed) == len(expected), "nobody is notified twice"
-        unread = await self.desk.notifications.unread(user)
+        unread = await self.world.notifications.unread(user)
         assert unread == (len(expected - self.read[int(user)]), False)
         grouped, window = self.chosen.random() < 0.5, Window(self.chosen.randint(1, 4))
         walked: list[Notice] = []
         for _ in range(PAGES_MAX):
-            found = await self.desk.notifications.page(user, window, grouped=grouped)
+            found = await self.world.notifications.page(user, window, grouped=grouped)
             assert found.unread == unread, "the unread count is on each page"
             walked += [notice for entry in found.entries for notice in entry.notices]
             if not found.page.more_after:
                 break
             if found.page.more_before and found.page.newest is not None:
-                back = await self.desk.notifications.page(user, Window(3, before=found.page.newest), grouped=grouped)
+                back = await self.world.notifications.page(user, Window(3, before=found.page.newest), grouped=grouped)
                 assert all(entry.notices[0].id > found.page.newest.id for entry in back.entries)
             window = Window(self.chosen.randint(1, 4), after=found.page.oldest)
         assert sorted(one.id for one in walked) == sorted(one.id for one in listed)
@@ -371,7 +371,7 @@ class History:
             await self.act()
             if self.chosen.random() < 0.4:
                 await self.handle()
-            self.desk.whole.settle()
+            self.world.whole.settle()
             await self.check()
         assert self.deaths > 0
 
@@ -382,4 +382,4 @@ def key_of(notice: Notice) -> NoticeKey:
 
 @pytest.mark.parametrize("seed", range(6))
 def test_inboxes_equal_a_naive_model(tmp_path: Path, engine: Engine, seed: int) -> None:
-    live_through(History(seed), engine, tmp_path)
+    run_history(History(seed), engine, tmp_path)

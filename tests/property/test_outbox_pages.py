@@ -8,14 +8,14 @@ from unittest.mock import patch
 
 import pytest
 from cast import ALICE, BOB, CAROL, FakeClock
-from coroutines import run_all
+from coroutines import run_coroutine
 from edges import all_pages
-from engines import BOTH, Engine, in_new_folder
+from engines import SERVICE_ENGINES, Engine, in_new_folder
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from opened import Stores
 from reference_edges import cut_page
 from services import Services
+from store_types import Stores
 
 from kith.core.ids import Snowflakes
 from kith.core.paging import Mark, Page, Window
@@ -76,7 +76,7 @@ def opened(engine: Engine, looks_max: int = 5_000) -> Iterator[Author]:
             yield Author(stores)
 
 
-@pytest.mark.parametrize("engine", BOTH, ids=str)
+@pytest.mark.parametrize("engine", SERVICE_ENGINES, ids=str)
 @settings(max_examples=20)
 @given(shows=st.lists(st.booleans(), max_size=30), limit=limits)
 def test_a_page_equals_that_of_a_list_without_hidden_posts(engine: Engine, shows: list[bool], limit: int) -> None:
@@ -99,10 +99,10 @@ def test_a_page_equals_that_of_a_list_without_hidden_posts(engine: Engine, shows
                 assert page.newest == expected.newest
 
     with opened(engine) as author:
-        run_all(check(author))
+        run_coroutine(check(author))
 
 
-@pytest.mark.parametrize("engine", BOTH, ids=str)
+@pytest.mark.parametrize("engine", SERVICE_ENGINES, ids=str)
 @settings(max_examples=20)
 @given(shows=st.lists(st.booleans(), max_size=30), limit=limits)
 def test_stories_are_paged_as_if_there_were_no_hidden_ones(engine: Engine, shows: list[bool], limit: int) -> None:
@@ -114,10 +114,10 @@ def test_stories_are_paged_as_if_there_were_no_hidden_ones(engine: Engine, shows
         ] or [[]]
 
     with opened(engine) as author:
-        run_all(check(author))
+        run_coroutine(check(author))
 
 
-@pytest.mark.parametrize("engine", BOTH, ids=str)
+@pytest.mark.parametrize("engine", SERVICE_ENGINES, ids=str)
 @pytest.mark.parametrize("looks_max", [1, 3, 10, 5_000])
 @settings(max_examples=20)
 @given(shows=st.lists(st.sampled_from([False, False, False, True]), max_size=40), limit=limits)
@@ -131,10 +131,10 @@ def test_an_outbox_is_complete_both_ways_however_few_posts_a_page_looks_at(
         assert [id_ for page in await author.story_pages(limit) for id_ in page] == author.story_ids
 
     with opened(engine, looks_max) as author:
-        run_all(check(author))
+        run_coroutine(check(author))
 
 
-@pytest.mark.parametrize("engine", BOTH, ids=str)
+@pytest.mark.parametrize("engine", SERVICE_ENGINES, ids=str)
 def test_a_post_beyond_thousands_of_hidden_ones_is_reached(engine: Engine) -> None:
     async def check(author: Author) -> None:
         await author.make([True, *[False] * 2_000, True], stories=False)
@@ -145,4 +145,4 @@ def test_a_post_beyond_thousands_of_hidden_ones_is_reached(engine: Engine) -> No
         )
 
     with opened(engine, 700) as author:
-        run_all(check(author))
+        run_coroutine(check(author))

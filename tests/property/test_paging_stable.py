@@ -13,9 +13,9 @@ from unittest.mock import patch
 
 import pytest
 from cast import ALICE, BOB, DANA, START_MS, FakeClock
-from coroutines import Run, run_all
+from coroutines import Run, run_coroutine
 from edges import G, all_pages, edge_of, writes_of
-from engines import BOTH, Engine, in_new_folder
+from engines import SERVICE_ENGINES, Engine, in_new_folder
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from reference_edges import cut_page
@@ -90,10 +90,10 @@ def opened(engine: Engine, walk: tuple[int, int] = (7, 10)) -> Iterator[Graph]:
     """A service over an empty store. It walks lists in steps of `walk[0]` and looks at `walk[1]` entries per page."""
     assert engine.edges
     with in_new_folder(engine.edges) as store, patch.object(walk_module, "_CHUNK", walk[0]):
-        yield run_all(service_over(store, FakeClock(), walk_max=walk[1]))
+        yield run_coroutine(service_over(store, FakeClock(), walk_max=walk[1]))
 
 
-@pytest.mark.parametrize("engine", BOTH, ids=str)
+@pytest.mark.parametrize("engine", SERVICE_ENGINES, ids=str)
 @pytest.mark.parametrize("backward", [False, True])
 @pytest.mark.parametrize("name", ["following", "friends", "mutuals", "a range", "friends in a range"])
 @settings(max_examples=12)
@@ -113,12 +113,12 @@ def test_edges_that_stay_are_seen_once_and_in_order(engine: Engine, name: str, b
         return stay, await alices.walk(fetches[name], backward=backward)
 
     with opened(engine) as service:
-        stay, shown = run_all(seen(service))
+        stay, shown = run_coroutine(seen(service))
     stayed = [mark for mark in shown if mark.id in STAY]
     assert (stayed[::-1] if backward else stayed) == stay
 
 
-@pytest.mark.parametrize("engine", BOTH, ids=str)
+@pytest.mark.parametrize("engine", SERVICE_ENGINES, ids=str)
 @settings(max_examples=12)
 @given(seed=st.integers(0, 2**16), whole_max=st.sampled_from([WHOLE_LIST_MAX, 0]))
 def test_edges_that_stay_are_seen_once_and_in_order_in_a_set_program(engine: Engine, seed: int, whole_max: int) -> None:
@@ -143,7 +143,7 @@ def test_edges_that_stay_are_seen_once_and_in_order_in_a_set_program(engine: Eng
         patch.object(programs, "WHOLE_LIST_MAX", whole_max),
         patch.object(ordered_lists, "WINDOW_IDS", 9),
     ):
-        shown = run_all(seen(service))
+        shown = run_coroutine(seen(service))
     assert shown == sorted(set(shown), reverse=True)
     assert [id_ for id_ in shown if id_ in STAY] == sorted(STAY, reverse=True)
 
@@ -183,7 +183,7 @@ class Filtered:
         raise AssertionError("the list has no end")
 
 
-@pytest.mark.parametrize("engine", BOTH, ids=str)
+@pytest.mark.parametrize("engine", SERVICE_ENGINES, ids=str)
 @given(mine=ids, theirs=ids, limit=st.sampled_from([1, 2, 7, 50]), walk=walks)
 def test_a_filtered_list_is_complete_both_ways(
     engine: Engine, mine: list[int], theirs: list[int], limit: int, walk: tuple[int, int]
@@ -195,10 +195,10 @@ def test_a_filtered_list_is_complete_both_ways(
         assert await all_pages(both.fetch, limit, backward=True) == both.expected
 
     with opened(engine, walk) as service:
-        run_all(check(service))
+        run_coroutine(check(service))
 
 
-@pytest.mark.parametrize("engine", BOTH, ids=str)
+@pytest.mark.parametrize("engine", SERVICE_ENGINES, ids=str)
 @given(mine=ids, theirs=ids, limit=st.sampled_from([1, 2, 7]), walk=walks)
 def test_changing_direction_at_any_page_of_a_filtered_list_loses_nothing(
     engine: Engine, mine: list[int], theirs: list[int], limit: int, walk: tuple[int, int]
@@ -216,7 +216,7 @@ def test_changing_direction_at_any_page_of_a_filtered_list_loses_nothing(
                 assert [*newer, *page.items, *older] == both.expected, window
 
     with opened(engine, walk) as service:
-        run_all(check(service))
+        run_coroutine(check(service))
 
 
 def test_a_filtered_page_says_exactly_whether_there_is_more_ahead(service: Graph, run: Run) -> None:

@@ -9,8 +9,8 @@ import msgspec
 import pytest
 from cast import START_MS
 from edges import edge_of
-from histories import History, content, joined
 from store_copies import copy_store
+from store_histories import StoreHistory, content, joined
 
 from kith.core.clock import hlc_of
 from kith.core.errors import Conflict, StoreMismatch
@@ -63,7 +63,7 @@ def test_a_store_rebuilt_from_the_log_alone_equals_the_one_that_wrote_it(
     compared = (lambda found: found) if few else joined
     for seed in range(_HISTORIES):
         with Environment(tmp_path / f"{seed}") as source, Environment(tmp_path / f"{seed}-again") as target:
-            history = History(source, seed, repairs=False)
+            history = StoreHistory(source, seed, repairs=False)
             try:
                 for _ in range(random.Random(seed).randrange(_STEPS)):
                     history.step()
@@ -107,7 +107,7 @@ def test_an_event_that_adds_an_existing_edge_is_refused(tmp_path: Path, monkeypa
 def test_a_store_with_its_own_events_cannot_be_rebuilt_from_another(tmp_path: Path) -> None:
     with Environment(tmp_path / "one") as one, Environment(tmp_path / "other") as other:
         for opened, seed in ((one, 1), (other, 2)):
-            history = History(opened, seed, repairs=False)
+            history = StoreHistory(opened, seed, repairs=False)
             for _ in range(30):
                 history.step()
             history.close()
@@ -119,7 +119,7 @@ def test_a_store_with_its_own_events_cannot_be_rebuilt_from_another(tmp_path: Pa
 
 def test_a_rebuild_from_an_incomplete_log_is_refused_and_says_what_to_do(tmp_path: Path) -> None:
     with Environment(tmp_path / "source") as source, Environment(tmp_path / "target") as target:
-        history = History(source, 3, repairs=False)
+        history = StoreHistory(source, 3, repairs=False)
         for _ in range(30):
             history.step()
         history.close()
@@ -131,7 +131,7 @@ def test_a_rebuild_from_an_incomplete_log_is_refused_and_says_what_to_do(tmp_pat
 
 def test_a_backup_brought_up_to_date_has_the_positions_and_keys_of_the_store(tmp_path: Path) -> None:
     with Environment(tmp_path / "source") as source:
-        history = History(source, 4, repairs=False)
+        history = StoreHistory(source, 4, repairs=False)
         for _ in range(30):
             history.step()
         source.put_note("server-key/of-a-server-that-was-let-go", b"1")
@@ -154,7 +154,7 @@ def test_a_backup_brought_up_to_date_has_the_positions_and_keys_of_the_store(tmp
 
 def test_a_segment_may_be_repeated_but_a_damaged_or_early_one_is_refused(tmp_path: Path) -> None:
     with Environment(tmp_path / "source") as source, Environment(tmp_path / "target") as target:
-        history = History(source, 6, repairs=False)
+        history = StoreHistory(source, 6, repairs=False)
         for _ in range(60):
             history.step()
         first = segments.pack(segments.next_segment(source, 0, 500))
@@ -183,7 +183,7 @@ def test_a_rebuild_fails_if_the_server_deletes_events_before_they_are_read(
 ) -> None:
     monkeypatch.setattr(rebuilding, "BYTES_A_SEGMENT", 0)
     with Environment(tmp_path / "source") as source, Environment(tmp_path / "target") as target:
-        history = History(source, 5, repairs=False)
+        history = StoreHistory(source, 5, repairs=False)
         while last_of(source) < 200:
             history.step()
         history.close()

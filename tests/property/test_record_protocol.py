@@ -11,12 +11,12 @@ from typing import Any, NamedTuple
 
 import pytest
 from cast import ALICE, BOB, CAROL, FakeClock
-from coroutines import answer, run_all
-from distant import Stopped
+from coroutines import answer, run_coroutine
 from reference_edges import ReferenceEdges
 from reference_records import ReferenceRecords, RowRecords
 from scrambled_edges import ScrambledEdges
 from services import Services, no_images
+from store_wrappers import ProcessDied
 
 from kith.core.clock import HybridClock
 from kith.core.errors import CommentNotFound, IdempotencyKeyReused, PostNotFound, UsernameTaken
@@ -121,13 +121,13 @@ async def undisturbed() -> None:
 
 
 async def stopping() -> None:
-    raise Stopped
+    raise ProcessDied
 
 
 def every_step(scenario: Callable[[int], Awaitable[bool]]) -> int:
     """Run a scenario once for each of its steps; returns the number of steps."""
     step = 1
-    while run_all(scenario(step)):
+    while run_coroutine(scenario(step)):
         step += 1
     assert step > 3, "too few steps were disturbed"
     return step - 1
@@ -155,7 +155,7 @@ def test_a_change_that_stops_anywhere_and_is_repeated_takes_effect_once(name: st
         await CHANGES[name](scene)
         return await scene.left()
 
-    expected = run_all(done_with_transactions())
+    expected = run_coroutine(done_with_transactions())
 
     async def scenario(step: int) -> bool:
         disturbed = Disturbed()
@@ -163,7 +163,7 @@ def test_a_change_that_stops_anywhere_and_is_repeated_takes_effect_once(name: st
         disturbed.before(step, stopping)
         try:
             await CHANGES[name](scene)
-        except Stopped:
+        except ProcessDied:
             await CHANGES[name](scene)
         disturbed.over()
         assert await scene.left() == expected, f"stopped before step {step}"
@@ -183,10 +183,10 @@ def test_a_name_belongs_to_one_user_whatever_happens_between_two_steps(stops: bo
         async def bob_takes_it() -> None:
             answers.append((BOB, await scene.named(BOB, "BEN", skew_ms)))
             if stops:
-                raise Stopped
+                raise ProcessDied
 
         disturbed.before(step, bob_takes_it)
-        with suppress(Stopped):
+        with suppress(ProcessDied):
             answers.append((CAROL, await scene.named(CAROL, "Ben")))
         disturbed.over()
         said = [one.username.lower() for one in await profiles.get_many([BOB, CAROL])]
@@ -217,12 +217,12 @@ def test_an_idempotency_key_creates_one_post(stops: bool, text: str) -> None:
         async def compete() -> None:
             await again(text)
             if stops:
-                raise Stopped
+                raise ProcessDied
 
         disturbed.before(step, compete)
         try:
             await again("new")
-        except Stopped:
+        except ProcessDied:
             await again("new")
         disturbed.over()
         scene.services.settle()

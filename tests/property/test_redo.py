@@ -11,7 +11,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from histories import History, content
+from store_histories import StoreHistory, content
 
 from kith.engines.embedded import checkpoints, environment
 from kith.engines.embedded.environment import Environment
@@ -31,7 +31,7 @@ def test_replaying_the_journal_gives_the_store_that_was_not_interrupted(
     for seed in range(_HISTORIES):
         folder, cut = tmp_path / f"{seed}", tmp_path / f"{seed}-cut"
         with Environment(folder, durability=durability) as opened:
-            history = History(opened, seed)
+            history = StoreHistory(opened, seed)
             try:
                 for _ in range(random.Random(seed).randrange(_JOBS)):
                     history.step()

@@ -9,7 +9,7 @@ from unittest.mock import patch
 
 import pytest
 from cast import ALICE, BOB, CAROL, DANA, FakeClock
-from coroutines import answer, run_all, time_flies
+from coroutines import answer, run_coroutine, without_waits
 from interleaving import finished, hosts
 from reference_edges import ReferenceEdges
 from reference_leases import own_leases
@@ -75,11 +75,11 @@ def test_a_job_stopped_anywhere_resumes_to_the_same_edges(operation: NodeOperati
         return stopped, (await store.nodes([ALICE]), left)
 
     with patch.object(node_jobs, "_PAGE", 2):
-        _, whole = run_all(states(10**6))
-        _, untouched = run_all(states(1))  # the job is stored, but has not changed the node: it has not begun
+        _, whole = run_coroutine(states(10**6))
+        _, untouched = run_coroutine(states(1))  # the job is stored, but has not changed the node: it has not begun
         assert whole != untouched
         for stop_after in range(2, 200):
-            stopped, left = run_all(states(stop_after))
+            stopped, left = run_coroutine(states(stop_after))
             assert left == whole, f"stopped after {stop_after} writes"
             if not stopped:
                 return
@@ -98,8 +98,8 @@ def test_a_bulk_operation_reaches_edges_that_the_lists_do_not_show_yet() -> None
 
     for seed in range(5):
         store = ScrambledEdges(seed, late_max=10**6)
-        with time_flies():
-            assert run_all(left(store)) == {ARCHIVED}
+        with without_waits():
+            assert run_coroutine(left(store)) == {ARCHIVED}
 
 
 def test_an_edge_added_to_a_deactivated_node_is_stored_in_its_state() -> None:
@@ -113,7 +113,7 @@ def test_an_edge_added_to_a_deactivated_node_is_stored_in_its_state() -> None:
         await world.operate(NodeOperation.RESTORE, DANA)
         return [archived, world.state(MUTES, ALICE, DANA)]
 
-    assert run_all(states()) == [ARCHIVED, NORMAL]
+    assert run_coroutine(states()) == [ARCHIVED, NORMAL]
 
 
 @pytest.mark.parametrize("away", [ALICE, DANA])
@@ -137,7 +137,7 @@ def test_a_block_holds_while_either_account_is_inactive_and_after_its_return(bef
         return [*found, world.state(BLOCKS, ALICE, DANA), world.state(FOLLOWS, DANA, ALICE)]
 
     gone = UserNotFound if away == ALICE else Forbidden
-    assert run_all(barred()) == [gone, Forbidden, Forbidden, NORMAL, REMOVED]
+    assert run_coroutine(barred()) == [gone, Forbidden, Forbidden, NORMAL, REMOVED]
 
 
 @pytest.mark.parametrize("verb", ["block", "mute"])
@@ -147,4 +147,4 @@ def test_repeating_a_block_or_mute_of_an_inactive_account_changes_nothing(verb: 
         await world.operate(NodeOperation.ARCHIVE, DANA)
         return [(await getattr(service.people, verb)(ALICE, DANA)).changed for service in world.services]
 
-    assert run_all(changes()) == [True, False, False]
+    assert run_coroutine(changes()) == [True, False, False]

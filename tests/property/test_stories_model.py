@@ -14,9 +14,9 @@ import pytest
 from cast import FakeClock
 from coroutines import answer
 from engines import Engine
-from lived import live_through
-from opened import Whole
+from random_histories import run_history
 from services import Services
+from store_types import EngineStores
 
 from kith.core.errors import Forbidden, StoryNotFound
 from kith.core.ids import NodeId
@@ -107,7 +107,7 @@ class History:
         self.close = {(one, other): self.chosen.choice((0.0, 0.5, 2.0)) for one in PEOPLE for other in PEOPLE}
         self.reclaimed = 0
 
-    async def begin(self, whole: Whole) -> None:
+    async def begin(self, whole: EngineStores) -> None:
         services = await Services.over(whole.edges, whole.records, self.clock)
         self.settle = whole.settle
         self.graph, self.records = services.graph, services.records
@@ -221,4 +221,4 @@ class History:
 
 @pytest.mark.parametrize("seed", range(10))
 def test_stories_equal_a_naive_model(tmp_path: Path, engine: Engine, seed: int) -> None:
-    live_through(History(seed), engine, tmp_path)
+    run_history(History(seed), engine, tmp_path)

@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from coroutines import run_all, time_flies
+from coroutines import run_coroutine, without_waits
 from engines import Engine
-from lengths import seeds
-from opened import Whole
+from history_lengths import seeds
 from services import Services
+from store_types import EngineStores
 
 from kith.core.clock import wall_ms
 from kith.core.errors import StoreUnavailable
@@ -112,7 +112,7 @@ class StreamHistory:
         self.posts: dict[int, tuple[NodeId, bool]] = {}  # post -> author, public
         self.likes: dict[int, set[int]] = {}
 
-    async def open(self, whole: Whole) -> None:
+    async def open(self, whole: EngineStores) -> None:
         self.records = Flaky(whole.records, self.chance, "get_many")
         self.log = Flaky(whole.log, self.chance, "read", "end", "behind")
         self.services = await Services.over(whole.edges, self.records)
@@ -122,7 +122,8 @@ class StreamHistory:
         whole.settle()
         self.lives = [
             LiveStreams(
-                self.objects, self.engagement, self.services.telling.notifications, self.log, NoObserver(),
+                self.objects, self.engagement, self.services.notification_services.notifications,
+                self.log, NoObserver(),
                 resume_events=40, heartbeat_s=5, now_s=lambda: self.seconds,
             )
             for _ in range(2)
@@ -218,7 +219,7 @@ class StreamHistory:
 def test_stream_messages_add_up_to_home(engine: Engine, tmp_path: Path, seed: int, odds: float) -> None:
     print(f"seed {seed}")
 
-    async def play(whole: Whole) -> None:
+    async def play(whole: EngineStores) -> None:
         history = StreamHistory(seed, odds)
         await history.open(whole)
         for reader in history.readers:
@@ -233,5 +234,5 @@ def test_stream_messages_add_up_to_home(engine: Engine, tmp_path: Path, seed: in
             await live.close()
 
     assert engine.whole
-    with time_flies(), engine.whole(tmp_path / "data", now_ms=wall_ms) as whole:
-        run_all(play(whole))
+    with without_waits(), engine.whole(tmp_path / "data", now_ms=wall_ms) as whole:
+        run_coroutine(play(whole))

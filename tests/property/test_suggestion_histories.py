@@ -13,11 +13,11 @@ from typing import NamedTuple
 
 import pytest
 from cast import FakeClock
-from coroutines import answer, run_all, time_flies
+from coroutines import answer, run_coroutine, without_waits
 from engines import Engine
-from opened import Whole
 from reference_leases import own_leases
 from services import service_over
+from store_types import EngineStores
 
 from kith.core.ids import NodeId
 from kith.core.labels import HIDE, LIMIT, SENSITIVE
@@ -126,7 +126,7 @@ class History:
     def __init__(self, chosen: random.Random, walk_limits: WalkLimits) -> None:
         self.chosen, self.walk_limits, self.clock = chosen, walk_limits, FakeClock()
 
-    async def begin(self, whole: Whole) -> None:
+    async def begin(self, whole: EngineStores) -> None:
         self.whole, numbers = whole, dict(await whole.edges.declare(BUILT_IN))
         self.graph = await service_over(whole.edges, self.clock)
         self.suggestions = Suggestions(self.graph, whole.suggestions, walk_limits=self.walk_limits, now_ms=self.clock)
@@ -194,7 +194,7 @@ def test_suggestions_equal_a_naive_model(engine: Engine, tmp_path: Path, walk_li
     history = History(random.Random(seed), walk_limits)
     met = 0
 
-    async def live(whole: Whole) -> None:
+    async def live(whole: EngineStores) -> None:
         nonlocal met
         await history.begin(whole)
         await history.model.look()
@@ -209,6 +209,6 @@ def test_suggestions_equal_a_naive_model(engine: Engine, tmp_path: Path, walk_li
                 met += len(found)
 
     assert engine.whole
-    with engine.whole(tmp_path, now_ms=history.clock) as whole, time_flies():
-        run_all(live(whole))
+    with engine.whole(tmp_path, now_ms=history.clock) as whole, without_waits():
+        run_coroutine(live(whole))
     assert met > 100, "too few suggestions to be a test"

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from coroutines import run_all
+from coroutines import run_coroutine
 from embedded_engine import open_embedded_stores
-from opened import Stores
 from services import Services
+from store_types import Stores
 
 from kith.core.ids import NodeId
 from kith.core.labels import HIDE, LIMIT
@@ -174,7 +174,7 @@ def test_everybody_sees_what_a_naive_model_shows(seed: int, transactional: bool)
     async def over_memory() -> None:
         await live(random.Random(seed), await Services.in_memory(transactional=transactional, seed=seed))
 
-    run_all(over_memory())
+    run_coroutine(over_memory())
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -183,4 +183,4 @@ def test_everybody_sees_what_a_naive_model_shows_on_the_embedded_engine(seed: in
         await live(random.Random(seed), await Services.over(stores.edges, stores.records))
 
     with open_embedded_stores(tmp_path) as stores:
-        run_all(over(stores))
+        run_coroutine(over(stores))

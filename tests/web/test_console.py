@@ -15,7 +15,7 @@ from typing import Any, Literal
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 from calls import add_edges, ok
-from coroutines import run_all
+from coroutines import run_coroutine
 from playwright.sync_api import Browser, Page, expect
 from scenes import keep
 from servers import API, KEY, Server, eventually, serving, sign
@@ -92,7 +92,7 @@ def settings_of(server: Server) -> Settings:
 def in_another_thread(work: Coroutine[Any, Any, Any]) -> Any:
     """The result of a coroutine, run in another thread, because the browser's loop runs in this one."""
     with ThreadPoolExecutor(1) as pool:
-        return pool.submit(run_all, work).result()
+        return pool.submit(run_coroutine, work).result()
 
 
 def give_up(server: Server, *destinations: int) -> None:

@@ -9,13 +9,13 @@ from pathlib import Path
 
 from playwright.sync_api import Browser, Locator, Page, expect
 from scenes import Stage, card
-from servers import AGREED, COMMAND, serving
+from servers import COMMAND, DEFAULT_SETTINGS, serving
 
 AWAY = "You are offline, or the server is not there."
 
 
 def kith(*arguments: str | Path) -> None:
-    subprocess.run([COMMAND, *arguments], check=True, env={**os.environ, **AGREED}, capture_output=True)
+    subprocess.run([COMMAND, *arguments], check=True, env={**os.environ, **DEFAULT_SETTINGS}, capture_output=True)
 
 
 def like_of(page: Page, text: str) -> Locator:

@@ -8,11 +8,11 @@ import msgspec
 import pytest
 from cast import ALICE, BOB, CAROL, FakeClock
 from coroutines import Run
-from distant import Stopped
 from reference_leases import own_leases
 from reference_records import RowRecords
 from scrambled_edges import ScrambledEdges
 from services import Services, settle_boards
+from store_wrappers import ProcessDied
 
 from kith.boards import consumer
 from kith.boards.board import Board
@@ -234,11 +234,11 @@ def test_a_process_that_stops_while_boards_are_merged_loses_no_pin(
         reached = [write for write in writes if write.edge.source == writes[-1].edge.source]
         changes = await applied(reached)
         if len(reached) < len(writes):
-            raise Stopped
+            raise ProcessDied
         return changes
 
     applied = kith.edges.apply
-    with monkeypatch.context() as stopping, suppress(Stopped):
+    with monkeypatch.context() as stopping, suppress(ProcessDied):
         stopping.setattr(kith.edges, "apply", reaches_one)
         run(kith.boards.merge(ALICE, soups, stews))
     while run(kith.boards_consumer.work_backlog()):

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from layered import Layered
+from checks_world import ChecksWorld
 
 
 @pytest.fixture
-def layered(tmp_path: Path) -> Layered:
-    return Layered(tmp_path)
+def world(tmp_path: Path) -> ChecksWorld:
+    return ChecksWorld(tmp_path)

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 from cast import ALICE, BOB, CAROL, DANA
+from checks_world import BLOCKS, FOLLOWS, LIKES, ChecksWorld
 from coroutines import Run
-from layered import BLOCKS, FOLLOWS, LIKES, Layered
 from structlog.testing import capture_logs
 
 from kith.checks import layers, live_filter, worker
@@ -19,98 +19,98 @@ from kith.core.ids import NodeId
 from kith.graph.edge import EdgeWrite, State
 
 
-def test_each_layer_answers_what_the_one_before_it_cannot(run: Run, layered: Layered) -> None:
+def test_each_layer_answers_what_the_one_before_it_cannot(run: Run, world: ChecksWorld) -> None:
     async def scene() -> None:
-        await layered.follow(BOB)
-        assert await layered.ask(BOB, CAROL) == ([True, False], [("store", 1, 1)])
-        await layered.keep()
-        assert await layered.ask(BOB, CAROL) == ([True, False], [("store", 1, 1)]), "this request filled the set"
-        assert await layered.ask(BOB, CAROL) == ([True, False], [("cache", 1, 1)])
-        await layered.maker.make()
-        await layered.feed()
-        assert await layered.ask(BOB, CAROL) == ([True, False], [("filter", 0, 1), ("cache", 1, 0)])
-        assert await layered.ask(CAROL) == ([False], [("filter", 0, 1)])
-        assert await layered.ask(BOB, graph=LIKES) == ([False], [("store", 0, 1)]), "a graph that no layer has"
+        await world.follow(BOB)
+        assert await world.ask(BOB, CAROL) == ([True, False], [("store", 1, 1)])
+        await world.keep()
+        assert await world.ask(BOB, CAROL) == ([True, False], [("store", 1, 1)]), "this request filled the set"
+        assert await world.ask(BOB, CAROL) == ([True, False], [("cache", 1, 1)])
+        await world.maker.make()
+        await world.feed()
+        assert await world.ask(BOB, CAROL) == ([True, False], [("filter", 0, 1), ("cache", 1, 0)])
+        assert await world.ask(CAROL) == ([False], [("filter", 0, 1)])
+        assert await world.ask(BOB, graph=LIKES) == ([False], [("store", 0, 1)]), "a graph that no layer has"
 
     run(scene())
 
 
-def test_a_block_is_never_answered_by_the_cache(run: Run, layered: Layered) -> None:
+def test_a_block_is_never_answered_by_the_cache(run: Run, world: ChecksWorld) -> None:
     async def scene() -> None:
-        block = layered.graph.edge_now(BLOCKS, ALICE, BOB, State.NORMAL)
-        await layered.edges.apply([EdgeWrite(block)])
-        await layered.maker.make()
-        await layered.feed()
-        await layered.keep()
+        block = world.graph.edge_now(BLOCKS, ALICE, BOB, State.NORMAL)
+        await world.edges.apply([EdgeWrite(block)])
+        await world.maker.make()
+        await world.feed()
+        await world.keep()
         for _ in range(2):
-            assert await layered.ask(BOB, CAROL, graph=BLOCKS) == ([True, False], [("filter", 0, 1), ("store", 1, 0)])
+            assert await world.ask(BOB, CAROL, graph=BLOCKS) == ([True, False], [("filter", 0, 1), ("store", 1, 0)])
 
     run(scene())
 
 
-def test_layers_that_are_out_of_date_do_not_answer(run: Run, layered: Layered) -> None:
+def test_layers_that_are_out_of_date_do_not_answer(run: Run, world: ChecksWorld) -> None:
     async def scene() -> None:
-        await layered.follow(BOB)
-        await layered.maker.make()
-        await layered.feed()
-        await layered.keep()
-        await layered.ask(BOB)
-        await layered.unfollow(BOB)
-        await layered.follow(CAROL)
-        layered.clock.ms += int(FILTER_LAG_MAX_S * 1_000)
-        await layered.tracked.refresh()  # the cache answers, but no process invalidates its sets
-        assert await layered.ask(BOB, CAROL) == ([False, True], [("store", 1, 1)])
-        layered.clock.ms += int(STALE_S * 1_000)
-        assert await layered.ask(BOB, CAROL) == ([False, True], [("store", 1, 1)])
+        await world.follow(BOB)
+        await world.maker.make()
+        await world.feed()
+        await world.keep()
+        await world.ask(BOB)
+        await world.unfollow(BOB)
+        await world.follow(CAROL)
+        world.clock.ms += int(FILTER_LAG_MAX_S * 1_000)
+        await world.tracked.refresh()  # the cache answers, but no process invalidates its sets
+        assert await world.ask(BOB, CAROL) == ([False, True], [("store", 1, 1)])
+        world.clock.ms += int(STALE_S * 1_000)
+        assert await world.ask(BOB, CAROL) == ([False, True], [("store", 1, 1)])
 
     run(scene())
 
 
 def test_layers_do_not_answer_before_they_read_the_log_to_its_end(
-    run: Run, layered: Layered, monkeypatch: pytest.MonkeyPatch
+    run: Run, world: ChecksWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for module in (live_filter, worker):
         monkeypatch.setattr(module, "_READ_MAX", 2)
 
     async def scene() -> None:
-        await layered.follow(BOB)
-        await layered.maker.make()
-        await layered.feed()
-        await layered.keep()
-        await layered.ask(BOB)
-        others = [layered.graph.edge_now(FOLLOWS, CAROL, NodeId(one), State.NORMAL) for one in range(100, 103)]
-        await layered.edges.apply([EdgeWrite(edge) for edge in others])
-        await layered.follow(DANA)
-        await layered.unfollow(BOB)
-        layered.clock.ms += int(FILTER_LAG_MAX_S * 1_000)
-        assert await layered.filter.step()
-        assert await layered.invalidator.step()
-        await layered.tracked.refresh()
-        assert (await layered.ask(BOB, DANA)) == ([False, True], [("store", 1, 1)])
+        await world.follow(BOB)
+        await world.maker.make()
+        await world.feed()
+        await world.keep()
+        await world.ask(BOB)
+        others = [world.graph.edge_now(FOLLOWS, CAROL, NodeId(one), State.NORMAL) for one in range(100, 103)]
+        await world.edges.apply([EdgeWrite(edge) for edge in others])
+        await world.follow(DANA)
+        await world.unfollow(BOB)
+        world.clock.ms += int(FILTER_LAG_MAX_S * 1_000)
+        assert await world.filter.step()
+        assert await world.invalidator.step()
+        await world.tracked.refresh()
+        assert (await world.ask(BOB, DANA)) == ([False, True], [("store", 1, 1)])
 
     run(scene())
 
 
-def test_a_process_without_news_of_the_cache_does_not_use_it(run: Run, layered: Layered) -> None:
+def test_a_process_without_news_of_the_cache_does_not_use_it(run: Run, world: ChecksWorld) -> None:
     async def scene() -> None:
-        await layered.follow(BOB)
-        await layered.keep()
-        await layered.ask(BOB)
-        layered.sets._kept_until_ms += 60_000  # as other processes learn
-        assert (await layered.ask(BOB))[1] == [("cache", 1, 0)]
-        layered.clock.ms += int((STALE_S - FILTER_LAG_MAX_S) * 1_000)
-        assert (await layered.ask(BOB))[1] == [("store", 1, 0)]
+        await world.follow(BOB)
+        await world.keep()
+        await world.ask(BOB)
+        world.sets._kept_until_ms += 60_000  # as other processes learn
+        assert (await world.ask(BOB))[1] == [("cache", 1, 0)]
+        world.clock.ms += int((STALE_S - FILTER_LAG_MAX_S) * 1_000)
+        assert (await world.ask(BOB))[1] == [("store", 1, 0)]
 
     run(scene())
 
 
-def test_a_cache_that_does_not_answer_is_logged(run: Run, layered: Layered, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cache_that_does_not_answer_is_logged(run: Run, world: ChecksWorld, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(layers, "_PAUSE_S", 0.0)
-    monkeypatch.setattr(layered.sets, "progress", asyncio.Event().wait)
+    monkeypatch.setattr(world.sets, "progress", asyncio.Event().wait)
 
     async def scene() -> None:
         with capture_logs() as logged:
-            asking = asyncio.create_task(layered.tracked.run())
+            asking = asyncio.create_task(world.tracked.run())
             while not logged:  # noqa: ASYNC110 - no event reports it
                 await asyncio.sleep(0)
             asking.cancel()
@@ -121,51 +121,51 @@ def test_a_cache_that_does_not_answer_is_logged(run: Run, layered: Layered, monk
 
 @pytest.mark.parametrize("order", [(0, 1), (1, 0)])
 def test_a_reader_with_several_tokens_bypasses_layers_behind_any_of_them(
-    run: Run, layered: Layered, order: tuple[int, int]
+    run: Run, world: ChecksWorld, order: tuple[int, int]
 ) -> None:
     async def scene() -> None:
-        old = await layered.follow(DANA)
-        await layered.maker.make()
-        await layered.feed()
-        await layered.keep()
-        await layered.ask(BOB)
-        new = await layered.follow(BOB)
+        old = await world.follow(DANA)
+        await world.maker.make()
+        await world.feed()
+        await world.keep()
+        await world.ask(BOB)
+        new = await world.follow(BOB)
 
         async def with_tokens() -> tuple[list[bool], Any]:
-            log = RequestPositionLog(layered.log)
+            log = RequestPositionLog(world.log)
             for at in order:
                 assert await log.reached((old, new)[at])
-            return await layered.ask(BOB)
+            return await world.ask(BOB)
 
         assert (await asyncio.create_task(with_tokens()))[0] == [True]
 
     run(scene())
 
 
-@pytest.mark.parametrize("change", [Layered.follow, Layered.unfollow], ids=["new", "gone"])
+@pytest.mark.parametrize("change", [ChecksWorld.follow, ChecksWorld.unfollow], ids=["new", "gone"])
 def test_a_reader_with_a_token_bypasses_layers_behind_it(
-    run: Run, layered: Layered, change: Callable[[Layered, int], Any]
+    run: Run, world: ChecksWorld, change: Callable[[ChecksWorld, int], Any]
 ) -> None:
     async def scene() -> None:
-        await layered.follow(BOB if change is Layered.unfollow else DANA)
-        await layered.maker.make()
-        await layered.feed()
-        await layered.keep()
-        await layered.ask(BOB)
-        before, _ = await layered.ask(BOB)
-        mark = await change(layered, BOB)
-        assert (await layered.ask(BOB))[0] == before, "a reader without a token gets a slightly older answer"
+        await world.follow(BOB if change is ChecksWorld.unfollow else DANA)
+        await world.maker.make()
+        await world.feed()
+        await world.keep()
+        await world.ask(BOB)
+        before, _ = await world.ask(BOB)
+        mark = await change(world, BOB)
+        assert (await world.ask(BOB))[0] == before, "a reader without a token gets a slightly older answer"
 
         async def with_token() -> tuple[list[bool], Any]:
-            await RequestPositionLog(layered.log).reached(mark)
-            return await layered.ask(BOB)
+            await RequestPositionLog(world.log).reached(mark)
+            return await world.ask(BOB)
 
         after = [not there for there in before]
         (found, by) = await asyncio.create_task(with_token())
         assert (found, [layer for layer, _, _ in by]) == (after, ["store"])
-        await layered.feed()
-        await layered.keep()
+        await world.feed()
+        await world.keep()
         assert (await asyncio.create_task(with_token()))[0] == after
-        assert (await layered.ask(BOB))[0] == after
+        assert (await world.ask(BOB))[0] == after
 
     run(scene())

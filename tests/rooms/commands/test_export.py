@@ -8,8 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from distant import Stopped
-from loading_edges import (
+from edge_imports import (
     ALICE,
     BOB,
     CAROL,
@@ -18,11 +17,12 @@ from loading_edges import (
     die,
     do,
     file_of,
-    look,
+    graph_content,
     merge,
     random_rows,
     wanted,
 )
+from store_wrappers import ProcessDied
 
 from kith.commands.edges import export_edges
 from kith.commands.transfer import loading
@@ -42,8 +42,8 @@ def test_the_least_position_is_exported_and_imported_as_any_other(
     bring(set_to, file_of(tmp_path, [(ALICE, BOB, -(2**63)), (CAROL, BOB, 2**63 - 1), (ALICE, CAROL)]), "matches")
     export_edges(set_to, "matches", tmp_path / name, lambda _: None)
     assert way(set_to, tmp_path / name).refused == 0
-    assert look(set_to) == look(set_to, "matches")
-    assert look(set_to).edges[ALICE, BOB] == (State.NORMAL, -(2**63))
+    assert graph_content(set_to) == graph_content(set_to, "matches")
+    assert graph_content(set_to).edges[ALICE, BOB] == (State.NORMAL, -(2**63))
 
 
 @pytest.mark.usefixtures("tiny")
@@ -54,7 +54,7 @@ def test_an_exported_graph_is_imported_back_the_same(set_to: Settings, tmp_path:
     count, *_ = export_edges(set_to, FOLLOWS, tmp_path / name, lambda _: None)
     assert count == len(wanted(rows))  # type: ignore[arg-type]
     bring(set_to, tmp_path / name, "matches")
-    assert look(set_to, "matches") == look(set_to)
+    assert graph_content(set_to, "matches") == graph_content(set_to)
 
 
 def test_only_live_edges_are_exported(set_to: Settings, tmp_path: Path) -> None:
@@ -77,7 +77,7 @@ def test_an_export_that_fails_leaves_no_file(set_to: Settings, tmp_path: Path) -
         async with open_graph(set_to) as service:
             await export(service.store, 1, tmp_path / "out.csv", die)
 
-    with pytest.raises(Stopped):
+    with pytest.raises(ProcessDied):
         asyncio.run(run())
     assert not list(tmp_path.glob("out*"))
 

@@ -5,10 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import settings as examples
-from hypothesis import strategies as st
-from loading_edges import (
+from edge_imports import (
     ALICE,
     BOB,
     CAROL,
@@ -17,12 +14,15 @@ from loading_edges import (
     bring,
     do,
     file_of,
-    look,
+    graph_content,
     merge,
     random_rows,
-    timeless,
     wanted,
+    without_import_times,
 )
+from hypothesis import given
+from hypothesis import settings as examples
+from hypothesis import strategies as st
 
 from kith.core.errors import BadRequest, KithError
 from kith.graph.edge import State
@@ -47,8 +47,8 @@ def test_a_bulk_load_has_the_result_of_merging(
     merged = merge(set_to, path, "matches", mutual=mutual)
     assert (done.way, merged.way) == ("bulk", "merge")
     assert (done.rows, done.refused) == (merged.rows, merged.refused)
-    loaded, expected = look(set_to), look(set_to, "matches")
-    assert timeless(loaded, rows) == timeless(expected, rows)
+    loaded, expected = graph_content(set_to), graph_content(set_to, "matches")
+    assert without_import_times(loaded, rows) == without_import_times(expected, rows)
     assert done.applied == len(loaded.edges)
     if width == 3 and not mutual:
         assert loaded.edges == wanted(rows)  # type: ignore[arg-type]
@@ -68,7 +68,7 @@ def test_whatever_the_rows_the_greatest_position_of_each_edge_stays(
     path = file_of(folder, rows)
     bring(set_to, path)
     merge(set_to, path, "matches")
-    assert look(set_to).edges == look(set_to, "matches").edges == wanted(rows)
+    assert graph_content(set_to).edges == graph_content(set_to, "matches").edges == wanted(rows)
 
 
 @pytest.mark.usefixtures("tiny")
@@ -83,7 +83,9 @@ def test_a_row_without_a_position_beside_one_with_means_the_same_both_ways(
     path = file_of(tmp_path, rows)
     bring(set_to, path)
     merge(set_to, path, "matches")
-    assert timeless(look(set_to), rows) == timeless(look(set_to, "matches"), rows)
+    assert without_import_times(graph_content(set_to), rows) == without_import_times(
+        graph_content(set_to, "matches"), rows
+    )
 
 
 @pytest.mark.usefixtures("tiny")
@@ -93,14 +95,14 @@ def test_nobody_is_connected_to_an_archived_user_by_an_import(set_to: Settings, 
     rows = [(ALICE, BOB, 10), (BOB, CAROL, 20), (ALICE, CAROL, 30)]
     archive(set_to, BOB)
     way(set_to, file_of(tmp_path, rows))  # type: ignore[operator]
-    seen = look(set_to)
+    seen = graph_content(set_to)
     assert seen.edges == {
         (ALICE, BOB): (State.ARCHIVED, 10),
         (BOB, CAROL): (State.ARCHIVED, 20),
         (ALICE, CAROL): (State.NORMAL, 30),
     }
     archive(set_to, BOB, NodeOperation.RESTORE)
-    assert look(set_to).edges == wanted(rows)
+    assert graph_content(set_to).edges == wanted(rows)
 
 
 # Into a graph in use
@@ -109,10 +111,10 @@ def test_nobody_is_connected_to_an_archived_user_by_an_import(set_to: Settings, 
 @pytest.mark.usefixtures("tiny")
 def test_an_import_into_a_graph_in_use_adds_to_what_is_there(set_to: Settings, tmp_path: Path) -> None:
     do(set_to, ("follow", ALICE, BOB), ("follow", BOB, CAROL), ("unfollow", BOB, CAROL))
-    before = look(set_to).edges[ALICE, BOB]
+    before = graph_content(set_to).edges[ALICE, BOB]
     done = bring(set_to, file_of(tmp_path, [(ALICE, BOB), (BOB, CAROL), (CAROL, ALICE)]))
     assert (done.way, done.applied) == ("merge", 2)
-    seen = look(set_to).edges
+    seen = graph_content(set_to).edges
     assert {pair for pair, (state, _) in seen.items() if state is State.NORMAL} == {
         (ALICE, BOB), (BOB, CAROL), (CAROL, ALICE)
     }  # fmt: skip
@@ -123,7 +125,7 @@ def test_an_import_into_a_graph_in_use_adds_to_what_is_there(set_to: Settings, t
 def test_what_a_user_does_after_an_import_wins(set_to: Settings, tmp_path: Path) -> None:
     bring(set_to, file_of(tmp_path, [(ALICE, BOB, 2**62), (ALICE, CAROL)]))
     do(set_to, ("unfollow", ALICE, BOB), ("unfollow", ALICE, CAROL))
-    assert {state for state, _ in look(set_to).edges.values()} == {State.REMOVED}
+    assert {state for state, _ in graph_content(set_to).edges.values()} == {State.REMOVED}
 
 
 @pytest.mark.usefixtures("tiny")
@@ -135,10 +137,10 @@ def test_the_same_file_twice_changes_nothing(set_to: Settings, tmp_path: Path, w
         rows = [row for row in rows if row[0] < row[1]]
     path = file_of(tmp_path, rows)
     bring(set_to, path, mutual=mutual)
-    first = look(set_to)
+    first = graph_content(set_to)
     again = bring(set_to, path, mutual=mutual)
     assert (again.way, again.applied) == ("merge", 0)
-    assert look(set_to) == first
+    assert graph_content(set_to) == first
 
 
 @pytest.mark.usefixtures("tiny")
@@ -150,16 +152,16 @@ def test_a_file_with_an_edge_at_two_positions_changes_nothing_the_second_time(
 ) -> None:
     path = file_of(tmp_path, rows)
     bring(set_to, path)
-    assert look(set_to).edges == {(ALICE, BOB): (State.NORMAL, 9)}
+    assert graph_content(set_to).edges == {(ALICE, BOB): (State.NORMAL, 9)}
     assert bring(set_to, path).applied == 0
-    assert look(set_to).edges == {(ALICE, BOB): (State.NORMAL, 9)}
+    assert graph_content(set_to).edges == {(ALICE, BOB): (State.NORMAL, 9)}
 
 
 @pytest.mark.parametrize("way", [bring, merge])
 def test_mutual_makes_edges_both_ways_at_one_position(set_to: Settings, tmp_path: Path, way: object) -> None:
     done = way(set_to, file_of(tmp_path, [(ALICE, BOB, 7), (CAROL, CAROL, 8)]), mutual=True)  # type: ignore[operator]
     assert (done.rows, done.applied, done.refused) == (1, 2, 1)
-    assert look(set_to).edges == wanted([(ALICE, BOB, 7), (BOB, ALICE, 7)])
+    assert graph_content(set_to).edges == wanted([(ALICE, BOB, 7), (BOB, ALICE, 7)])
 
 
 def test_a_folder_that_is_served_takes_the_merge_path(set_to: Settings, tmp_path: Path) -> None:
@@ -167,7 +169,7 @@ def test_a_folder_that_is_served_takes_the_merge_path(set_to: Settings, tmp_path
     with folders.serving(set_to):
         done = bring(set_to, file_of(tmp_path, [(ALICE, BOB, 7)]))
     assert done.way == "merge"
-    assert look(set_to).edges == wanted([(ALICE, BOB, 7)])
+    assert graph_content(set_to).edges == wanted([(ALICE, BOB, 7)])
 
 
 # Refused lines
@@ -202,5 +204,5 @@ def test_a_file_without_edges_leaves_an_empty_graph(set_to: Settings, tmp_path: 
     path = tmp_path / "edges.csv"
     path.write_text(data)
     assert bring(set_to, path).applied == 0
-    assert look(set_to).edges == {}
+    assert graph_content(set_to).edges == {}
     supervisor.prepare(set_to)

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TypeVar
 
 import pytest
-from distant import Stopped
-from loading_edges import Silent, look
+from edge_imports import Silent, graph_content
+from store_wrappers import ProcessDied
 
 from kith.commands.edges import import_pins
 from kith.commands.transfer import pins
@@ -114,14 +114,14 @@ def test_an_import_of_pins_cut_short_resumes_and_ends_the_same(
     chosen = random.Random(calls)
     text = "".join(f"{user} {' '.join(map(str, chosen.sample(range(90), 5)))}\n" for user in range(1, 41))
     path = file_of(tmp_path, text)
-    with pytest.raises(Stopped):
+    with pytest.raises(ProcessDied):
         bring(set_to, path, Silent(calls))
     done = bring(set_to, path)
     assert (done.way, done.refused) == ("bulk", 0)
     assert with_services(set_to, boards_and_pins) == expected(text)
-    assert len(look(set_to, "pins").edges) == 200
-    assert look(set_to, "boards").counts
-    assert look(set_to, "authored").counts
+    assert len(graph_content(set_to, "pins").edges) == 200
+    assert graph_content(set_to, "boards").counts
+    assert graph_content(set_to, "authored").counts
 
 
 def test_lines_that_are_no_pins_are_refused_by_number(set_to: Settings, tmp_path: Path) -> None:

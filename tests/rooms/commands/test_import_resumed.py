@@ -13,8 +13,7 @@ from typing import IO
 import msgspec
 import pytest
 from coroutines import Run
-from distant import Stopped
-from loading_edges import (
+from edge_imports import (
     ALICE,
     ELSEWHERE,
     Silent,
@@ -22,10 +21,11 @@ from loading_edges import (
     die,
     do,
     file_of,
-    look,
+    graph_content,
     random_rows,
     wanted,
 )
+from store_wrappers import ProcessDied
 
 from kith.commands.backup import backup
 from kith.commands.edges import discard_import
@@ -41,7 +41,7 @@ from kith.run.serving import supervisor
 
 def cut_short(set_to: Settings, path: Path, calls: int, **how: bool) -> None:
     """Start an import that dies when it reports progress for the `calls`-th time."""
-    with pytest.raises(Stopped):
+    with pytest.raises(ProcessDied):
         bring(set_to, path, progress=Silent(calls), **how)
 
 
@@ -61,7 +61,7 @@ def test_an_import_cut_short_resumes_and_ends_the_same(set_to: Settings, tmp_pat
     done = bring(set_to, path)
     assert (done.way, done.refused) == (way, refused)
     assert way == "merge" or done.applied == len(wanted(rows))  # includes those written before the interruption
-    assert {pair: end for pair, end in look(set_to).edges.items() if pair != (50, 51)} == wanted(rows)  # type: ignore[arg-type]
+    assert {pair: end for pair, end in graph_content(set_to).edges.items() if pair != (50, 51)} == wanted(rows)  # type: ignore[arg-type]
 
 
 class Writing(Silent):
@@ -117,10 +117,10 @@ def test_an_import_resumed_with_the_other_mutual_flag_is_refused_or_redone(
             bring(set_to, path, mutual=not mutual)
     elif not mutual:
         bring(set_to, path, mutual=True)
-        assert look(set_to).edges.keys() == both
+        assert graph_content(set_to).edges.keys() == both
     else:
         bring(set_to, path)
-        assert both > look(set_to).edges.keys() >= {row[:2] for row in rows}
+        assert both > graph_content(set_to).edges.keys() >= {row[:2] for row in rows}
 
 
 @pytest.mark.usefixtures("tiny", "small_chunks")
@@ -135,13 +135,13 @@ def test_an_import_that_was_cut_short_can_be_dropped(set_to: Settings, tmp_path:
         discard_import(set_to, "follows")
     discard_import(set_to, "follows")
     supervisor.prepare(set_to)
-    assert look(set_to).edges == {}
+    assert graph_content(set_to).edges == {}
     rows = random_rows(2, 100, 3)
     assert bring(set_to, file_of(tmp_path, rows, "other.csv")).way == "bulk"
-    assert look(set_to).edges == wanted(rows)  # type: ignore[arg-type]
+    assert graph_content(set_to).edges == wanted(rows)  # type: ignore[arg-type]
     with pytest.raises(BadRequest, match="no import into an empty graph 'follows' was cut short"):
         discard_import(set_to, "follows")
-    assert look(set_to).edges == wanted(rows)  # type: ignore[arg-type]
+    assert graph_content(set_to).edges == wanted(rows)  # type: ignore[arg-type]
 
 
 @pytest.mark.usefixtures("tiny", "small_chunks")
@@ -178,7 +178,7 @@ def test_a_graph_half_loaded_takes_no_other_writer(set_to: Settings, tmp_path: P
         with pytest.raises(KithError):
             bring(set_to, file_of(tmp_path, [(1, 2)], "other.csv"))
     bring(set_to, path)
-    look(set_to)
+    graph_content(set_to)
 
 
 def _spoil(folder: Path, how: str) -> None:
@@ -207,10 +207,10 @@ def test_an_import_with_a_damaged_working_folder_restarts_unless_it_has_written(
             bring(set_to, path)
         discard_import(set_to, "follows")
         bring(set_to, path)
-        assert look(set_to).edges == wanted(rows)
+        assert graph_content(set_to).edges == wanted(rows)
     else:
         assert bring(set_to, path).resumed_at_line == 0
-        assert look(set_to).edges == wanted(rows)
+        assert graph_content(set_to).edges == wanted(rows)
 
 
 @pytest.fixture
@@ -222,7 +222,7 @@ def written(
     rows = random_rows(1, 100, 3)
     with monkeypatch.context() as patch:
         patch.setattr(shutil, "rmtree", die)
-        with pytest.raises(Stopped):
+        with pytest.raises(ProcessDied):
             bring(set_to, file_of(tmp_path, rows))
     return rows
 
@@ -241,14 +241,14 @@ def test_a_load_killed_after_its_last_commit_is_done(
         written.append(ONE_MORE)
     else:
         supervisor.prepare(set_to)
-    assert look(set_to).edges == wanted(written)  # type: ignore[arg-type]
+    assert graph_content(set_to).edges == wanted(written)  # type: ignore[arg-type]
 
 
 def test_an_unfollow_since_a_load_killed_after_its_last_commit_is_not_undone(
     set_to: Settings, tmp_path: Path, written: list[tuple[int, ...]]
 ) -> None:
     def removed() -> set[tuple[int, int]]:
-        return {pair for pair, (state, _) in look(set_to).edges.items() if state is State.REMOVED}
+        return {pair for pair, (state, _) in graph_content(set_to).edges.items() if state is State.REMOVED}
 
     do(set_to, ("unfollow", *next(pair for pair in wanted(written))))  # type: ignore[arg-type]
     before = removed()
@@ -268,7 +268,7 @@ def test_after_a_damaged_file_the_whole_one_can_be_imported(set_to: Settings, tm
         bring(set_to, path)
     path.write_bytes(whole)
     bring(set_to, path)
-    assert look(set_to).edges == wanted(rows)
+    assert graph_content(set_to).edges == wanted(rows)
 
 
 @pytest.mark.usefixtures("tiny", "small_chunks")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from coroutines import run_all
+from coroutines import run_coroutine
 from edges import G, edge_of
 from local_commands import LocalCommands
 from memory_rows import MemoryRows
@@ -74,7 +74,7 @@ def test_a_closed_store_takes_writes_only_with_the_permit_whoever_owns_it() -> N
         await cluster.closing.refuse_closed()
         await cluster.follow(cluster.anybody, 6)
 
-    run_all(scene())
+    run_coroutine(scene())
     assert cluster.followers() == {1, 3, 5, 6}
 
 
@@ -86,7 +86,7 @@ def test_a_store_that_was_moved_away_says_where_it_is() -> None:
         moved = await refused(cluster, 1)
         assert (moved.code, moved.details) == ("STORE_MOVED", {"to": "the data folder kith-data"})
 
-    run_all(scene())
+    run_coroutine(scene())
     assert cluster.followers() == set()
 
 
@@ -102,5 +102,5 @@ def test_writes_queued_before_the_close_are_done_and_later_ones_are_refused() ->
             await cluster.anybody.ask_many(asked, object)
         await cluster.mover.ask_many([(0, permitted)], list[EdgeChange | None])
 
-    run_all(scene())
+    run_coroutine(scene())
     assert cluster.followers() == {of_one[0], of_one[2]}

@@ -17,7 +17,7 @@ import msgspec
 import pytest
 from cassandra_commands import NODES, owner_of, some_command
 from cast import START_MS
-from coroutines import at_once
+from coroutines import run_without_loop
 from edges import edge_of
 from memory_rows import MemoryRows, advance
 from reference_edges import ReferenceEdges
@@ -221,25 +221,25 @@ class Model:
             case WriteEdges(writes, first_decides):
                 return list(self._changes(writes, first_decides))
             case ForgetEdges(graph, pairs):
-                return at_once(self.edges.forget(graph, pairs))
+                return run_without_loop(self.edges.forget(graph, pairs))
             case ChangeNode(node, state, private, labels, only_from):
                 changed = self.edges.change_node(node, state=state, private=private, labels=labels, only_from=only_from)
-                return at_once(changed).node
+                return run_without_loop(changed).node
             case PutNote(name, note, conditional, only_if):
-                return at_once(self.edges.put_note(name, note, only_if=only_if if conditional else ANY_NOTE))
+                return run_without_loop(self.edges.put_note(name, note, only_if=only_if if conditional else ANY_NOTE))
             case WriteRecords(records):
                 return self._written(records)
             case ForgetRecords(kind, ids, _, versions):
-                return at_once(self.records.forget(kind, ids, versions))
+                return run_without_loop(self.records.forget(kind, ids, versions))
             case TakeClaim(claim):
-                return at_once(self.records.put([], claim=claim)).claimed
+                return run_without_loop(self.records.put([], claim=claim)).claimed
             case TakeClaims(claims):
-                return [at_once(self.records.put([], claim=claim)).claimed for claim in claims]
+                return [run_without_loop(self.records.put([], claim=claim)).claimed for claim in claims]
             case ReleaseClaim(claim):
-                if at_once(self.records.claimed([claim])) == [claim.value]:
+                if run_without_loop(self.records.claimed([claim])) == [claim.value]:
                     del self.records._claims[claim.key]
                 return None
-        at_once(self.edges.count_many([]))  # removes what has expired by now
+        run_without_loop(self.edges.count_many([]))  # removes what has expired by now
         return ...
 
     def _changes(self, writes: Sequence[EdgeWrite], first_decides: bool) -> Iterator[EdgeChange | None]:
@@ -248,7 +248,7 @@ class Model:
             if write.chained and refused:
                 yield None
                 continue
-            (change,) = at_once(self.edges.apply([write]))
+            (change,) = run_without_loop(self.edges.apply([write]))
             yield msgspec.structs.replace(change, log_position=NOWHERE)
             refused = change.outcome in REFUSED
             if first_decides and at == 0 and refused:
@@ -257,7 +257,7 @@ class Model:
     def _written(self, records: Sequence[Conditional]) -> int:
         for at, (record, version) in enumerate(records):
             only_if = [] if version is None else [AtVersion(record.kind, record.id, version)]
-            if not at_once(self.records.put([record], only_if=only_if)).stored:
+            if not run_without_loop(self.records.put([record], only_if=only_if)).stored:
                 return at
         return len(records)
 

@@ -11,7 +11,7 @@ from multiprocessing.synchronize import Event
 from pathlib import Path
 
 import pytest
-from coroutines import run_all
+from coroutines import run_coroutine
 
 from kith.engines.embedded.file_leases import FOLDER, FileLeases
 from kith.leases.store import Lease
@@ -24,7 +24,7 @@ async def acquire(folder: Path, name: str = "a job") -> Lease | None:
 
 def hold(folder: Path, holds: Event) -> None:
     """A process that holds a lease until it is killed."""
-    assert run_all(acquire(folder)) is not None
+    assert run_coroutine(acquire(folder)) is not None
     holds.set()
     signal.pause()
 
@@ -37,10 +37,10 @@ def test_a_killed_process_frees_its_lease_and_a_paused_one_does_not(tmp_path: Pa
     assert process.pid is not None
     assert holds.wait(30)
     os.kill(process.pid, signal.SIGSTOP)
-    assert run_all(acquire(tmp_path)) is None
+    assert run_coroutine(acquire(tmp_path)) is None
     os.kill(process.pid, signal.SIGKILL)
     process.join()
-    assert run_all(acquire(tmp_path)) is not None
+    assert run_coroutine(acquire(tmp_path)) is not None
 
 
 def test_tokens_grow_where_the_clock_goes_back_and_where_they_were_lost(
@@ -51,7 +51,7 @@ def test_tokens_grow_where_the_clock_goes_back_and_where_they_were_lost(
         monkeypatch.setattr(time, "time_ns", lambda now_ns=now_ns: now_ns)
         if now_ns == 9_000:  # the folder comes from a backup, which has no leases
             shutil.rmtree(tmp_path / FOLDER)
-        lease = run_all(acquire(tmp_path, str(name)))
+        lease = run_coroutine(acquire(tmp_path, str(name)))
         assert lease is not None
         tokens.append(lease.token)
     assert tokens == [7_000, 7_001, 7_002, 9_000]
@@ -61,7 +61,7 @@ def test_leases_are_given_where_a_power_cut_left_the_token_empty_or_zeros(tmp_pa
     (tmp_path / FOLDER).mkdir()
     for left in (b"", bytes(20)):
         (tmp_path / FOLDER / "tokens").write_bytes(left)
-        assert run_all(acquire(tmp_path, f"{len(left)} bytes")) is not None
+        assert run_coroutine(acquire(tmp_path, f"{len(left)} bytes")) is not None
 
 
 def test_no_file_is_left_of_a_lease_that_was_released(tmp_path: Path) -> None:
@@ -73,7 +73,7 @@ def test_no_file_is_left_of_a_lease_that_was_released(tmp_path: Path) -> None:
         await store.release(lease)
         assert [file.name for file in (tmp_path / FOLDER).iterdir()] == ["tokens"]
 
-    run_all(play())
+    run_coroutine(play())
 
 
 def test_a_process_that_waited_for_a_deleted_lock_file_locks_the_new_one(
@@ -102,4 +102,4 @@ def test_a_process_that_waited_for_a_deleted_lock_file_locks_the_new_one(
         monkeypatch.setattr(os, "open", real)
         assert await stores[2].acquire("a job", "third", 1.0) is None
 
-    run_all(play())
+    run_coroutine(play())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import multiprocessing
 from pathlib import Path
 
-from coroutines import run_all
+from coroutines import run_coroutine
 
 from kith.access.sliding_window import Quota, QuotaStore
 from kith.engines.embedded.quota_store import SETS, WAYS, FileQuotas
@@ -22,7 +22,7 @@ async def passed(store: QuotaStore, user: int, now_s: float = NOW_S, quota: Quot
 def take_many(file: Path, tries: int, passed_: multiprocessing.Queue[int]) -> None:
     """One process of several."""
     store = FileQuotas(file)
-    passed_.put(run_all(passed(store, 7, quota=Quota(500, 3_600), tries=tries)))
+    passed_.put(run_coroutine(passed(store, 7, quota=Quota(500, 3_600), tries=tries)))
 
 
 def test_processes_share_one_quota(tmp_path: Path) -> None:
@@ -48,12 +48,12 @@ def test_more_users_than_it_holds_evict_the_longest_idle_ones(tmp_path: Path) ->
             await store.take(0, user, QUOTA, now_s + 20)
         assert await passed(store, 5, now_s=now_s + 30) <= 1, "the latest user is still known"
 
-    run_all(play())
+    run_coroutine(play())
     assert (tmp_path / "quotas").stat().st_size <= SETS * WAYS * 88
     store.close()
 
 
 def test_a_full_disk_lets_everybody_in(tmp_path: Path) -> None:
     store = FileQuotas(Path("/dev/full"))
-    assert run_all(passed(store, 7)) == 12
+    assert run_coroutine(passed(store, 7)) == 12
     store.close()

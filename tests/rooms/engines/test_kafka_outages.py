@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from coroutines import Run
 from kafka_in_memory import MemoryKafka
-from owners import Scene
+from owners import OwnersScene
 
 from kith.core.clock import Hlc
 from kith.core.errors import KithError, NotConfirmed, Overloaded, StoreUnavailable
@@ -58,7 +58,7 @@ def test_writes_are_decided_again_after_an_outage_of_any_length(run: Run, monkey
     monkeypatch.setattr(owner_runner, "_RETRY_MS_MAX", 0)  # otherwise 1,100 tries take 18 minutes
 
     async def scene() -> None:
-        async with Scene(MemoryKafka(1), answer_timeout_s=1.0) as scene:
+        async with OwnersScene(MemoryKafka(1), answer_timeout_s=1.0) as scene:
             owner = await scene.start_owner()
             await scene.asked(0)
             scene.cut_off(owner)
@@ -82,7 +82,7 @@ def test_writes_are_decided_again_after_an_outage_of_any_length(run: Run, monkey
 
 def test_a_partition_whose_task_ended_is_taken_again(run: Run) -> None:
     async def scene() -> None:
-        async with Scene(MemoryKafka(1)) as scene:
+        async with OwnersScene(MemoryKafka(1)) as scene:
             owner = await scene.start_owner()
             await scene.asked(0)
             owner._tasks[0]._task.cancel()

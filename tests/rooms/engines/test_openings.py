@@ -7,7 +7,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from coroutines import run_all
+from coroutines import run_coroutine
 from store_copies import copy_store
 
 from kith.core.clock import Hlc
@@ -118,7 +118,7 @@ def test_the_store_of_a_killed_older_kith_is_upgraded_with_all_its_writes(
         commits = CommitQueue(older)
         log = EmbeddedLog(older, commits)
         for user in range(before):
-            run_all(log.announce(user_changed(user, Hlc(1 + user))))
+            run_coroutine(log.announce(user_changed(user, Hlc(1 + user))))
         commits.close()
         made_older(older, number)
         older.sync()
@@ -132,7 +132,7 @@ def test_the_store_of_a_killed_older_kith_is_upgraded_with_all_its_writes(
         assert upgraded.get_note(LOG_WHOLE_AFTER) == (b"%d" % last if whole_after else None)
         assert upgraded.get_note("format") == b"4"
         commits = CommitQueue(upgraded)
-        run_all(EmbeddedLog(upgraded, commits).announce(user_changed(last, Hlc(1 + last))))
+        run_coroutine(EmbeddedLog(upgraded, commits).announce(user_changed(last, Hlc(1 + last))))
         commits.close()
         with upgraded.lmdb.begin() as txn:
             assert event_log.bounds(txn, upgraded.log) == (1, last + 1)

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 from coroutines import Run
 from kafka_in_memory import MemoryKafka
-from owners import Scene
+from owners import OwnersScene
 from structlog.testing import capture_logs
 
 from kith.core.clock import Hlc
@@ -20,7 +20,7 @@ from kith.engines.kafka.broker import Topic
 from kith.log.commands import Command, DecidedCommand
 
 
-async def append(scene: Scene, kafka: MemoryKafka, count: int) -> None:
+async def append(scene: OwnersScene, kafka: MemoryKafka, count: int) -> None:
     """Append commands for whose outcome nobody waits."""
     for _ in range(count):
         await kafka.append("writes", 0, bytes(16) + scene.command(0))
@@ -29,7 +29,7 @@ async def append(scene: Scene, kafka: MemoryKafka, count: int) -> None:
 def test_writes_that_kafka_dropped_are_logged_once_and_block_no_other(run: Run) -> None:
     async def scene_() -> None:
         kafka = MemoryKafka(1)
-        async with Scene(kafka) as scene:
+        async with OwnersScene(kafka) as scene:
             await append(scene, kafka, 3)
             await kafka.forget("writes", 0, 2)
             assert (await scene.commands.waiting()).commands == 1
@@ -49,7 +49,7 @@ def test_writes_that_kafka_dropped_are_logged_once_and_block_no_other(run: Run) 
 def test_no_command_counts_as_waiting_where_kafka_kept_none(run: Run) -> None:
     async def scene_() -> None:
         kafka = MemoryKafka(1)
-        async with Scene(kafka) as scene:
+        async with OwnersScene(kafka) as scene:
             await append(scene, kafka, 3)
             await kafka.forget("writes", 0, 3)
             assert await scene.commands.waiting() == (0, None)
@@ -62,7 +62,7 @@ def test_no_command_counts_as_waiting_where_kafka_kept_none(run: Run) -> None:
 def test_a_journaled_batch_is_published_though_kafka_dropped_its_commands(run: Run) -> None:
     async def scene_() -> None:
         kafka = MemoryKafka(1)
-        async with Scene(kafka) as scene:
+        async with OwnersScene(kafka) as scene:
             await append(scene, kafka, 3)
             events = [Event(1, None, 0, 0, count, count, Hlc(count)) for count in (1, 2)]
             scene.ledger.journals[0] = [
@@ -80,7 +80,7 @@ def test_a_journaled_batch_is_published_though_kafka_dropped_its_commands(run: R
 def test_a_batch_is_bounded_in_bytes_and_so_is_the_read_ahead(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     async def scene_() -> None:
         kafka = MemoryKafka(1)
-        async with Scene(kafka) as scene:
+        async with OwnersScene(kafka) as scene:
             small, large = len(scene.command(0)) + 16, 1_000
             monkeypatch.setattr(owner_runner, "BATCH_BYTES_MAX", 10 * small)
             monkeypatch.setattr(owner_runner, "WAITING_BYTES_MAX", 50 * small)
@@ -121,7 +121,7 @@ class ForgetfulKafka(MemoryKafka):
 def test_a_partition_that_could_not_be_released_is_released_once_kafka_is_back(run: Run) -> None:
     async def scene_() -> None:
         kafka = ForgetfulKafka(4)
-        async with Scene(kafka) as scene:
+        async with OwnersScene(kafka) as scene:
             first = await scene.start_owner()
             await scene.until(lambda: len(first.partitions) == 4)
             second = await scene.start_owner()

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import pytest
 from coroutines import Run
 from kafka_in_memory import MemoryKafka
-from owners import Scene
+from owners import OwnersScene
 
 from kith.core.clock import wall_ms
 from kith.core.errors import NotConfirmed, StoreUnavailable
@@ -23,7 +23,7 @@ STEPS = 75
 
 def test_an_owner_killed_at_any_step_leaves_nothing_undone_nor_done_twice(run: Run) -> None:
     async def killed_at(step: int) -> bool:
-        async with Scene(MemoryKafka(2), step) as scene:
+        async with OwnersScene(MemoryKafka(2), step) as scene:
             return await scene.played()
 
     async def scenes() -> None:
@@ -36,7 +36,7 @@ def test_an_owner_killed_at_any_step_leaves_nothing_undone_nor_done_twice(run: R
 
 def test_an_owner_that_wakes_up_after_others_took_over_changes_nothing(run: Run) -> None:
     async def paused_at(step: int) -> bool:
-        async with Scene(MemoryKafka(2), step) as scene:
+        async with OwnersScene(MemoryKafka(2), step) as scene:
             return await scene.played(wakes=True)
 
     async def scenes() -> None:
@@ -48,7 +48,7 @@ def test_an_owner_that_wakes_up_after_others_took_over_changes_nothing(run: Run)
 
 def test_partitions_are_handed_over_when_owners_come_and_go(run: Run) -> None:
     async def scene() -> None:
-        async with Scene(MemoryKafka(8)) as scene:
+        async with OwnersScene(MemoryKafka(8)) as scene:
             first = await scene.start_owner()
             await scene.until(lambda: len(first.partitions) == 8)
             asked = [await scene.asked(account) for account in range(16)]
@@ -66,7 +66,7 @@ def test_partitions_are_handed_over_when_owners_come_and_go(run: Run) -> None:
 
 def test_many_commands_that_wait_are_decided_in_their_order(run: Run) -> None:
     async def scene() -> None:
-        async with Scene(MemoryKafka(2)) as scene:
+        async with OwnersScene(MemoryKafka(2)) as scene:
             asking = [asyncio.create_task(scene.asked(account % 5)) for account in range(3_000)]
             await asyncio.sleep(0)
             await scene.start_owner()
@@ -77,7 +77,7 @@ def test_many_commands_that_wait_are_decided_in_their_order(run: Run) -> None:
 
 def test_no_command_is_answered_while_its_partition_has_no_owner(run: Run) -> None:
     async def scene() -> None:
-        async with Scene(MemoryKafka(2), answer_timeout_s=0.01) as scene:
+        async with OwnersScene(MemoryKafka(2), answer_timeout_s=0.01) as scene:
             with pytest.raises(NotConfirmed):
                 await scene.asked(1)
 
@@ -86,7 +86,7 @@ def test_no_command_is_answered_while_its_partition_has_no_owner(run: Run) -> No
 
 def test_outcomes_come_in_the_order_of_the_questions(run: Run) -> None:
     async def scene() -> None:
-        async with Scene(MemoryKafka(2)) as scene:
+        async with OwnersScene(MemoryKafka(2)) as scene:
             await scene.start_owner()
             commands = scene.commands
             replies = await commands.ask_many([(at % 2, scene.command(at)) for at in (4, 1, 4, 2)])
@@ -100,7 +100,7 @@ def test_outcomes_come_in_the_order_of_the_questions(run: Run) -> None:
 def test_records_too_short_for_a_command_stop_no_partition(run: Run, junk: bytes) -> None:
     async def scene() -> None:
         kafka = MemoryKafka(1)
-        async with Scene(kafka) as scene:
+        async with OwnersScene(kafka) as scene:
             await scene.start_owner()
             await kafka.append("writes", 0, junk)
             scene.unknown = 1
@@ -112,7 +112,7 @@ def test_records_too_short_for_a_command_stop_no_partition(run: Run, junk: bytes
 def test_commands_that_wait_for_an_owner_are_counted_until_they_are_done(run: Run) -> None:
     async def counted() -> None:
         kafka = MemoryKafka(2)
-        async with Scene(kafka) as scene:
+        async with OwnersScene(kafka) as scene:
             assert await scene.commands.waiting() == (0, None)
             asked = [asyncio.create_task(scene.asked(account)) for account in (0, 1, 0)]
             grown = kafka.grown
@@ -131,7 +131,7 @@ def test_commands_that_wait_for_an_owner_are_counted_until_they_are_done(run: Ru
 
 def test_an_owner_is_ready_once_it_decides_for_all_its_partitions(run: Run) -> None:
     async def seen() -> None:
-        async with Scene(MemoryKafka(2)) as scene:
+        async with OwnersScene(MemoryKafka(2)) as scene:
             one = await scene.start_owner()
             assert not one.is_ready
             await scene.until(lambda: one.partitions == [0, 1])
@@ -151,7 +151,7 @@ def test_an_owner_that_alone_has_lost_its_store_hands_over_and_comes_back(
     monkeypatch.setattr(owner_runner, "_BACK_OFF_S", 1.0)
 
     async def scene() -> None:
-        async with Scene(MemoryKafka(4)) as scene:
+        async with OwnersScene(MemoryKafka(4)) as scene:
             first, second = await scene.start_owner(), await scene.start_owner()
             await scene.until(lambda: (len(first.partitions), len(second.partitions)) == (2, 2))
             scene.cut_off(first)
@@ -168,7 +168,7 @@ def test_an_owner_that_is_alone_waits_for_its_store(run: Run, monkeypatch: pytes
     monkeypatch.setattr(owner_runner, "CUT_OFF_S", 0.0)
 
     async def scene() -> None:
-        async with Scene(MemoryKafka(2)) as scene:
+        async with OwnersScene(MemoryKafka(2)) as scene:
             first = await scene.start_owner()
             await scene.until(lambda: len(first.partitions) == 2)
             scene.cut_off(first)
@@ -198,7 +198,7 @@ class CountingKafka(MemoryKafka):
 def test_few_commands_are_appended_at_once_and_many_together(run: Run) -> None:
     async def scene() -> None:
         kafka = CountingKafka()
-        async with Scene(kafka) as scene:
+        async with OwnersScene(kafka) as scene:
             few = [asyncio.create_task(scene.asked(account)) for account in range(GATHER_WAITING_MIN)]
             await scene.until(lambda: kafka.appends == GATHER_WAITING_MIN)
             many = [asyncio.create_task(scene.asked(account % 7)) for account in range(200)]
@@ -216,7 +216,7 @@ def test_few_commands_are_appended_at_once_and_many_together(run: Run) -> None:
 def test_commands_that_cannot_be_appended_do_not_hinder_those_of_other_partitions(run: Run) -> None:
     async def scene() -> None:
         kafka = CountingKafka()
-        async with Scene(kafka) as scene:
+        async with OwnersScene(kafka) as scene:
             await scene.start_owner()
             await scene.commands.ask_many([(at, scene.command(at)) for at in (0, 1)])
             kafka.is_away = True

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import pytest
 from cast import FakeClock
 from coroutines import Run
-from flock import Flock
+from flockdb_client import FlockDbClient
 
 from kith.core.clock import HybridClock
 from kith.flockdb.calls import Calls
@@ -21,7 +21,7 @@ from kith.graph.store import EdgeStore
 class Service(NamedTuple):
     """The service, its queues, and a client of it. Graph 1 is `follows`, 2 is `blocks`."""
 
-    flock: Flock
+    flock: FlockDbClient
     jobs: Jobs
     calls: Calls
     graph: Graph
@@ -41,9 +41,9 @@ def service(store: EdgeStore, run: Run, clock: FakeClock) -> Service:
     jobs = Jobs(graph, executes, clock)
     ids = {1: numbers["follows"], 2: numbers["blocks"]}
     calls = Calls(graph, ids, jobs, executes, 100_000, lambda: clock.ms // 1000)
-    return Service(Flock(calls, run), jobs, calls, graph, clock, run)
+    return Service(FlockDbClient(calls, run), jobs, calls, graph, clock, run)
 
 
 @pytest.fixture
-def flock(service: Service) -> Flock:
+def flock(service: Service) -> FlockDbClient:
     return service.flock

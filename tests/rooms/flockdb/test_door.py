@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 import thriftpy2.rpc
-from flock import message, page, read_answer, selected, simple
+from flockdb_client import message, page, read_answer, selected, simple
 from thrift.protocol.TBinaryProtocol import TBinaryProtocol
 from thrift.Thrift import TMessageType, TType
 from thrift.transport.TSocket import TSocket

@@ -9,8 +9,22 @@ from typing import Any
 import msgspec
 import pytest
 from cast import START_MS
-from coroutines import time_flies
-from flock import ADD, ARCHIVE, ARCHIVED, HIGH, LOW, MEDIUM, NEGATE, NEGATIVE, POSITIVE, REMOVE, REMOVED, Flock, term
+from coroutines import without_waits
+from flockdb_client import (
+    ADD,
+    ARCHIVE,
+    ARCHIVED,
+    HIGH,
+    LOW,
+    MEDIUM,
+    NEGATE,
+    NEGATIVE,
+    POSITIVE,
+    REMOVE,
+    REMOVED,
+    FlockDbClient,
+    term,
+)
 
 from kith.core.errors import BadRequest, StoreFull
 from kith.flockdb import jobs as queues
@@ -25,7 +39,7 @@ NOW_S = START_MS // 1000
 
 @pytest.fixture(autouse=True)
 def fast() -> Iterator[None]:
-    with time_flies():
+    with without_waits():
         yield
 
 
@@ -42,7 +56,7 @@ def test_adding_again_keeps_the_place_and_adding_after_a_removal_takes_a_new_one
     assert flock.edge(ALICE, BOB).position == START_MS + 5_000
 
 
-def test_adding_an_archived_edge_keeps_its_place_and_a_negative_one_gets_a_new_one(flock: Flock) -> None:
+def test_adding_an_archived_edge_keeps_its_place_and_a_negative_one_gets_a_new_one(flock: FlockDbClient) -> None:
     for change, place in ((ARCHIVE, 5), (NEGATE, 99)):
         flock.execute(ADD, term(ALICE, others=[change]), position=5)
         flock.execute(change, term(ALICE, others=[change]))
@@ -87,7 +101,7 @@ def test_operations_of_one_call_have_the_result_of_single_calls(service: Service
             assert len({(edge.state_id, edge.position) for edge in told}) == 1, f"seed {seed}: {asked}"
 
 
-def test_missing_edges_and_missing_metadata_are_exceptions(flock: Flock) -> None:
+def test_missing_edges_and_missing_metadata_are_exceptions(flock: FlockDbClient) -> None:
     with pytest.raises(shapes.FlockException, match=r"Record not found: \(1, 1, 2\)"):
         flock.edge(ALICE, BOB)
     with pytest.raises(shapes.FlockException, match="Record not found"):
@@ -159,7 +173,7 @@ def test_archiving_and_adding_all_take_negative_edges_along(service: Service) ->
     assert [flock.edge(ALICE, other).position for other in flock.ids(ALICE)] == [6, 5]
 
 
-def test_the_order_of_operations_with_a_time_decides_positions_alone(flock: Flock) -> None:
+def test_the_order_of_operations_with_a_time_decides_positions_alone(flock: FlockDbClient) -> None:
     adds = [(5, NOW_S - 20), (9, NOW_S - 10)]
     for node, order in ((ALICE, adds), (BOB, adds[::-1])):
         for position, at in order:
@@ -169,7 +183,7 @@ def test_the_order_of_operations_with_a_time_decides_positions_alone(flock: Floc
     assert [edge.position for edge in told] == [5, 9], "its first position"
 
 
-def test_an_edge_of_a_node_with_itself_is_stored(flock: Flock) -> None:
+def test_an_edge_of_a_node_with_itself_is_stored(flock: FlockDbClient) -> None:
     flock.execute(ADD, term(ALICE, others=[ALICE]))
     assert flock.ids(ALICE) == flock.ids(ALICE, forward=False) == [ALICE]
 

@@ -6,7 +6,7 @@ import random
 from collections.abc import Callable, Sequence
 
 import pytest
-from flock import (
+from flockdb_client import (
     ADD,
     ARCHIVE,
     ARCHIVED,
@@ -18,7 +18,7 @@ from flock import (
     POSITIVE,
     REMOVE,
     REMOVED,
-    Flock,
+    FlockDbClient,
     Selected,
     simple,
     term,
@@ -85,7 +85,7 @@ def walked(select: Callable[[int], Selected]) -> tuple[list[int], list[int]]:
     return [id_ for page in pages for id_ in page.ids], back
 
 
-def check(flock: Flock, naive: Naive, rng: random.Random) -> None:
+def check(flock: FlockDbClient, naive: Naive, rng: random.Random) -> None:
     for ends in [(source, destination) for source in NODES for destination in NODES]:
         stored = naive.edges.get(ends)
         assert flock.contains(*ends) is (stored is not None and stored[0] in (POSITIVE, NEGATIVE))

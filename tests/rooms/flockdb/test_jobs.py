@@ -11,8 +11,8 @@ import msgspec
 import pytest
 import structlog
 from cast import START_MS
-from coroutines import time_flies
-from flock import ADD, ARCHIVE, ARCHIVED, HIGH, LOW, MEDIUM, POSITIVE, term
+from coroutines import without_waits
+from flockdb_client import ADD, ARCHIVE, ARCHIVED, HIGH, LOW, MEDIUM, POSITIVE, term
 from reference_leases import own_leases
 
 from kith.core.errors import Conflict, LeaseLost, Overloaded, StoreFull, StoreUnavailable, Unavailable
@@ -30,7 +30,7 @@ TURNS_MAX = 10_000
 @pytest.fixture(autouse=True)
 def fast(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(queues, "_POLL_S", 0.001)
-    with time_flies():
+    with without_waits():
         yield
 
 

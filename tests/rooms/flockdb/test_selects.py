@@ -7,7 +7,7 @@ import random
 from typing import Any
 
 import pytest
-from flock import (
+from flockdb_client import (
     ADD,
     ARCHIVED,
     DIFFERENCE,
@@ -18,7 +18,7 @@ from flock import (
     REMOVE,
     REMOVED,
     UNION,
-    Flock,
+    FlockDbClient,
     Selected,
     combining,
     message,
@@ -39,11 +39,11 @@ from .conftest import Service
 ALICE, BOB = 1, 2
 
 
-def add(flock: Flock, source: int, *others: int, graph: int = 1, **fields: Any) -> None:
+def add(flock: FlockDbClient, source: int, *others: int, graph: int = 1, **fields: Any) -> None:
     flock.execute(ADD, term(source, graph, others=others), **fields)
 
 
-def test_a_difference_pages_by_id_as_flockdb_does(flock: Flock) -> None:
+def test_a_difference_pages_by_id_as_flockdb_does(flock: FlockDbClient) -> None:
     add(flock, ALICE, *range(1, 13))
     add(flock, BOB, 3, 4, 7, 11)
     program = [simple(ALICE), simple(BOB), combining(DIFFERENCE)]
@@ -52,7 +52,7 @@ def test_a_difference_pages_by_id_as_flockdb_does(flock: Flock) -> None:
     assert flock.select(program, 5, -5) == ([12, 10, 9, 8, 6], 6, 0)
 
 
-def test_where_in_pages_back_as_flockdb_does(flock: Flock) -> None:
+def test_where_in_pages_back_as_flockdb_does(flock: FlockDbClient) -> None:
     add(flock, ALICE, *range(0, 100, 5))
     program = [simple(ALICE, others=[55, 65, 75, 85, 86, 91])]
     assert flock.select(program, 2) == ([85, 75], 75, 0)
@@ -60,7 +60,7 @@ def test_where_in_pages_back_as_flockdb_does(flock: Flock) -> None:
     assert flock.select(program, 2, -65) == ([85, 75], 75, 0)
 
 
-def test_a_lone_list_pages_by_position_both_ways(flock: Flock) -> None:
+def test_a_lone_list_pages_by_position_both_ways(flock: FlockDbClient) -> None:
     for position in range(1, 8):
         add(flock, ALICE, 100 + position, position=position)
     program = [simple(ALICE)]
@@ -73,7 +73,7 @@ def test_a_lone_list_pages_by_position_both_ways(flock: Flock) -> None:
     assert flock.select(program, 7) == ([107, 106, 105, 104, 103, 102, 101], 0, 0)
 
 
-def test_edges_that_share_a_position_are_never_split_by_a_page(flock: Flock) -> None:
+def test_edges_that_share_a_position_are_never_split_by_a_page(flock: FlockDbClient) -> None:
     add(flock, ALICE, 11, 12, 13, 14, position=50)
     add(flock, ALICE, 21, position=60)
     add(flock, ALICE, 1, 2, position=40)
@@ -83,7 +83,7 @@ def test_edges_that_share_a_position_are_never_split_by_a_page(flock: Flock) -> 
     assert flock.select(program, 1, -40) == ([14, 13, 12, 11], 50, -50)
 
 
-def test_edges_that_share_the_greatest_position_are_one_page(flock: Flock) -> None:
+def test_edges_that_share_the_greatest_position_are_one_page(flock: FlockDbClient) -> None:
     add(flock, ALICE, 11, 12, position=POSITION_MAX)
     add(flock, ALICE, 1, position=40)
     program = [simple(ALICE)]
@@ -108,14 +108,16 @@ def test_a_call_of_many_queries_yields_to_other_connections(service: Service) ->
     assert service.run(turns_of_other_tasks()) >= 50
 
 
-def test_more_ties_than_a_page_can_hold_are_refused_not_dropped(flock: Flock, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_more_ties_than_a_page_can_hold_are_refused_not_dropped(
+    flock: FlockDbClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(selects, "TIES_MAX", 5)
     add(flock, ALICE, *range(1, 8), position=50)
     with pytest.raises(shapes.FlockException, match="no cursor stands between them"):
         flock.select([simple(ALICE)], 2)
 
 
-def test_every_page_of_every_program_adds_up_to_what_sets_say(flock: Flock) -> None:
+def test_every_page_of_every_program_adds_up_to_what_sets_say(flock: FlockDbClient) -> None:
     seed = random.randrange(2**32)
     rng = random.Random(seed)
     sets = {node: set(rng.sample(range(2, 40), rng.randrange(30))) for node in (1, 2, 3)}
@@ -146,7 +148,7 @@ def test_every_page_of_every_program_adds_up_to_what_sets_say(flock: Flock) -> N
 
 
 def test_a_page_that_scanned_many_ids_ends_and_its_cursor_continues(
-    flock: Flock, monkeypatch: pytest.MonkeyPatch
+    flock: FlockDbClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name, most in (("WHOLE_LIST_MAX", 5), ("CHECKED_IDS_MAX", 10), ("_FIRST_CHUNK", 4)):
         monkeypatch.setattr(programs, name, most)
@@ -161,7 +163,7 @@ def test_a_page_that_scanned_many_ids_ends_and_its_cursor_continues(
     assert flock.select(program, 2, -99) == ([101, 100], 0, -119), "there may be more above"
 
 
-def walk_back(flock: Flock, program: list[Any], limit: int, found: list[int]) -> list[int]:
+def walk_back(flock: FlockDbClient, program: list[Any], limit: int, found: list[int]) -> list[int]:
     """All ids of a query, by cursors that go back from the last one."""
     if not found:
         return []
@@ -172,7 +174,7 @@ def walk_back(flock: Flock, program: list[Any], limit: int, found: list[int]) ->
     return seen
 
 
-def test_states_are_chosen_and_none_means_positive(flock: Flock) -> None:
+def test_states_are_chosen_and_none_means_positive(flock: FlockDbClient) -> None:
     add(flock, ALICE, 10, 11, 12)
     flock.execute(NEGATE, term(ALICE, others=[11]))
     flock.execute(REMOVE, term(ALICE, others=[12]))
@@ -186,7 +188,7 @@ def test_states_are_chosen_and_none_means_positive(flock: Flock) -> None:
     assert flock.ids(10, forward=False) == [ALICE]
 
 
-def test_the_deprecated_methods_answer_as_the_new_ones(flock: Flock) -> None:
+def test_the_deprecated_methods_answer_as_the_new_ones(flock: FlockDbClient) -> None:
     add(flock, ALICE, 10, 11)
     add(flock, BOB, 10)
     assert flock.call("count", operations=[simple(ALICE)]) == 2
@@ -198,7 +200,7 @@ def test_the_deprecated_methods_answer_as_the_new_ones(flock: Flock) -> None:
     assert counts == b"\x02\0\0\0"
 
 
-def test_whole_edges_are_answered_by_position_or_by_id(flock: Flock) -> None:
+def test_whole_edges_are_answered_by_position_or_by_id(flock: FlockDbClient) -> None:
     for position, other in enumerate((30, 10, 20), 5):
         add(flock, ALICE, other, position=position)
     lone = shapes.EdgeQuery(term=term(ALICE), page=page(2))
@@ -236,19 +238,19 @@ def test_whole_edges_are_answered_by_position_or_by_id(flock: Flock) -> None:
         "many",
     ],
 )
-def test_a_program_that_cannot_be_answered_says_why(flock: Flock, program: list[Any], match: str) -> None:
+def test_a_program_that_cannot_be_answered_says_why(flock: FlockDbClient, program: list[Any], match: str) -> None:
     with pytest.raises(shapes.FlockException, match=match):
         flock.select(program, 5)
 
 
 @pytest.mark.parametrize("count", [0, -1, 50_001])
-def test_a_page_of_no_rows_or_of_too_many_is_refused(flock: Flock, count: int) -> None:
+def test_a_page_of_no_rows_or_of_too_many_is_refused(flock: FlockDbClient, count: int) -> None:
     with pytest.raises(shapes.FlockException, match="a page has 1 to"):
         flock.select([simple(1)], count)
 
 
 @pytest.mark.parametrize("others", [None, [2]], ids=["by position", "by id"])
-def test_a_cursor_that_no_row_can_have_is_refused(flock: Flock, others: list[int] | None) -> None:
+def test_a_cursor_that_no_row_can_have_is_refused(flock: FlockDbClient, others: list[int] | None) -> None:
     with pytest.raises(shapes.FlockException, match=r"a cursor is -9223372036854775807 or more"):
         flock.select([simple(1, others=others)], 5, -(2**63))
     for furthest in (2**63 - 1, 1 - 2**63):
@@ -256,6 +258,6 @@ def test_a_cursor_that_no_row_can_have_is_refused(flock: Flock, others: list[int
 
 
 @pytest.mark.parametrize("method", ["select2", "count2", "select_edges"])
-def test_a_call_that_lacks_its_queries_says_so(flock: Flock, method: str) -> None:
+def test_a_call_that_lacks_its_queries_says_so(flock: FlockDbClient, method: str) -> None:
     with pytest.raises(shapes.FlockException, match="this one lacks it"):
         flock.call(method, queries=None)

@@ -12,7 +12,7 @@ from unittest.mock import patch
 import numpy as np
 import pytest
 from cast import ALICE, BOB, CAROL, DANA, START_MS, FakeClock
-from coroutines import Run, run_all
+from coroutines import Run, run_coroutine
 from edges import G, all_pages, edge_of, leaf, writes_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -392,5 +392,5 @@ def test_an_id_that_moves_between_two_lists_is_answered_once() -> None:
         return [(await evaluator(store).page(program, None, 10)).ids.tolist() for _ in range(6)]
 
     for seed in range(10):
-        for found in run_all(answers(seed)):
+        for found in run_coroutine(answers(seed)):
             assert len(found) == len(set(found)), f"seed {seed}"

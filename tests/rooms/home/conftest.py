@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from cast import FakeClock
 from engines import engines_with
-from opened import Whole
+from store_types import EngineStores
 
 
 @pytest.fixture(params=engines_with("whole"), ids=str)
-def whole(request: pytest.FixtureRequest, tmp_path: Path, clock: FakeClock) -> Iterator[Whole]:
+def whole(request: pytest.FixtureRequest, tmp_path: Path, clock: FakeClock) -> Iterator[EngineStores]:
     with request.param.whole(tmp_path, now_ms=clock) as opened:
         yield opened

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from cast import ALICE, BOB, CAROL, DANA, FakeClock
 from coroutines import Run
-from homes import HomeScene, open_home
-from opened import Whole
+from home_scene import HomeScene, open_home
+from store_types import EngineStores
 
 from kith.core.ids import NodeId
 from kith.graph.graphs import HIDES, LIKES, SAVES, SHARES, VIEWS
@@ -17,7 +17,7 @@ from kith.home.rank.facts import FACTS_STALE_MS
 
 
 @pytest.fixture
-def home(run: Run, whole: Whole, clock: FakeClock) -> HomeScene:
+def home(run: Run, whole: EngineStores, clock: FakeClock) -> HomeScene:
     made: HomeScene = run(open_home(whole, clock))
     return made
 

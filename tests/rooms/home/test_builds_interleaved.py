@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from cast import ALICE, BOB, CAROL, DANA
 from coroutines import Run
-from fanouts import FanoutScene
+from fanout_scene import FanoutScene
 from reference_leases import own_leases
 from services import Services
 

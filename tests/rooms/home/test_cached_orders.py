@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import homes
+import home_scene
 import numpy as np
 import pytest
 from cast import ALICE, BOB, CAROL, DANA, FakeClock
 from coroutines import Run
-from homes import Act, HomeScene, alices_home, failing, ids_of
-from opened import Whole
+from home_scene import Act, HomeScene, alices_home, failing, ids_of
 from services import feed_over
+from store_types import Whole
 
 from kith.core.events import NOWHERE
 from kith.core.ids import NodeId
@@ -55,7 +55,7 @@ def in_another_process(home: HomeScene) -> Home:
 def written(run: Run, home: HomeScene, *, timeline: bool = True) -> list[Post]:
     """Some posts of authors whom Alice follows, delivered by fan-out."""
     made = [run(home.post(author)) for _ in range(4) for author in (BOB, CAROL, DANA)]
-    run(home.caught_up())
+    run(home.catch_up_fanout())
     if timeline:
         home.timelines.put(ALICE, np.array(ids_of(made[::-1]), np.int64))
     return made
@@ -128,7 +128,7 @@ def test_a_token_of_a_later_write_forces_a_new_ranking(run: Run, home: HomeScene
     made = written(run, home)
     run(home.page(5))
     run(home.engagement.add(LIKES, ALICE, NodeId(made[0].id)))
-    run(home.caught_up())
+    run(home.catch_up_fanout())
     token = run(home.log.end())
     run(home.page(5))
     assert rankings == [ALICE], "a like moves posts a little later"
@@ -152,8 +152,8 @@ def test_an_order_made_without_a_part_is_not_cached(run: Run, home: HomeScene, m
 
 # --- invalidated -------------------------------------------------------------------------------------------
 
-FORBIDDING: dict[str, Act] = {
-    **homes.FORBIDDING,
+HIDING_ACTIONS: dict[str, Act] = {
+    **home_scene.HIDING_ACTIONS,
     "made private": lambda home, post: home.posts.edit(BOB, NodeId(post.id), PostEdit(visibility="private")),
     "labelled": lambda home, post: Moderation(home.posts).set("post", NodeId(post.id), HIDE),
     "author labelled": lambda home, _: Moderation(home.posts).set("user", BOB, HIDE),
@@ -161,7 +161,7 @@ FORBIDDING: dict[str, Act] = {
 OF_ALL_BOBS = {"muted", "blocking", "blocked", "unfollowed", "author labelled", "deactivated", "removed"}
 
 
-@pytest.mark.parametrize("name", FORBIDDING)
+@pytest.mark.parametrize("name", HIDING_ACTIONS)
 @pytest.mark.parametrize("timeline", [False, True], ids=["from outboxes", "from a timeline"])
 def test_a_cached_order_shows_nothing_that_is_forbidden_by_now(
     run: Run, home: HomeScene, name: str, timeline: bool
@@ -169,7 +169,7 @@ def test_a_cached_order_shows_nothing_that_is_forbidden_by_now(
     made = written(run, home, timeline=timeline)
     bobs = [post.id for post in made if post.author == BOB]
     assert set(run(home.all())) == set(ids_of(made))
-    run(FORBIDDING[name](home, made[0]))
+    run(HIDING_ACTIONS[name](home, made[0]))
     gone = set(bobs) if name in OF_ALL_BOBS else {bobs[0]}
     for limit in (20, 2):
         assert set(run(home.all(limit))) == set(ids_of(made)) - gone
@@ -178,12 +178,12 @@ def test_a_cached_order_shows_nothing_that_is_forbidden_by_now(
 
 
 ALLOWING: dict[str, tuple[Act, Act]] = {
-    "muted": (FORBIDDING["muted"], lambda home, _: home.graph.people.unmute(ALICE, BOB)),
+    "muted": (HIDING_ACTIONS["muted"], lambda home, _: home.graph.people.unmute(ALICE, BOB)),
     "hidden": (
-        FORBIDDING["hidden"], lambda home, post: home.engagement.drop(HIDES, ALICE, NodeId(post.id))
+        HIDING_ACTIONS["hidden"], lambda home, post: home.engagement.drop(HIDES, ALICE, NodeId(post.id))
     ),
-    "labelled": (FORBIDDING["labelled"], lambda home, post: Moderation(home.posts).set("post", NodeId(post.id), 0)),
-    "unfollowed": (FORBIDDING["unfollowed"], lambda home, _: home.graph.people.follow(ALICE, BOB)),
+    "labelled": (HIDING_ACTIONS["labelled"], lambda home, post: Moderation(home.posts).set("post", NodeId(post.id), 0)),
+    "unfollowed": (HIDING_ACTIONS["unfollowed"], lambda home, _: home.graph.people.follow(ALICE, BOB)),
 }  # fmt: skip
 
 
@@ -205,7 +205,7 @@ def test_a_new_post_is_at_home_at_once(
     run(home.page())
     new = run(home.post(author))
     assert set(run(home.all())) == {*ids_of(made), new.id}, "before fan-out handled it"
-    run(home.caught_up())
+    run(home.catch_up_fanout())
     home.timelines.push(new.id, np.array([ALICE]))
     rankings.clear()
     assert new.id in ids_of(run(home.page(5)).posts)
@@ -243,7 +243,12 @@ def test_see_fewer_holds_at_once_and_so_does_taking_it_back(run: Run, home: Home
 def test_a_cached_order_of_one_process_follows_writes_of_another(run: Run, home: HomeScene) -> None:
     made = written(run, home)
     other = in_another_process(home)
-    for act in (FORBIDDING["hidden"], FORBIDDING["muted"], FORBIDDING["deleted"], FORBIDDING["unfollowed"]):
+    for act in (
+        HIDING_ACTIONS["hidden"],
+        HIDING_ACTIONS["muted"],
+        HIDING_ACTIONS["deleted"],
+        HIDING_ACTIONS["unfollowed"],
+    ):
         for feed in (home.feed, other):
             run(feed.ranked(ALICE, 20))
         run(act(home, made[0]))

@@ -12,8 +12,8 @@ import pytest
 from cast import ALICE, BOB, CAROL, DANA, FakeClock
 from coroutines import Run, answer
 from engines import EMBEDDED
-from homes import GROUP, HomeScene, alices_home, failing, ids_of
-from opened import Whole
+from home_scene import GROUP, HomeScene, alices_home, failing, ids_of
+from store_types import EngineStores
 
 from kith.core.clock import Hlc
 from kith.core.errors import StoreUnavailable
@@ -29,7 +29,7 @@ EVE = NodeId(77)
 
 
 @pytest.fixture
-def whole(tmp_path: Path, clock: FakeClock) -> Iterator[Whole]:
+def whole(tmp_path: Path, clock: FakeClock) -> Iterator[EngineStores]:
     """The embedded engine only: tests here count its log positions."""
     assert EMBEDDED.whole
     with EMBEDDED.whole(tmp_path, now_ms=clock) as opened:
@@ -37,7 +37,7 @@ def whole(tmp_path: Path, clock: FakeClock) -> Iterator[Whole]:
 
 
 @pytest.fixture
-def home(run: Run, whole: Whole, clock: FakeClock) -> HomeScene:
+def home(run: Run, whole: EngineStores, clock: FakeClock) -> HomeScene:
     return alices_home(run, whole, clock)
 
 
@@ -52,7 +52,7 @@ def test_a_part_that_fails_repeatedly_is_named_once() -> None:
 def test_timelines_of_another_store_are_not_read(run: Run, home: HomeScene) -> None:
     run(home.graph.people.follow(ALICE, BOB))
     made = [run(home.post(BOB)).id for _ in range(3)]
-    run(home.caught_up())
+    run(home.catch_up_fanout())
     home.timelines.put(ALICE, np.array([], np.int64))  # it claims to be whole, and is empty
     run(home.fanout.reset(home.timelines.name() + 1))
     page = run(home.page())
@@ -93,7 +93,7 @@ def test_without_timelines_home_comes_from_the_outboxes(
     run: Run, home: HomeScene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = [run(home.post(author)).id for author in (BOB, CAROL)]
-    run(home.caught_up())
+    run(home.catch_up_fanout())
 
     monkeypatch.setattr(home.timelines.store, "read", failing(OSError("the rings are torn")))
     page = run(home.page())
@@ -107,7 +107,7 @@ def test_without_the_state_of_fan_out_home_comes_from_the_outboxes(
     run: Run, home: HomeScene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = [run(home.post(author)).id for author in (BOB, CAROL)]
-    run(home.caught_up())
+    run(home.catch_up_fanout())
     home.timelines.put(ALICE, np.array([], np.int64))  # it claims to be whole, and is empty
     monkeypatch.setattr(home.fanout, "snapshot", failing(StoreUnavailable("away")))
     latest = run(home.feed.latest(ALICE, Window(10), refresh=True))
@@ -120,7 +120,7 @@ def test_a_full_disk_takes_no_request_for_a_timeline_and_home_is_answered(
     run: Run, home: HomeScene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = run(home.post(BOB))
-    run(home.caught_up())
+    run(home.catch_up_fanout())
     monkeypatch.setattr(home.log, "announce", failing(StoreUnavailable("full")))
     page = run(home.page())
     assert (ids_of(page.posts), page.degraded) == ([made.id], ["timelines"])
@@ -133,7 +133,7 @@ def test_a_timeline_that_was_dropped_is_requested_at_once(run: Run, home: HomeSc
         return sum(event.state == TIMELINE_REQUESTED and event.source == ALICE for event in events)
 
     assert [requested(), requested()] == [1, 1], "a timeline that does not come is not requested at each visit"
-    run(home.caught_up())
+    run(home.catch_up_fanout())
     home.timelines.put(ALICE, np.array([], np.int64))
     assert requested() == 1
     home.timelines.drop(ALICE)
@@ -149,12 +149,12 @@ def test_a_timeline_is_requested_even_where_too_many_events_wait(
         events = run(home.log.read(NOWHERE, 1_000)).events
         return sum(event.state == TIMELINE_REQUESTED and event.source == ALICE for event in events)
 
-    run(home.caught_up())
+    run(home.catch_up_fanout())
     run(home.post(BOB))
     monkeypatch.setattr(unhandled, "UNHANDLED_MAX", 0)
     assert run(home.page()).degraded == ["fanout"]
     assert requested() == 1
-    run(home.caught_up())
+    run(home.catch_up_fanout())
     home.timelines.put(ALICE, np.array([], np.int64))
     run(home.post(BOB))
     run(home.page())
@@ -165,7 +165,7 @@ def test_without_outboxes_a_timeline_is_answered_and_says_so(
     run: Run, home: HomeScene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = [run(home.post(author)).id for author in (BOB, CAROL)]
-    run(home.caught_up())
+    run(home.catch_up_fanout())
     home.timelines.put(ALICE, np.array(made[::-1], np.int64))
     skeletons = home.feed._skeletons
     for read in ("outboxes", "newest"):
@@ -189,7 +189,7 @@ def test_without_the_store_there_is_no_home_and_it_says_so(
 def pushed(run: Run, home: HomeScene) -> list[int]:
     """Alice's timeline, newest first, as the worker left it when it died."""
     ids = [run(home.post(CAROL)).id for _ in range(60)][::-1]
-    run(home.caught_up())
+    run(home.catch_up_fanout())
     home.timelines.put(ALICE, np.array(ids, np.int64))
     return ids
 
@@ -209,12 +209,12 @@ def test_a_post_is_at_home_at_once_while_no_worker_runs(run: Run, home: HomeScen
 
 def test_posts_that_the_worker_has_handled_come_from_the_timeline(run: Run, home: HomeScene, pushed: list[int]) -> None:
     handled = run(home.post(BOB)).id
-    run(home.caught_up())
+    run(home.catch_up_fanout())
     new = run(home.post(DANA)).id
     assert ids_of(run(home.feed.latest(ALICE, Window(2))).posts) == [new, pushed[0]]
     home.timelines.push(handled, np.array([ALICE]))
     assert ids_of(run(home.feed.latest(ALICE, Window(2))).posts) == [new, handled]
-    run(home.caught_up())
+    run(home.catch_up_fanout())
     assert ids_of(run(home.feed.latest(ALICE, Window(2))).posts) == [handled, pushed[0]]
 
 
@@ -227,7 +227,7 @@ def test_other_changes_of_a_home_are_there_at_once_while_no_worker_runs(
     if what == "an account that comes back":
         run(home.graph.people.follow(ALICE, EVE))
         run(home.graph.write([home.graph.remove_write(authored, EVE, post)]))
-    run(home.caught_up())
+    run(home.catch_up_fanout())
     home.timelines.put(ALICE, np.array(pushed, np.int64))
     if what == "a follow":
         run(home.graph.people.follow(ALICE, EVE))
@@ -288,7 +288,7 @@ def failed(home: HomeScene, *events: Event) -> dict[LogPosition, Failure | None]
 def test_posts_that_fan_out_failed_to_deliver_are_at_home_anyway(run: Run, home: HomeScene) -> None:
     """The failure is dead: nothing delivers Bob's post until a person has it replayed."""
     made = [run(home.post(CAROL)).id for _ in range(60)]
-    run(home.caught_up())
+    run(home.catch_up_fanout())
     home.timelines.put(ALICE, np.array(made[::-1], np.int64))
     lacked = run(home.post(BOB)).id
     at = run(home.log.end())

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from cast import ALICE, BOB, CAROL, DANA
 from coroutines import Run
-from fanouts import FanoutScene
+from fanout_scene import FanoutScene
 from reference_leases import ReferenceLeases
 from services import Services
 

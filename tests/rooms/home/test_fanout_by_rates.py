@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from cast import ALICE, BOB, CAROL, DANA, START_MS
 from coroutines import Run
-from fanouts import FanoutScene
+from fanout_scene import FanoutScene
 from hypothesis import given
 from hypothesis import strategies as st
 from reference_leases import own_leases

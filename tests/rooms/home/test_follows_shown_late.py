@@ -8,13 +8,13 @@ from collections.abc import Sequence
 
 import pytest
 from cast import ALICE, BOB, CAROL, FakeClock
-from distant import Distant
 from reference_fanout_state import ReferenceFanoutState
 from reference_leases import own_leases
-from reference_logs import HostileLog, Partitions, Placed
+from reference_logs import HostileLog, LoggedEvent, Partitions
 from reference_timelines import ReferenceTimelines
 from scrambled_edges import ScrambledEdges
-from services import Services, feed_over
+from services import Services, home_over
+from store_wrappers import RemoteStore
 
 from kith.core.paging import Window
 from kith.home.fanout.consumer import Fanout
@@ -27,8 +27,8 @@ from kith.log.runner import Pace, Runner
 class EarlyLog(HostileLog):
     """An engine that breaks the promise: events can be read while lists are late."""
 
-    def readable(self) -> Sequence[Placed]:
-        return self._logged.placed
+    def readable(self) -> Sequence[LoggedEvent]:
+        return self._logged.logged
 
 
 @pytest.mark.parametrize(("log_kind", "comes_home"), [(HostileLog, True), (EarlyLog, False)], ids=["kept", "broken"])
@@ -40,9 +40,9 @@ def test_posts_of_a_followed_author_come_home_if_the_log_keeps_its_promise(
         edges = ScrambledEdges(seed=1, late_max=10**6, events=Partitions(3, chance))  # late until they are settled
         edges.events.now_ms = clock
         log = log_kind(edges, chance)
-        state, timelines = ReferenceFanoutState(log), Distant(ReferenceTimelines(100, clock), chance)
+        state, timelines = ReferenceFanoutState(log), RemoteStore(ReferenceTimelines(100, clock), chance)
         services = await Services.over(edges, clock=clock)
-        home = feed_over(services.graph, services.posts, timelines, state, log, now_ms=clock)
+        home = home_over(services.graph, services.posts, timelines, state, log, now_ms=clock)
         fanout = Fanout(
             Sources(services.graph), timelines, state, own_leases(),
             graphs=services.graph.graphs, policy=Thresholds(), now_ms=clock,

@@ -8,9 +8,9 @@ from collections.abc import Awaitable, Callable
 import pytest
 from cast import ALICE, BOB, CAROL, FakeClock
 from coroutines import Run
-from homes import HomeScene, alices_home, failing, ids_of
-from opened import Whole
+from home_scene import HomeScene, alices_home, failing, ids_of
 from services import boards_over
+from store_types import EngineStores
 
 from kith.boards.collaborators import Collaborators
 from kith.boards.following import BoardFollowing
@@ -63,7 +63,7 @@ class Pinning:
 
 
 @pytest.fixture
-def at(run: Run, whole: Whole, clock: FakeClock) -> Pinning:
+def at(run: Run, whole: EngineStores, clock: FakeClock) -> Pinning:
     return Pinning(alices_home(run, whole, clock))
 
 

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from cast import ALICE, BOB, CAROL, DANA, FakeClock
 from coroutines import Run
-from homes import HomeScene, open_home
+from home_scene import HomeScene, open_home
 from hypothesis import given
 from hypothesis import strategies as st
-from opened import Whole
+from store_types import EngineStores
 
 from kith.core.ids import ID_MAX
 from kith.core.labels import LIMIT
@@ -35,7 +35,7 @@ from kith.records.store import RecordKind
 
 
 @pytest.fixture
-def home(run: Run, whole: Whole, clock: FakeClock) -> HomeScene:
+def home(run: Run, whole: EngineStores, clock: FakeClock) -> HomeScene:
     return run(open_home(whole, clock))
 
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from cast import ALICE, BOB, CAROL, FakeClock
 from coroutines import Run
-from homes import HomeScene, alices_home, ids_of
-from opened import Whole
+from home_scene import HomeScene, alices_home, ids_of
+from store_types import Whole
 
 from kith.core.ids import NodeId
 from kith.core.paging import Window
@@ -52,12 +52,12 @@ def test_a_page_of_the_newest_is_full_however_many_newer_posts_are_hidden(
 ) -> None:
     shown = [run(home.post(CAROL)).id for _ in range(limit + 1)]
     newer = [run(home.post(BOB)).id for _ in range(lost)]
-    run(home.caught_up())
+    run(home.catch_up_fanout())
     if timeline:
         newest = [*shown, *newer][-TIMELINE_IDS_MAX:]
         home.timelines.put(ALICE, np.array(newest[::-1], np.int64))
     run(home.graph.people.mute(ALICE, BOB))
-    run(home.caught_up())
+    run(home.catch_up_fanout())
     page = run(home.feed.latest(ALICE, Window(limit)))
     assert ids_of(page.posts) == shown[:0:-1]
     assert page.rest is not None
@@ -131,7 +131,7 @@ def test_a_post_that_is_forbidden_after_its_record_was_read_is_not_shown(
     assert page() == [kept.id]
     run(home.graph.people.unblock(CAROL, ALICE))
     run(home.graph.people.follow(ALICE, CAROL))
-    run(home.caught_up())
+    run(home.catch_up_fanout())
     assert hidden.id in page()
 
 
@@ -140,7 +140,7 @@ def test_the_home_of_a_deactivated_user_lacks_their_posts_until_they_are_back(
     run: Run, home: HomeScene, timeline: bool
 ) -> None:
     made = [run(home.post(ALICE)).id for _ in range(3)]
-    run(home.caught_up())
+    run(home.catch_up_fanout())
     if timeline:
         home.timelines.put(ALICE, np.array(made[::-1], np.int64))
     authored = home.graph.graphs.number(AUTHORED)

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from cast import ALICE, BOB, CAROL, DANA, FakeClock
 from coroutines import Run, answer
-from homes import FORBIDDING, Act, HomeScene, alices_home, failing, ids_of
-from opened import Whole
+from home_scene import HIDING_ACTIONS, Act, HomeScene, alices_home, failing, ids_of
+from store_types import EngineStores
 
 from kith.core.errors import PostNotFound, SelfEdge, StoreUnavailable
 from kith.core.ids import NodeId
@@ -25,7 +25,7 @@ DAY_MS = 86_400_000
 
 
 @pytest.fixture
-def home(run: Run, whole: Whole, clock: FakeClock) -> HomeScene:
+def home(run: Run, whole: EngineStores, clock: FakeClock) -> HomeScene:
     return alices_home(run, whole, clock)
 
 
@@ -75,7 +75,7 @@ def test_a_slate_that_is_used_up_continues_with_older_posts(run: Run, home: Home
 
 def test_paging_is_the_same_with_and_without_a_timeline(run: Run, home: HomeScene) -> None:
     made = [run(home.post(author)).id for _ in range(20) for author in (BOB, CAROL)]
-    run(home.caught_up())
+    run(home.catch_up_fanout())
     without = run(home.all(7))
     home.timelines.put(ALICE, np.array(made[::-1], np.int64))
     assert run(home.all(7)) == without
@@ -89,7 +89,7 @@ def test_a_timeline_that_holds_all_posts_ends_home_without_reading_outboxes(
     run: Run, home: HomeScene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = [run(home.post(author)).id for _ in range(20) for author in (BOB, CAROL, DANA)]
-    run(home.caught_up())
+    run(home.catch_up_fanout())
     home.timelines.put(ALICE, np.array(made[::-1], np.int64))
     monkeypatch.setattr(home.feed._skeletons, "_from_outboxes", failing(StoreUnavailable("not needed")))
     assert set(run(home.all(7))) == set(made)
@@ -97,7 +97,7 @@ def test_a_timeline_that_holds_all_posts_ends_home_without_reading_outboxes(
 
 def test_a_newly_followed_author_is_at_home_at_once_where_the_timeline_is_short(run: Run, home: HomeScene) -> None:
     made = [run(home.post(author)).id for author in (BOB, CAROL)]
-    run(home.caught_up())
+    run(home.catch_up_fanout())
     home.timelines.put(ALICE, np.array([], np.int64))  # made before anybody was followed
     assert set(run(home.all(7))) == set(made)
 
@@ -107,7 +107,7 @@ def test_a_reader_who_follows_many_gets_the_newest_posts_of_all(run: Run, home: 
     for author in crowd:
         run(home.graph.people.follow(ALICE, author))
     made = [run(home.post(crowd[at % 7 if at % 3 else at % 250])).id for at in range(700)]
-    run(home.caught_up())
+    run(home.catch_up_fanout())
     found: list[int] = []
     window = Window(50)
     while True:
@@ -138,14 +138,14 @@ def test_a_page_is_full_however_many_copies_of_one_post_are_hidden(run: Run, hom
 # --- hidden, forbidden -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("act", FORBIDDING.values(), ids=FORBIDDING)
+@pytest.mark.parametrize("act", HIDING_ACTIONS.values(), ids=HIDING_ACTIONS)
 @pytest.mark.parametrize("timeline", [False, True], ids=["from outboxes", "from a timeline"])
 def test_a_forbidden_post_does_not_come_out_of_a_cursor_either(
     run: Run, home: HomeScene, act: Act, timeline: bool
 ) -> None:
     made = [run(home.post(author)) for _ in range(3) for author in (BOB, CAROL)]
     bobs = next(post for post in made if post.author == BOB)
-    run(home.caught_up())
+    run(home.catch_up_fanout())
     if timeline:
         home.timelines.put(ALICE, np.array(ids_of(made[::-1]), np.int64))
     first = run(home.page(1))
@@ -156,7 +156,7 @@ def test_a_forbidden_post_does_not_come_out_of_a_cursor_either(
     run(act(home, bobs))
     carols = {post.id for post in made if post.author == CAROL}
     kept = {post.id for post in made if post.author == BOB} - {bobs.id}
-    expected = carols | (kept if act in (FORBIDDING["hidden"], FORBIDDING["deleted"]) else set())
+    expected = carols | (kept if act in (HIDING_ACTIONS["hidden"], HIDING_ACTIONS["deleted"]) else set())
     assert first.rest is not None
     assert bobs.id in first.rest.every_id(), "the cursor knows the post"
     assert set(run(home.all(2, first.rest))) == expected - set(ids_of(first.posts))
@@ -223,7 +223,7 @@ def test_an_author_who_says_the_same_again_is_shown_once(run: Run, home: HomeSce
     assert page.copies == {last: [first]}
 
 
-@pytest.mark.parametrize("act", FORBIDDING.values(), ids=FORBIDDING)
+@pytest.mark.parametrize("act", HIDING_ACTIONS.values(), ids=HIDING_ACTIONS)
 def test_of_copies_a_visible_one_is_shown(run: Run, home: HomeScene, act: Act) -> None:
     carols, others = run(home.post(CAROL, LONG)), [run(home.post(DANA)).id for _ in range(2)]
     bobs = run(home.post(BOB, LONG))

@@ -8,7 +8,7 @@ import weakref
 import pytest
 from cast import ALICE, BOB, CAROL, DANA
 from coroutines import Run
-from homes import HomeScene, alices_home
+from home_scene import HomeScene, alices_home
 
 from kith.core.errors import StoreMismatch
 from kith.core.events import BULK_LOADED, Event

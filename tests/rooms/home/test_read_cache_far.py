@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from cast import ALICE, BOB, CAROL, DANA
 from coroutines import Run
-from distant import Distant
-from homes import HomeScene, alices_home
+from home_scene import HomeScene, alices_home
+from store_wrappers import RemoteStore
 
 from kith.core.clock import Hlc
 from kith.core.errors import StoreUnavailable
@@ -24,7 +24,7 @@ from kith.records.read_cache import ReadCache
 home = pytest.fixture(alices_home)
 
 
-class _Log(Distant):
+class _Log(RemoteStore):
     """A log that counts the reads of its end, and may be away."""
 
     def __init__(self, log: Any) -> None:
@@ -47,7 +47,7 @@ class Far:
 
     def __init__(self, home: HomeScene) -> None:
         self.log, self.seconds = _Log(home.log), 1_000.0
-        store: Any = Distant(home.graph.store, random.Random(2))
+        store: Any = RemoteStore(home.graph.store, random.Random(2))
         self.read_cache = ReadCache(store, self.log, home.clock, lambda: self.seconds)  # type: ignore[arg-type]
         self.mutes: CachedValues[str] = self.read_cache.of_edges((home.graph.graphs.number(MUTES),), 100)
 

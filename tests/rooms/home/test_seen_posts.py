@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from cast import ALICE, BOB, CAROL, DANA, FakeClock
 from coroutines import Run
-from homes import HomeScene, alices_home, ids_of
-from opened import Whole
-from services import feed_over
+from home_scene import HomeScene, alices_home, ids_of
+from services import home_over
+from store_types import EngineStores
 
 from kith.core.ids import NodeId
 from kith.graph.graphs import LIKES, VIEWS
@@ -20,7 +20,7 @@ from kith.posts.post import PostEdit
 
 
 @pytest.fixture
-def home(run: Run, whole: Whole, clock: FakeClock) -> HomeScene:
+def home(run: Run, whole: EngineStores, clock: FakeClock) -> HomeScene:
     return alices_home(run, whole, clock)
 
 
@@ -146,7 +146,7 @@ def test_processes_agree_on_copies_of_a_seen_post_that_was_changed_just_now(
         run(home.posts.delete(BOB, seen.id))
     else:
         run(home.posts.edit(BOB, seen.id, PostEdit(text="something else")))
-    other = feed_over(home.graph, home.posts, home.timelines.store, home.fanout, home.log, now_ms=home.clock)
+    other = home_over(home.graph, home.posts, home.timelines.store, home.fanout, home.log, now_ms=home.clock)
     first, then = (home.feed, other) if begun_by == "one who knew it" else (other, home.feed)
     found = scrolled(run, home, first, then)
     assert sorted(found) == sorted({like_it.id, *others} | ({seen.id} if change == "edited" else set()))
@@ -169,7 +169,7 @@ def test_a_post_that_is_no_copy_since_it_was_edited_is_new_at_once(run: Run, hom
 
 def give_timeline(run: Run, home: HomeScene, posts: list[int]) -> None:
     """Give Alice a timeline with these posts, which come oldest first."""
-    run(home.caught_up())
+    run(home.catch_up_fanout())
     home.timelines.put(ALICE, np.array(posts[::-1], np.int64))
     home.clock.ms += 1
 

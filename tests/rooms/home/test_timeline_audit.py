@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from cast import ALICE, BOB, CAROL, DANA, FakeClock
 from coroutines import Run
-from homes import HomeScene, alices_home
-from opened import Whole
+from home_scene import HomeScene, alices_home
+from store_types import EngineStores
 
 from kith.core.errors import Conflict
 from kith.core.ids import NodeId
@@ -37,7 +37,7 @@ def give(home: HomeScene, *posts: int) -> None:
     home.timelines.put(ALICE, np.array(sorted(posts, reverse=True), np.int64))
 
 
-def test_a_timeline_that_has_what_the_outboxes_have_is_right(run: Run, whole: Whole, clock: FakeClock) -> None:
+def test_a_timeline_that_has_what_the_outboxes_have_is_right(run: Run, whole: EngineStores, clock: FakeClock) -> None:
     home = alices_home(run, whole, clock)
 
     async def scene() -> None:
@@ -45,10 +45,10 @@ def test_a_timeline_that_has_what_the_outboxes_have_is_right(run: Run, whole: Wh
         posts, _ = await posts_of(home)
         assert await auditor(home).audit() == TimelineAudit()
         give(home, *posts)
-        await home.caught_up()
+        await home.catch_up_fanout()
         assert await auditor(home).audit() == ONE_IS_RIGHT
         await home.posts.delete(BOB, posts[0])
-        await home.caught_up()
+        await home.catch_up_fanout()
         assert await auditor(home).audit() == ONE_IS_RIGHT, "a deleted post stays in it"
         assert await auditor(home).audit(sample=0) == TimelineAudit()
 
@@ -56,13 +56,13 @@ def test_a_timeline_that_has_what_the_outboxes_have_is_right(run: Run, whole: Wh
 
 
 def test_a_timeline_with_lacking_or_stray_posts_is_found_and_with_repair_dropped(
-    run: Run, whole: Whole, clock: FakeClock
+    run: Run, whole: EngineStores, clock: FakeClock
 ) -> None:
     home = alices_home(run, whole, clock)
 
     async def scene() -> None:
         (first, middle, last), strange = await posts_of(home)
-        await home.caught_up()
+        await home.catch_up_fanout()
         give(home, first, last)
         found = await auditor(home).audit()
         lacks = f"the timeline of user {ALICE} lacks post {middle}"
@@ -80,14 +80,16 @@ def test_a_timeline_with_lacking_or_stray_posts_is_found_and_with_repair_dropped
     run(scene())
 
 
-def test_posts_that_homes_look_up_beside_a_timeline_are_not_missing(run: Run, whole: Whole, clock: FakeClock) -> None:
+def test_posts_that_homes_look_up_beside_a_timeline_are_not_missing(
+    run: Run, whole: EngineStores, clock: FakeClock
+) -> None:
     home = alices_home(run, whole, clock)
 
     async def scene() -> None:
         (first, middle, last), _ = await posts_of(home)
         give(home, first, middle)
         assert await auditor(home).audit() == ONE_IS_RIGHT, "fan-out has not handled the last post"
-        await home.caught_up()
+        await home.catch_up_fanout()
         seen = await auditor(home).audit()
         assert seen is not None
         assert seen.lacking == 1
@@ -105,12 +107,14 @@ def test_posts_that_homes_look_up_beside_a_timeline_are_not_missing(run: Run, wh
     run(scene())
 
 
-def test_a_push_that_comes_a_moment_later_is_late_and_not_wrong(run: Run, whole: Whole, clock: FakeClock) -> None:
+def test_a_push_that_comes_a_moment_later_is_late_and_not_wrong(
+    run: Run, whole: EngineStores, clock: FakeClock
+) -> None:
     home = alices_home(run, whole, clock)
 
     async def scene() -> None:
         (first, middle, last), _ = await posts_of(home)
-        await home.caught_up()
+        await home.catch_up_fanout()
         give(home, first, middle)
         auditing = asyncio.create_task(auditor(home, 0.2).audit())
         await asyncio.sleep(0.1)
@@ -120,7 +124,9 @@ def test_a_push_that_comes_a_moment_later_is_late_and_not_wrong(run: Run, whole:
     run(scene())
 
 
-def test_far_behind_the_log_it_says_that_timelines_are_not_used(run: Run, whole: Whole, clock: FakeClock) -> None:
+def test_far_behind_the_log_it_says_that_timelines_are_not_used(
+    run: Run, whole: EngineStores, clock: FakeClock
+) -> None:
     home = alices_home(run, whole, clock)
 
     async def scene() -> None:

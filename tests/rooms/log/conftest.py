@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from cast import FakeClock
-from consumer_world import World
+from consumer_world import ConsumerWorld
 from coroutines import Run
 from embedded_engine import open_embedded
 from reference_edges import ReferenceEdges
@@ -23,7 +23,7 @@ from kith.log.store import LogStore
 
 
 @pytest.fixture(params=["embedded", "plain", "hostile"])
-def world(request: pytest.FixtureRequest, tmp_path: Path, run: Run) -> Iterator[World]:
+def world(request: pytest.FixtureRequest, tmp_path: Path, run: Run) -> Iterator[ConsumerWorld]:
     """A world with nothing in it."""
     clock = FakeClock()
     with contextlib.ExitStack() as opened:
@@ -44,4 +44,4 @@ def world(request: pytest.FixtureRequest, tmp_path: Path, run: Run) -> Iterator[
         if isinstance(edges, ReferenceEdges):
             edges.events.now_ms = clock
         run(edges.declare(["follows"]))
-        yield World(run, edges, log, clock)
+        yield ConsumerWorld(run, edges, log, clock)

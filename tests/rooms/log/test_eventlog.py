@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 from cast import ALICE, BOB, DANA, START_MS, FakeClock
-from coroutines import Run, run_all
+from coroutines import Run, run_coroutine
 from edges import G, edge_in, edge_of, marks_of, writes_of
 from embedded_engine import open_embedded
 from hypothesis import given, settings
@@ -244,14 +244,14 @@ def test_replaying_the_log_makes_the_same_rows_lists_and_counts(
 ) -> None:
     folder = tmp_path_factory.mktemp("log")
     with open_embedded(folder / "first") as (environment, store):
-        expected = run_all(replay(store, edges))
+        expected = run_coroutine(replay(store, edges))
         logged = [edge_in(event) for event in read(environment)]
     # A consumer that stopped after any event restarts a little earlier.
     delivered = logged[: again_from + 5] + logged[max(0, again_from - 5) :]
-    assert run_all(replay(ReferenceEdges(), delivered)) == expected
+    assert run_coroutine(replay(ReferenceEdges(), delivered)) == expected
     chance.shuffle(delivered)
     with open_embedded(folder / "second") as (_, store):
-        assert run_all(replay(store, delivered)) == expected
+        assert run_coroutine(replay(store, delivered)) == expected
 
 
 def test_the_state_before_chains_each_edge_to_its_last_event(

@@ -11,9 +11,9 @@ import random
 import msgspec
 import pytest
 from cast import FakeClock
-from consumer_world import PACE, World
+from consumer_world import PACE, ConsumerWorld
 from coroutines import Run
-from homes import failing
+from home_scene import failing
 from reference_logs import HostileLog, Partitions
 from scrambled_edges import ScrambledEdges
 
@@ -21,7 +21,7 @@ from kith.core.errors import StoreFull, StoreUnavailable, Unavailable
 from kith.log.runner import BACKLOG_RETRY_MS, Pace, Runner, begin, pause_after_batch_s, replay
 
 
-def test_a_new_group_builds_from_the_stores_and_follows_from_then_on(world: World) -> None:
+def test_a_new_group_builds_from_the_stores_and_follows_from_then_on(world: ConsumerWorld) -> None:
     world.write(5)
     runner = world.runner()
     world.drain(runner)
@@ -31,7 +31,7 @@ def test_a_new_group_builds_from_the_stores_and_follows_from_then_on(world: Worl
     assert (world.consumer.lost_count, world.consumer.seen) == (1, [6, 7, 8])
 
 
-def test_a_group_that_was_begun_before_the_first_event_misses_none(world: World) -> None:
+def test_a_group_that_was_begun_before_the_first_event_misses_none(world: ConsumerWorld) -> None:
     world._run(begin(world.log, ["remembering"]))
     world.write(5)
     world._run(begin(world.log, ["remembering", "late"]))
@@ -41,7 +41,7 @@ def test_a_group_that_was_begun_before_the_first_event_misses_none(world: World)
 
 
 @pytest.mark.parametrize("saved", [True, False], ids=["saved", "killed before saving"])
-def test_the_next_process_resumes_at_the_last_checkpoint(world: World, saved: bool) -> None:
+def test_the_next_process_resumes_at_the_last_checkpoint(world: ConsumerWorld, saved: bool) -> None:
     world.drain(world.runner())
     world.write(25)
     world.drain(world.runner(msgspec.structs.replace(PACE, save_s=0.0 if saved else 3600.0)))
@@ -49,7 +49,7 @@ def test_the_next_process_resumes_at_the_last_checkpoint(world: World, saved: bo
     assert world.consumer.seen == sorted([*range(1, 26)] * (1 if saved else 2))
 
 
-def test_an_event_that_fails_delays_no_others_and_is_retried(world: World) -> None:
+def test_an_event_that_fails_delays_no_others_and_is_retried(world: ConsumerWorld) -> None:
     runner = world.runner()
     world.drain(runner)
     world.consumer.broken = {4}
@@ -68,7 +68,7 @@ def test_an_event_that_fails_delays_no_others_and_is_retried(world: World) -> No
     assert not world.failures()
 
 
-def test_an_event_that_always_fails_dies_until_a_person_replays_it(world: World, run: Run) -> None:
+def test_an_event_that_always_fails_dies_until_a_person_replays_it(world: ConsumerWorld, run: Run) -> None:
     runner = world.runner()
     world.drain(runner)
     world.consumer.broken = {1}
@@ -88,7 +88,7 @@ def test_an_event_that_always_fails_dies_until_a_person_replays_it(world: World,
     assert not world.failures()
 
 
-def test_an_outage_is_not_counted_against_events(world: World, run: Run) -> None:
+def test_an_outage_is_not_counted_against_events(world: ConsumerWorld, run: Run) -> None:
     runner = world.runner()
     world.drain(runner)
     world.write(3)
@@ -102,7 +102,7 @@ def test_an_outage_is_not_counted_against_events(world: World, run: Run) -> None
     assert world.consumer.seen == [1, 2, 3]
 
 
-def test_when_nearly_everything_fails_the_runner_waits(world: World, run: Run) -> None:
+def test_when_nearly_everything_fails_the_runner_waits(world: ConsumerWorld, run: Run) -> None:
     runner = world.runner(msgspec.structs.replace(PACE, failures_max=4))
     world.drain(runner)
     world.consumer.broken = set(range(1, 8))
@@ -115,7 +115,7 @@ def test_when_nearly_everything_fails_the_runner_waits(world: World, run: Run) -
     assert set(world.consumer.seen) == set(range(1, 10))
 
 
-def test_the_backlog_is_worked_between_events(world: World, run: Run) -> None:
+def test_the_backlog_is_worked_between_events(world: ConsumerWorld, run: Run) -> None:
     runner = world.runner()
     world.drain(runner)
     world.consumer.left = 5
@@ -131,7 +131,7 @@ def test_the_backlog_is_worked_between_events(world: World, run: Run) -> None:
 @pytest.mark.parametrize(
     "error", [ValueError("the backlog is broken"), StoreUnavailable("not now")], ids=["a bug", "an outage"]
 )
-def test_a_backlog_that_fails_delays_no_events_and_is_retried(world: World, error: Exception) -> None:
+def test_a_backlog_that_fails_delays_no_events_and_is_retried(world: ConsumerWorld, error: Exception) -> None:
     runner = world.runner()
     world.drain(runner)
     world.consumer.left, world.consumer.left_error = 3, error
@@ -152,7 +152,7 @@ def test_a_backlog_that_fails_delays_no_events_and_is_retried(world: World, erro
     assert world.consumer.left == 0
 
 
-def test_events_forgotten_before_they_were_read_are_noticed(world: World) -> None:
+def test_events_forgotten_before_they_were_read_are_noticed(world: ConsumerWorld) -> None:
     runner = world.runner()
     world.drain(runner)
     for _ in range(10):
@@ -164,7 +164,7 @@ def test_events_forgotten_before_they_were_read_are_noticed(world: World) -> Non
     assert world.consumer.lost_count == 2
 
 
-def test_a_clock_that_is_put_back_delays_neither_progress_nor_retries(world: World, run: Run) -> None:
+def test_a_clock_that_is_put_back_delays_neither_progress_nor_retries(world: ConsumerWorld, run: Run) -> None:
     runner = world.runner()
     world.drain(runner)
     world.write(1)
@@ -183,7 +183,7 @@ def test_a_clock_that_is_put_back_delays_neither_progress_nor_retries(world: Wor
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_every_event_arrives_whatever_fails_in_whatever_order(world: World, run: Run, seed: int) -> None:
+def test_every_event_arrives_whatever_fails_in_whatever_order(world: ConsumerWorld, run: Run, seed: int) -> None:
     """Random failures, outages, restarts and gaps of time: in the end each event was handled."""
     chosen = random.Random(seed)
     runner = world.runner(msgspec.structs.replace(PACE, tries_max=1000))
@@ -215,7 +215,7 @@ def test_every_event_arrives_whatever_fails_in_whatever_order(world: World, run:
 
 
 def test_an_event_whose_failure_cannot_be_saved_is_handled_again(
-    world: World, run: Run, monkeypatch: pytest.MonkeyPatch
+    world: ConsumerWorld, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     runner = world.runner()
     world.drain(runner)
@@ -233,7 +233,7 @@ def test_an_event_whose_failure_cannot_be_saved_is_handled_again(
     assert world.log.covers(progress.at, world.mark)
 
 
-def test_dead_events_count_towards_the_bound_of_failures(world: World, run: Run) -> None:
+def test_dead_events_count_towards_the_bound_of_failures(world: ConsumerWorld, run: Run) -> None:
     runner = world.runner(msgspec.structs.replace(PACE, failures_max=5))
     world.drain(runner)
     world.consumer.broken = set(range(1, 100))
@@ -251,7 +251,9 @@ def test_dead_events_count_towards_the_bound_of_failures(world: World, run: Run)
     assert set(world.consumer.seen) == set(range(1, 21))
 
 
-def test_a_runner_that_was_fenced_drops_what_it_holds_and_resumes_at_the_checkpoint(world: World, run: Run) -> None:
+def test_a_runner_that_was_fenced_drops_what_it_holds_and_resumes_at_the_checkpoint(
+    world: ConsumerWorld, run: Run
+) -> None:
     """Two workers alternate, and each believes that the events are its own, until it saves."""
     slow = msgspec.structs.replace(PACE, save_s=3600.0, batch_max=3)
     first = Runner(world.consumer, world.log, slow, lambda: world.clock.ms)
@@ -274,7 +276,7 @@ def test_a_runner_that_was_fenced_drops_what_it_holds_and_resumes_at_the_checkpo
     assert not world.failures()
 
 
-def test_a_batch_that_is_handed_over_while_it_is_handled_is_dropped(world: World, run: Run) -> None:
+def test_a_batch_that_is_handed_over_while_it_is_handled_is_dropped(world: ConsumerWorld, run: Run) -> None:
     first, second = (Runner(world.consumer, world.log, PACE, lambda: world.clock.ms) for _ in range(2))
     world.drain(first)
     world.write(9)
@@ -295,7 +297,7 @@ def test_partitions_that_move_between_two_workers_lose_no_event(run: Run, seed: 
     chosen = random.Random(seed)
     edges = ScrambledEdges(seed, events=Partitions(4, chosen))
     log, clock = HostileLog(edges, chosen), FakeClock()
-    world = World(run, edges, log, clock)
+    world = ConsumerWorld(run, edges, log, clock)
     pace = msgspec.structs.replace(PACE, batch_max=4, save_s=1.0, tries_max=1000)
     runners = [Runner(world.consumer, log, pace, lambda: clock.ms) for _ in range(2)]
     for runner in runners:

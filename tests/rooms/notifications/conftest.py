@@ -1,4 +1,4 @@
-"""A desk over each whole engine: the embedded one, and one that delays, repeats and reorders."""
+"""A world over each whole engine: the embedded one, and one that delays, repeats and reorders."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from pathlib import Path
 import pytest
 from cast import FakeClock
 from coroutines import Run
-from desk import Desk
 from engines import engines_with
-from pushing import PushDesk
+from notification_world import NotificationWorld
+from push_world import PushWorld
 
 
 @pytest.fixture(params=engines_with("whole"), ids=str)
-def desk(request: pytest.FixtureRequest, run: Run, clock: FakeClock, tmp_path: Path) -> Iterator[Desk]:
+def world(request: pytest.FixtureRequest, run: Run, clock: FakeClock, tmp_path: Path) -> Iterator[NotificationWorld]:
     """Notifications over an empty store."""
     with request.param.whole(tmp_path, now_ms=clock) as whole:
-        yield run(Desk.over(whole, clock))
+        yield run(NotificationWorld.over(whole, clock))
 
 
 @pytest.fixture
-def ringing(desk: Desk) -> PushDesk:
-    """The desk, with push providers and what devices got."""
-    return PushDesk(desk)
+def push_world(world: NotificationWorld) -> PushWorld:
+    """The world, with push providers and what devices got."""
+    return PushWorld(world)

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 from cast import ALICE, CAROL, SECRET
-from coroutines import Run, answer, time_flies
-from pushing import Browser, PushDesk, app_address, is_for, mention
+from coroutines import Run, answer, without_waits
+from push_world import Browser, PushWorld, app_address, is_for, mention
 
 from kith.core.errors import DeviceLimitReached, DeviceNotFound
 from kith.notifications.push import devices
@@ -25,95 +25,97 @@ from kith.records.store import RecordKind
      ("fcm", Answer(404, {}, b'{"error": {"status": "NOT_FOUND", "details": [{"errorCode": "UNREGISTERED"}]}}'))],
 )  # fmt: skip
 def test_a_device_that_its_provider_does_not_know_is_forgotten(
-    run: Run, ringing: PushDesk, kind: str, said: Answer
+    run: Run, push_world: PushWorld, kind: str, said: Answer
 ) -> None:
     async def scenario() -> None:
-        gone, other = await ringing.add(ALICE, kind), await ringing.add(ALICE, "apns", "another")
-        ringing.clouds.say = lambda asked: said if is_for(asked, gone) else 200
-        await mention(ringing)
-        await ringing.follow_log()
-        assert (await ringing.devices.of([ALICE]))[ALICE] == [other]
-        assert await answer(ringing.devices.one(ALICE, gone.id)) is DeviceNotFound
-        assert len(ringing.clouds.rang(other)) == 1
+        gone, other = await push_world.add(ALICE, kind), await push_world.add(ALICE, "apns", "another")
+        push_world.push_services.say = lambda asked: said if is_for(asked, gone) else 200
+        await mention(push_world)
+        await push_world.follow_log()
+        assert (await push_world.devices.of([ALICE]))[ALICE] == [other]
+        assert await answer(push_world.devices.one(ALICE, gone.id)) is DeviceNotFound
+        assert len(push_world.push_services.accepted_by(other)) == 1
 
     run(scenario())
 
 
-def test_an_app_that_registered_after_apple_saw_it_gone_is_kept(run: Run, ringing: PushDesk) -> None:
+def test_an_app_that_registered_after_apple_saw_it_gone_is_kept(run: Run, push_world: PushWorld) -> None:
     async def scenario() -> None:
-        device = await ringing.add(ALICE)
+        device = await push_world.add(ALICE)
         before = device.registered_ms - 1
-        ringing.clouds.say = lambda _: Answer(410, {}, b'{"reason": "Unregistered", "timestamp": %d}' % before)
-        await mention(ringing)
-        await ringing.follow_log()
-        ringing.clouds.say = lambda _: 200
-        await ringing.pass_time(60)
-        assert len(ringing.clouds.rang(device)) == 1
+        push_world.push_services.say = lambda _: Answer(
+            410, {}, b'{"reason": "Unregistered", "timestamp": %d}' % before
+        )
+        await mention(push_world)
+        await push_world.follow_log()
+        push_world.push_services.say = lambda _: 200
+        await push_world.pass_time(60)
+        assert len(push_world.push_services.accepted_by(device)) == 1
 
     run(scenario())
 
 
-def test_a_device_that_registers_again_while_it_is_found_gone_is_kept(run: Run, ringing: PushDesk) -> None:
+def test_a_device_that_registers_again_while_it_is_found_gone_is_kept(run: Run, push_world: PushWorld) -> None:
     async def scenario() -> None:
-        device = await ringing.add(ALICE, "fcm")
-        ringing.clock.ms += 1_000
-        again = await ringing.add(ALICE, "fcm")
+        device = await push_world.add(ALICE, "fcm")
+        push_world.clock.ms += 1_000
+        again = await push_world.add(ALICE, "fcm")
         assert again.id == device.id
-        await ringing.devices.prune(ALICE, device)
-        assert (await ringing.devices.of([ALICE]))[ALICE] == [again]
-        await ringing.devices.prune(ALICE, again)
-        assert (await ringing.devices.of([ALICE]))[ALICE] == []
+        await push_world.devices.prune(ALICE, device)
+        assert (await push_world.devices.of([ALICE]))[ALICE] == [again]
+        await push_world.devices.prune(ALICE, again)
+        assert (await push_world.devices.of([ALICE]))[ALICE] == []
 
     run(scenario())
 
 
-def test_a_device_belongs_to_the_user_who_registered_it_last(run: Run, ringing: PushDesk) -> None:
+def test_a_device_belongs_to_the_user_who_registered_it_last(run: Run, push_world: PushWorld) -> None:
     async def scenario() -> None:
-        mine = await ringing.add(ALICE, name="the phone")
-        ringing.clock.ms += 1
-        theirs = await ringing.add(CAROL, name="the phone")
-        assert await ringing.devices.of([ALICE, CAROL]) == {ALICE: [], CAROL: [theirs]}
-        await mention(ringing)
-        await ringing.follow_log()
-        assert ringing.clouds.got == []
-        back = await ringing.add(ALICE, name="the phone")
-        assert (back.id, await ringing.devices.of([ALICE, CAROL])) == (mine.id, {ALICE: [back], CAROL: []})
-        await ringing.devices.forget(ALICE)
-        assert (await ringing.devices.of([ALICE]))[ALICE] == []
+        mine = await push_world.add(ALICE, name="the phone")
+        push_world.clock.ms += 1
+        theirs = await push_world.add(CAROL, name="the phone")
+        assert await push_world.devices.of([ALICE, CAROL]) == {ALICE: [], CAROL: [theirs]}
+        await mention(push_world)
+        await push_world.follow_log()
+        assert push_world.push_services.got == []
+        back = await push_world.add(ALICE, name="the phone")
+        assert (back.id, await push_world.devices.of([ALICE, CAROL])) == (mine.id, {ALICE: [back], CAROL: []})
+        await push_world.devices.forget(ALICE)
+        assert (await push_world.devices.of([ALICE]))[ALICE] == []
 
     run(scenario())
 
 
-async def holders(ringing: PushDesk, *names: str) -> list[bool]:
+async def holders(push_world: PushWorld, *names: str) -> list[bool]:
     """Whether a holder is stored for each of these phones."""
     ids = [devices._id_of(app_address("apns", name)) for name in names]
-    found = await ringing.desk.posts.store.get_many(RecordKind.DEVICE_HOLDER, ids)
+    found = await push_world.world.posts.store.get_many(RecordKind.DEVICE_HOLDER, ids)
     return [one is not None for one in found]
 
 
-def test_nothing_is_stored_of_a_device_without_a_user(run: Run, ringing: PushDesk) -> None:
+def test_nothing_is_stored_of_a_device_without_a_user(run: Run, push_world: PushWorld) -> None:
     async def scenario() -> None:
         names = ("removed", "gone", "of one who left", "handed on")
-        added = [await ringing.add(ALICE, name=name) for name in names]
-        ringing.clock.ms += 1
-        theirs = await ringing.add(CAROL, name="handed on")
-        await ringing.devices.remove(ALICE, added[0].id)
-        await ringing.devices.prune(ALICE, added[1])
-        assert await holders(ringing, *names) == [False, False, True, True]
-        await ringing.devices.forget(ALICE)
-        assert await holders(ringing, *names) == [False, False, False, True]
-        assert await ringing.devices.of([ALICE, CAROL]) == {ALICE: [], CAROL: [theirs]}
-        await ringing.devices.forget(CAROL)
-        assert await holders(ringing, *names) == [False] * 4
-        back = await ringing.add(ALICE, name="removed")
-        assert await ringing.devices.of([ALICE]) == {ALICE: [back]}
+        added = [await push_world.add(ALICE, name=name) for name in names]
+        push_world.clock.ms += 1
+        theirs = await push_world.add(CAROL, name="handed on")
+        await push_world.devices.remove(ALICE, added[0].id)
+        await push_world.devices.prune(ALICE, added[1])
+        assert await holders(push_world, *names) == [False, False, True, True]
+        await push_world.devices.forget(ALICE)
+        assert await holders(push_world, *names) == [False, False, False, True]
+        assert await push_world.devices.of([ALICE, CAROL]) == {ALICE: [], CAROL: [theirs]}
+        await push_world.devices.forget(CAROL)
+        assert await holders(push_world, *names) == [False] * 4
+        back = await push_world.add(ALICE, name="removed")
+        assert await push_world.devices.of([ALICE]) == {ALICE: [back]}
 
     run(scenario())
 
 
 @pytest.mark.parametrize("seed", range(5))
 def test_a_device_that_is_registered_while_it_is_removed_is_whole_or_not_there(
-    run: Run, ringing: PushDesk, seed: int
+    run: Run, push_world: PushWorld, seed: int
 ) -> None:
     """By the same user or another. The last answer must be right: a device that is listed rings."""
     chosen = random.Random(seed)
@@ -133,7 +135,7 @@ def test_a_device_that_is_registered_while_it_is_removed_is_whole_or_not_there(
             return call
 
     async def scenario() -> None:
-        slow = devices.Devices(Slow(ringing.desk.posts.store), ringing.desk.services.graph.clock, SECRET)  # type: ignore[arg-type]
+        slow = devices.Devices(Slow(push_world.world.posts.store), push_world.world.services.graph.clock, SECRET)  # type: ignore[arg-type]
         phone, users = app_address("apns", "the phone"), (ALICE, CAROL)
         for at in range(30):
             added = [slow.add(chosen.choice(users), at * 10 + one, phone) for one in range(chosen.randrange(3))]
@@ -150,55 +152,55 @@ def test_a_device_that_is_registered_while_it_is_removed_is_whole_or_not_there(
             listed = (await slow._read(ALICE))[1]
             assert (await slow.of([ALICE]))[ALICE] == listed, "devices listed for the only user are theirs"
 
-    with time_flies():
+    with without_waits():
         run(scenario())
 
 
-def test_two_devices_that_register_at_once_are_both_kept(run: Run, ringing: PushDesk) -> None:
+def test_two_devices_that_register_at_once_are_both_kept(run: Run, push_world: PushWorld) -> None:
     async def scenario() -> None:
         for number in range(10):
-            both = await asyncio.gather(*(ringing.add(ALICE, kind, f"of {number}") for kind in ("apns", "fcm")))
-            found = (await ringing.devices.of([ALICE]))[ALICE]
+            both = await asyncio.gather(*(push_world.add(ALICE, kind, f"of {number}") for kind in ("apns", "fcm")))
+            found = (await push_world.devices.of([ALICE]))[ALICE]
             assert {one.id for one in both} <= {one.id for one in found}
-            await ringing.devices.forget(ALICE)
+            await push_world.devices.forget(ALICE)
 
     run(scenario())
 
 
-def test_notices_owed_to_a_device_do_not_ring_for_the_next_user_on_it(run: Run, ringing: PushDesk) -> None:
+def test_notices_owed_to_a_device_do_not_ring_for_the_next_user_on_it(run: Run, push_world: PushWorld) -> None:
     """Alice is owed five notices; while the first is sent she logs out, and Carol logs in."""
 
     async def scenario() -> None:
-        phone = await ringing.add(ALICE, name="the phone")
-        ringing.clouds.say = lambda _: 503
+        phone = await push_world.add(ALICE, name="the phone")
+        push_world.push_services.say = lambda _: 503
         for number in range(5):
-            await mention(ringing, text=f"secret {number}")
-            await ringing.follow_log()
+            await mention(push_world, text=f"secret {number}")
+            await push_world.follow_log()
 
         async def handed_over() -> int:
-            ringing.clouds.say = lambda _: 200
-            ringing.clock.ms += 1
-            await ringing.devices.remove(ALICE, phone.id)
-            await ringing.add(CAROL, name="the phone")
+            push_world.push_services.say = lambda _: 200
+            push_world.clock.ms += 1
+            await push_world.devices.remove(ALICE, phone.id)
+            await push_world.add(CAROL, name="the phone")
             return 200
 
-        ringing.clouds.say = lambda _: handed_over()
-        await ringing.pass_time(600)
-        assert len(ringing.clouds.rang(phone)) == 1
+        push_world.push_services.say = lambda _: handed_over()
+        await push_world.pass_time(600)
+        assert len(push_world.push_services.accepted_by(phone)) == 1
 
     run(scenario())
 
 
-def test_stored_data_of_devices_names_no_endpoint(run: Run, ringing: PushDesk) -> None:
+def test_stored_data_of_devices_names_no_endpoint(run: Run, push_world: PushWorld) -> None:
     async def scenario() -> None:
         for kind in ("webpush", "apns"):
-            await ringing.add(ALICE, kind)
-        log = ringing.desk.whole.log
-        logged = b"".join(event.data for event in (await log.read(ringing.desk.began, 1_000)).events)
-        ringing.clouds.say = lambda _: 503
-        await mention(ringing)
-        await ringing.follow_log()
-        notes = await ringing.desk.services.graph.store.notes(PREFIX)
+            await push_world.add(ALICE, kind)
+        log = push_world.world.whole.log
+        logged = b"".join(event.data for event in (await log.read(push_world.world.log_start, 1_000)).events)
+        push_world.push_services.say = lambda _: 503
+        await mention(push_world)
+        await push_world.follow_log()
+        notes = await push_world.world.services.graph.store.notes(PREFIX)
         for secret in (Browser("a-browser").endpoint, app_address("apns", str(ALICE)).endpoint):
             assert secret.encode() not in logged + b"".join(notes.values())
 
@@ -206,18 +208,18 @@ def test_stored_data_of_devices_names_no_endpoint(run: Run, ringing: PushDesk) -
 
 
 def test_the_number_of_devices_of_a_user_is_bounded(
-    run: Run, ringing: PushDesk, monkeypatch: pytest.MonkeyPatch
+    run: Run, push_world: PushWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(devices, "DEVICES_MAX", 2)
 
     async def scenario() -> None:
         for name in ("one", "two", "one"):
-            await ringing.add(ALICE, name=name)
-        three = await ringing.add(CAROL, name="three")
-        assert await answer(ringing.add(ALICE, name="three")) is DeviceLimitReached
-        assert (await ringing.devices.of([CAROL]))[CAROL] == [three], "a refused user takes no device"
-        await ringing.add(CAROL, name="two")  # it is no longer Alice's
-        await ringing.add(ALICE, name="three")
-        assert len((await ringing.devices.of([ALICE]))[ALICE]) == 2
+            await push_world.add(ALICE, name=name)
+        three = await push_world.add(CAROL, name="three")
+        assert await answer(push_world.add(ALICE, name="three")) is DeviceLimitReached
+        assert (await push_world.devices.of([CAROL]))[CAROL] == [three], "a refused user takes no device"
+        await push_world.add(CAROL, name="two")  # it is no longer Alice's
+        await push_world.add(ALICE, name="three")
+        assert len((await push_world.devices.of([ALICE]))[ALICE]) == 2
 
     run(scenario())

@@ -7,8 +7,8 @@ from collections.abc import Awaitable, Callable
 import pytest
 from cast import ALICE, BOB
 from coroutines import Run
-from desk import Desk
 from interleaving import finished
+from notification_world import Desk
 from reference_leases import own_leases
 
 from kith.core.errors import Overloaded
@@ -19,78 +19,80 @@ from kith.people.removal import account_jobs
 Act = Callable[[Desk], Awaitable[None]]
 
 
-async def mention(desk: Desk) -> None:
-    await desk.services.write(BOB, text="hello", mentions=(ALICE,))
+async def mention(world: Desk) -> None:
+    await world.services.write(BOB, text="hello", mentions=(ALICE,))
 
 
-async def _mute(desk: Desk) -> None:
-    await desk.people.mute(ALICE, BOB)
+async def _mute(world: Desk) -> None:
+    await world.people.mute(ALICE, BOB)
 
 
 def test_a_store_that_refuses_for_hours_gets_one_row_in_the_end(
-    run: Run, desk: Desk, monkeypatch: pytest.MonkeyPatch
+    run: Run, world: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def scenario() -> None:
-        await mention(desk)
-        put = desk.notices.records.put_many
+        await mention(world)
+        put = world.notices.records.put_many
 
         async def refuses(*_: object) -> None:
             raise Overloaded("not now")
 
-        monkeypatch.setattr(desk.notices.records, "put_many", refuses)
+        monkeypatch.setattr(world.notices.records, "put_many", refuses)
         for _ in range(20):
-            desk.services.clock.ms += 5_000
+            world.services.clock.ms += 5_000
             with pytest.raises(Overloaded):
-                await desk.handle()
-        monkeypatch.setattr(desk.notices.records, "put_many", put)
-        await desk.handle(times=2)
-        assert await desk.told(ALICE) == [("mention", BOB)]
-        assert [user for user, _ in desk.rows.rows] == [ALICE]
+                await world.handle()
+        monkeypatch.setattr(world.notices.records, "put_many", put)
+        await world.handle(times=2)
+        assert await world.types_and_actors(ALICE) == [("mention", BOB)]
+        assert [user for user, _ in world.rows.rows] == [ALICE]
 
     run(scenario())
 
 
-async def _want_none(desk: Desk) -> None:
-    await desk.preferences.put(ALICE, Preferences(mentions="none"))
+async def _want_none(world: Desk) -> None:
+    await world.preferences.put(ALICE, Preferences(mentions="none"))
 
 
-async def _want_nothing_of_bob(desk: Desk) -> None:
-    await desk.preferences.put(ALICE, Preferences(accounts_off=(BOB,)))
+async def _want_nothing_of_bob(world: Desk) -> None:
+    await world.preferences.put(ALICE, Preferences(accounts_off=(BOB,)))
 
 
 HIDING: list[Act] = [_mute, _want_none, _want_nothing_of_bob]
 
 
 @pytest.mark.parametrize("hide", HIDING)
-def test_notices_of_followers_do_not_reveal_whom_the_mentioned_user_muted(run: Run, desk: Desk, hide: Act) -> None:
+def test_notices_of_followers_do_not_reveal_whom_the_mentioned_user_muted(run: Run, world: Desk, hide: Act) -> None:
     """Followers are notified from the mentioned account's notice, which is stored even if that account hides it."""
 
     async def scenario() -> None:
-        await hide(desk)
-        desk.services.clock.ms += 2 * CACHED_MS
-        await mention(desk)
-        await desk.handle(times=2)
-        assert await desk.told(ALICE) == []
-        (notice,) = [notice for user, notice in desk.rows.rows if user == ALICE]
-        (stored,) = await desk.notices.read([notice])
+        await hide(world)
+        world.services.clock.ms += 2 * CACHED_MS
+        await mention(world)
+        await world.handle(times=2)
+        assert await world.types_and_actors(ALICE) == []
+        (notice,) = [notice for user, notice in world.rows.rows if user == ALICE]
+        (stored,) = await world.notices.read([notice])
         assert stored is not None
         assert (stored.type, stored.actor) == ("mention", BOB)
-        await desk.people.unmute(ALICE, BOB)
-        await desk.preferences.put(ALICE, Preferences())
-        assert await desk.told(ALICE) == [("mention", BOB)], "what is hidden comes back when the reason ends"
+        await world.people.unmute(ALICE, BOB)
+        await world.preferences.put(ALICE, Preferences())
+        assert await world.types_and_actors(ALICE) == [("mention", BOB)], (
+            "what is hidden comes back when the reason ends"
+        )
 
     run(scenario())
 
 
-def test_a_mention_of_a_deactivated_user_is_shown_when_they_come_back(run: Run, desk: Desk) -> None:
+def test_a_mention_of_a_deactivated_user_is_shown_when_they_come_back(run: Run, world: Desk) -> None:
     async def scenario() -> None:
-        jobs = account_jobs(desk.services.graph, own_leases())
+        jobs = account_jobs(world.services.graph, own_leases())
         await finished(jobs, NodeOperation.ARCHIVE, ALICE)
-        await mention(desk)
-        await desk.handle(times=2)
+        await mention(world)
+        await world.handle(times=2)
         await finished(jobs, NodeOperation.RESTORE, ALICE)
-        await desk.handle(times=2)
-        assert await desk.told(ALICE) == [("mention", BOB)]
+        await world.handle(times=2)
+        assert await world.types_and_actors(ALICE) == [("mention", BOB)]
         await jobs.close()
 
     run(scenario())

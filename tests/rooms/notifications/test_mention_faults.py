@@ -15,10 +15,10 @@ import numpy as np
 import pytest
 from cast import ALICE, BOB, CAROL, DANA
 from coroutines import Run
-from desk import Desk
-from distant import Stopped, StopSignal
+from notification_world import NotificationWorld
 from reference_activity import ReferenceActivity
 from reference_leases import own_leases
+from store_wrappers import DyingStore, ProcessDied
 
 from kith.core.ids import NodeId, made_at_ms
 from kith.core.paging import Window
@@ -50,25 +50,25 @@ def as_it_is(store: Any) -> Any:
 
 
 class MentionScene:
-    """A desk, and the workers of the tiers, which notify one follower at a time."""
+    """A world, and the workers of the tiers, which notify one follower at a time."""
 
-    def __init__(self, desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    def __init__(self, world: NotificationWorld, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(coordinator, "SLICE_CHUNKS", 1)
-        self.desk, self.clock, self.activity = desk, desk.services.clock, ReferenceActivity()
-        self.outcomes = Outcomes(desk.whole.records, desk.services.graph.clock)
+        self.world, self.clock, self.activity = world, world.services.clock, ReferenceActivity()
+        self.outcomes = Outcomes(world.whole.records, world.services.graph.clock)
         self.worker = self.process()
         self.spread = MentionConsumer(self.worker)
 
     def process(self, wrap: Callable[[Any], Any] = as_it_is, **more: Any) -> Coordinator:
         """A worker of all tiers that sees each store through `wrap`."""
-        desk, graph = self.desk, self.desk.services.graph
-        records, there = wrap(desk.whole.records), Graph(wrap(graph.store), graph.graphs, graph.clock)
+        world, graph = self.world, self.world.services.graph
+        records, there = wrap(world.whole.records), Graph(wrap(graph.store), graph.graphs, graph.clock)
 
         async def count(account: int) -> int:
             return len(FOLLOWERS)
 
         return Coordinator(
-            there, wrap(desk.inbox), wrap(self.activity), Router(count, 1, self.clock), MentionOptIns(records).wanted,
+            there, wrap(world.inbox), wrap(self.activity), Router(count, 1, self.clock), MentionOptIns(records).wanted,
             own_leases(), self.clock, Outcomes(records, graph.clock).note, Rings(records, graph.clock).ring,
             RecentMentions(records, graph, 1).keep, chunk_ids=1, **more,
         )  # fmt: skip
@@ -76,16 +76,16 @@ class MentionScene:
     async def open(self) -> None:
         """The followers follow Alice, ask for her mentions, and were here an hour ago."""
         for follower in FOLLOWERS:
-            await self.desk.people.follow(follower, ALICE)
-            await self.desk.preferences.put(follower, WANTED)
+            await self.world.people.follow(follower, ALICE)
+            await self.world.preferences.put(follower, WANTED)
         await self.activity.seen(np.array(FOLLOWERS, np.int64), self.clock.ms - HOUR_MS)
-        self.desk.whole.settle()
+        self.world.whole.settle()
 
     async def route(self, *, times: int = 1, chance: random.Random | None = None) -> None:
         """Let the router handle all notices `times` times, each in another order, with a chunk of work in between."""
-        log = self.desk.whole.log
-        self.desk.whole.settle()
-        events = list((await log.read(self.desk.began, 1_000)).events)
+        log = self.world.whole.log
+        self.world.whole.settle()
+        events = list((await log.read(self.world.log_start, 1_000)).events)
         for _ in range(times):
             if chance is not None:
                 chance.shuffle(events)
@@ -100,25 +100,25 @@ class MentionScene:
 
     async def noticed(self, event: str) -> NodeId:
         """A notice of a mention of Alice that her followers have not got yet."""
-        (notice,) = await self.desk.notices.notify([NoticeDraft("mention", DANA, ALICE, self.clock.ms, event=event)])
+        (notice,) = await self.world.notices.notify([NoticeDraft("mention", DANA, ALICE, self.clock.ms, event=event)])
         return notice
 
     def told(self, notice: int | None = None) -> list[NodeId]:
         """The followers who have rows, of this notice or of any."""
-        rows = {user for user, told in self.desk.rows.rows if notice in (None, told)}
+        rows = {user for user, told in self.world.rows.rows if notice in (None, told)}
         return [user for user in FOLLOWERS if user in rows]
 
 
 @pytest.fixture
-def scene(run: Run, desk: Desk, monkeypatch: pytest.MonkeyPatch) -> MentionScene:
-    found = MentionScene(desk, monkeypatch)
+def scene(run: Run, world: NotificationWorld, monkeypatch: pytest.MonkeyPatch) -> MentionScene:
+    found = MentionScene(world, monkeypatch)
     run(found.open())
     return found
 
 
-async def mention(desk: Desk, *actors: NodeId) -> None:
+async def mention(world: NotificationWorld, *actors: NodeId) -> None:
     for actor in actors:
-        await desk.services.write(actor, text="look", mentions=(ALICE,))
+        await world.services.write(actor, text="look", mentions=(ALICE,))
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -126,15 +126,17 @@ def test_mentions_that_come_three_times_and_out_of_order_notify_once(run: Run, s
     actors = [DANA, NodeId(50), NodeId(51)]
 
     async def scenario() -> None:
-        await mention(scene.desk, *actors)
-        await scene.desk.handle(times=3)
+        await mention(scene.world, *actors)
+        await scene.world.handle(times=3)
         await scene.route(times=3, chance=random.Random(seed))
         await scene.drain()
         await scene.route(times=3, chance=random.Random(seed))
         await scene.drain()
-        told = [notice.id for notice in await scene.desk.listed(ALICE) if notice.type == "mention"]
+        told = [notice.id for notice in await scene.world.listed(ALICE) if notice.type == "mention"]
         for follower in FOLLOWERS:
-            assert sorted(await scene.desk.told(follower)) == sorted(("mention", actor) for actor in actors)
+            assert sorted(await scene.world.types_and_actors(follower)) == sorted(
+                ("mention", actor) for actor in actors
+            )
         for outcomes in await scene.outcomes.of(told):
             assert sum(one.told for one in outcomes) == len(FOLLOWERS), "each row was new once"
 
@@ -143,8 +145,8 @@ def test_mentions_that_come_three_times_and_out_of_order_notify_once(run: Run, s
 
 async def began(scene: MentionScene) -> tuple[NodeId, NodeId]:
     """Start a mention until the first of two followers is notified; return that follower and the other."""
-    await mention(scene.desk, DANA)
-    await scene.desk.handle()
+    await mention(scene.world, DANA)
+    await scene.world.handle()
     await scene.route()
     for _ in range(20):
         if scene.told():
@@ -159,15 +161,15 @@ def test_a_follower_who_turns_mentions_off_meanwhile_gets_and_sees_no_more(run: 
     async def scenario() -> None:
         first, _ = await began(scene)
         for follower in FOLLOWERS:
-            await scene.desk.preferences.put(follower, Preferences())
+            await scene.world.preferences.put(follower, Preferences())
         await scene.drain()
         assert scene.told() == [first]
-        assert [await scene.desk.told(follower) for follower in FOLLOWERS] == [[], []]
-        await scene.desk.preferences.put(first, WANTED)
-        assert await scene.desk.told(first) == [("mention", DANA)], "preferences are checked at each look"
-        await scene.desk.people.unfollow(first, ALICE)
-        scene.desk.whole.settle()
-        assert await scene.desk.told(first) == [], "a mention of a user whom they do not follow is hidden"
+        assert [await scene.world.types_and_actors(follower) for follower in FOLLOWERS] == [[], []]
+        await scene.world.preferences.put(first, WANTED)
+        assert await scene.world.types_and_actors(first) == [("mention", DANA)], "preferences are checked at each look"
+        await scene.world.people.unfollow(first, ALICE)
+        scene.world.whole.settle()
+        assert await scene.world.types_and_actors(first) == [], "a mention of a user whom they do not follow is hidden"
 
     run(scenario())
 
@@ -178,33 +180,33 @@ def test_an_account_that_goes_during_a_walk_takes_the_mention_with_it(
 ) -> None:
     async def scenario() -> None:
         first, other = await began(scene)
-        assert await scene.desk.told(first) == [("mention", DANA)]
-        await scene.desk.services.edges.change_node(gone, state=State.REMOVED)
-        assert await scene.desk.told(first) == [], "at once, while its edges are still there"
-        jobs = account_jobs(scene.desk.services.graph, own_leases())
+        assert await scene.world.types_and_actors(first) == [("mention", DANA)]
+        await scene.world.services.edges.change_node(gone, state=State.REMOVED)
+        assert await scene.world.types_and_actors(first) == [], "at once, while its edges are still there"
+        jobs = account_jobs(scene.world.services.graph, own_leases())
         await jobs.start(NodeOperation.REMOVE, gone)
         await jobs.wait()
-        scene.desk.whole.settle()
+        scene.world.whole.settle()
         await scene.drain()
         for user in (first, other, ALICE):
-            assert ("mention", DANA) not in await scene.desk.told(user)
+            assert ("mention", DANA) not in await scene.world.types_and_actors(user)
 
     run(scenario())
 
 
 async def _blocked(scene: MentionScene) -> None:
     for follower in FOLLOWERS:
-        await scene.desk.people.block(follower, DANA)
+        await scene.world.people.block(follower, DANA)
 
 
 async def _edited(scene: MentionScene) -> None:
-    (post,), _ = await scene.desk.posts.outbox(DANA, DANA, Window(1))
-    await scene.desk.posts.edit(DANA, NodeId(post.id), PostEdit(mentions=()))
+    (post,), _ = await scene.world.posts.outbox(DANA, DANA, Window(1))
+    await scene.world.posts.edit(DANA, NodeId(post.id), PostEdit(mentions=()))
 
 
 async def _deleted(scene: MentionScene) -> None:
-    (post,), _ = await scene.desk.posts.outbox(DANA, DANA, Window(1))
-    await scene.desk.posts.delete(DANA, NodeId(post.id))
+    (post,), _ = await scene.world.posts.outbox(DANA, DANA, Window(1))
+    await scene.world.posts.delete(DANA, NodeId(post.id))
 
 
 @pytest.mark.parametrize("act", [_blocked, _edited, _deleted])
@@ -213,27 +215,27 @@ def test_a_change_that_hides_a_mention_during_a_walk_hides_it_from_followers(
 ) -> None:
     async def scenario() -> None:
         first, other = await began(scene)
-        assert await scene.desk.told(first) == [("mention", DANA)]
-        scene.desk.whole.settle()
+        assert await scene.world.types_and_actors(first) == [("mention", DANA)]
+        scene.world.whole.settle()
         await act(scene)
-        scene.desk.whole.settle()
-        assert await scene.desk.told(first) == [], "at once"
+        scene.world.whole.settle()
+        assert await scene.world.types_and_actors(first) == [], "at once"
         await scene.drain()
-        assert [await scene.desk.told(follower) for follower in (first, other)] == [[], []]
-        assert (await scene.desk.notifications.unread(other)).number == 0
+        assert [await scene.world.types_and_actors(follower) for follower in (first, other)] == [[], []]
+        assert (await scene.world.notifications.unread(other)).number == 0
 
     run(scenario())
 
 
 def test_notices_that_waited_an_hour_for_the_router_keep_their_own_time(run: Run, scene: MentionScene) -> None:
     async def scenario() -> None:
-        desk, began_ms = scene.desk, scene.clock.ms
-        await mention(desk, DANA)
-        post = await desk.services.write(ALICE)
-        await desk.services.engagement.add("likes", DANA, NodeId(post.id))
+        world, began_ms = scene.world, scene.clock.ms
+        await mention(world, DANA)
+        post = await world.services.write(ALICE)
+        await world.services.engagement.add("likes", DANA, NodeId(post.id))
         scene.clock.ms += HOUR_MS
-        assert await desk.told(ALICE) == []
-        await desk.handle()
+        assert await world.types_and_actors(ALICE) == []
+        await world.handle()
         await scene.route()
         await scene.drain()
         waited: Sequence[tuple[NodeId, str]] = [
@@ -243,7 +245,7 @@ def test_notices_that_waited_an_hour_for_the_router_keep_their_own_time(run: Run
             (CAROL, "mention"),
         ]
         for user, kind in waited:
-            (notice,) = [one for one in await desk.listed(user) if (one.type, one.actor) == (kind, DANA)]
+            (notice,) = [one for one in await world.listed(user) if (one.type, one.actor) == (kind, DANA)]
             assert began_ms <= notice.at_ms < began_ms + HOUR_MS <= made_at_ms(notice.id)
 
     run(scenario())
@@ -254,15 +256,15 @@ def test_the_next_worker_finishes_what_one_that_stops_at_any_call_left(run: Run,
         scene.clock.ms += 2 * DAY_MS  # only the last tier notifies them, so no other makes up for gaps
         for stops in itertools.count(1, 3):
             notice, left = await scene.noticed(f"{stops}"), [stops]
-            dying = scene.process(partial(StopSignal, left=left))
+            dying = scene.process(partial(DyingStore, left=left))
             try:
                 await dying.begin(notice, ALICE)
                 await scene.drain(dying)
-            except Stopped:
+            except ProcessDied:
                 await scene.worker.begin(notice, ALICE)  # the event comes again
                 await scene.drain()
             assert scene.told(notice) == [*FOLLOWERS], f"stopped at step {stops}"
-            assert await scene.desk.whole.records.get_many(RecordKind.MENTION_RING, [notice]) != [None]
+            assert await scene.world.whole.records.get_many(RecordKind.MENTION_RING, [notice]) != [None]
             if left[0] > 0:
                 assert stops > 60
                 return
@@ -307,9 +309,9 @@ def test_a_storm_in_the_last_tier_blocks_no_other_and_hides_nothing(
     async def scenario() -> None:
         scene.clock.ms += 2 * DAY_MS
         await scene.activity.set_online("api", np.array([BOB], np.int64), scene.clock.ms + HOUR_MS)
-        await mention(scene.desk, *actors)
-        await scene.desk.handle()
-        storm = [notice.id for notice in await scene.desk.listed(ALICE) if notice.type == "mention"]
+        await mention(scene.world, *actors)
+        await scene.world.handle()
+        storm = [notice.id for notice in await scene.world.listed(ALICE) if notice.type == "mention"]
         first, last = scene.process(tiers=(Tier.ONLINE, Tier.DAY)), scene.process(tiers=(Tier.MONTH,))
         for notice in storm:
             await first.begin(notice, ALICE)
@@ -320,7 +322,7 @@ def test_a_storm_in_the_last_tier_blocks_no_other_and_hides_nothing(
         await scene.drain(last)
         assert [scene.told(notice) for notice in storm] == [[BOB, CAROL]] * 2 + [[BOB]] * 3
         for follower in FOLLOWERS:
-            assert sorted(await scene.desk.told(follower)) == [("mention", actor) for actor in actors]
+            assert sorted(await scene.world.types_and_actors(follower)) == [("mention", actor) for actor in actors]
         assert [scene.told(notice) for notice in storm] == [[*FOLLOWERS]] * 5, "the rows that Carol pulled are stored"
 
     run(scenario())

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 from cast import ALICE, BOB
-from celebrity import CHUNK, FOLLOWERS, LATELY, ONLINE, TOLD, UNWILLING, Stage, drained
+from celebrity_scene import CHUNK, FOLLOWERS, NOTIFIED, ONLINE, TODAY, UNWILLING, CelebrityScene, drain
 from coroutines import Run
-from distant import Distant
+from store_wrappers import RemoteStore
 
 from kith.core.clock import Hlc
 from kith.core.errors import Overloaded
@@ -28,32 +28,32 @@ from kith.records.store import RecordKind
 
 def test_under_pressure_the_last_tier_yields_and_the_others_do_not(run: Run) -> None:
     async def main() -> None:
-        stage = await Stage.set_up()
+        stage = await CelebrityScene.set_up()
         worker = stage.worker(tasks_max=5)
         await worker.begin(stage.notice, ALICE)
-        await drained(worker)
-        assert stage.told() == {*ONLINE, *LATELY} - UNWILLING
+        await drain(worker)
+        assert stage.notified() == {*ONLINE, *TODAY} - UNWILLING
         chunks = -(-len(FOLLOWERS) // CHUNK)
         assert [ended.left for ended in stage.ended] == [0, 0, chunks]
         stage.notice += 1
         del worker  # the worker that raised the flag is gone; the flag stands, and expires
         stage.inboxes.rows.clear()
         await stage.worker().begin(stage.notice, ALICE)
-        await drained(stage.worker())
-        assert stage.told() == {*ONLINE, *LATELY} - UNWILLING
+        await drain(stage.worker())
+        assert stage.notified() == {*ONLINE, *TODAY} - UNWILLING
         stage.clock.ms += FLAG_MS
         stage.notice += 1
         stage.inboxes.rows.clear()
         await stage.worker().begin(stage.notice, ALICE)
-        await drained(stage.worker())
-        assert stage.told() == TOLD
+        await drain(stage.worker())
+        assert stage.notified() == NOTIFIED
 
     run(main())
 
 
 def test_too_many_mentions_at_once_wait(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     async def main() -> None:
-        stage = await Stage.set_up()
+        stage = await CelebrityScene.set_up()
         monkeypatch.setattr(walks, "WALKS_MAX", 2)
         worker = stage.worker()
         for more in range(2):
@@ -78,7 +78,7 @@ def test_a_mention_that_waits_for_room_does_not_restart_others_of_its_batch(
         return Event(0, None, RECORD_CHANGED, RecordKind.NOTICE, notice, 0, Hlc(1), data=data)
 
     async def main() -> None:
-        stage = await Stage.set_up(threshold=1_000)
+        stage = await CelebrityScene.set_up(threshold=1_000)
         monkeypatch.setattr(walks, "WALKS_MAX", 2)
         await stage.worker(chunk_ids=1).begin(stage.notice - 1, ALICE)  # is long under way
         worker = stage.worker()
@@ -87,7 +87,7 @@ def test_a_mention_that_waits_for_room_does_not_restart_others_of_its_batch(
             await spread.handle(events)
         while not stage.ended:
             assert await worker.work()
-        assert stage.told() == {*FOLLOWERS} - UNWILLING
+        assert stage.notified() == {*FOLLOWERS} - UNWILLING
         await spread.handle(events)
         assert {walk.notice for walk in await worker._walks.of(Tier)} == {stage.notice - 1, stage.notice + 1}
 
@@ -109,19 +109,19 @@ def test_a_last_tier_that_is_full_changes_nothing_for_the_others(run: Run, monke
     """Nobody works the last tier. The other tiers notify their followers with the same calls as where there is room."""
 
     async def calls_of(walks_max: int) -> tuple[list[list[str]], list[EndedWalk]]:
-        stage = await Stage.set_up()
+        stage = await CelebrityScene.set_up()
         monkeypatch.setattr(walks, "WALKS_MAX", walks_max)
         made, first, full = list[list[str]](), stage.notice, list[EndedWalk]()
         for more in range(5):
             stage.notice = first + more
             await stage.worker(tiers=()).begin(stage.notice, ALICE)
-            for tier, told in ((Tier.ONLINE, ONLINE), (Tier.DAY, {*ONLINE, *LATELY})):
+            for tier, told in ((Tier.ONLINE, ONLINE), (Tier.DAY, {*ONLINE, *TODAY})):
                 calls = list[str]()
                 stage.wrap = lambda store, calls=calls: Counts(store, calls)
-                await drained(stage.worker(tiers=[tier]))
+                await drain(stage.worker(tiers=[tier]))
                 stage.wrap = lambda store: store
                 made.append(calls)
-                assert stage.told() == {*told} - UNWILLING
+                assert stage.notified() == {*told} - UNWILLING
             stage.inboxes.rows.clear()
             full = [ended for ended in stage.ended if ended.left]
         return made, full
@@ -138,12 +138,12 @@ def test_a_last_tier_that_is_full_changes_nothing_for_the_others(run: Run, monke
 
 def test_workers_of_a_tier_divide_its_mentions(run: Run) -> None:
     async def main() -> None:
-        stage = await Stage.set_up()
+        stage = await CelebrityScene.set_up()
         calls, chance = list[str](), random.Random(3)
         await stage.worker().begin(stage.notice, ALICE)
-        stage.wrap = lambda store: Counts(Distant(store, chance), calls)
-        await asyncio.gather(*(drained(stage.worker()) for _ in range(3)))
-        assert stage.told() == TOLD
+        stage.wrap = lambda store: Counts(RemoteStore(store, chance), calls)
+        await asyncio.gather(*(drain(stage.worker()) for _ in range(3)))
+        assert stage.notified() == NOTIFIED
         chunks = -(-len(FOLLOWERS) // CHUNK)
         assert (calls.count("chunk"), calls.count("contains")) == (chunks * 2, 1), "none was read twice"
 
@@ -152,7 +152,7 @@ def test_workers_of_a_tier_divide_its_mentions(run: Run) -> None:
 
 def test_a_mention_for_few_does_not_wait_for_one_for_millions(run: Run) -> None:
     async def main() -> None:
-        stage = await Stage.set_up()
+        stage = await CelebrityScene.set_up()
         await stage.worker(chunk_ids=1).begin(stage.notice, ALICE)
         large, stage.notice, stage.threshold = stage.notice, stage.notice + 1, 1_000
         await stage.worker(chunk_ids=20).begin(stage.notice, ALICE)
@@ -165,7 +165,7 @@ def test_a_mention_for_few_does_not_wait_for_one_for_millions(run: Run) -> None:
 
 def test_a_mention_that_keeps_failing_becomes_dead_and_blocks_no_other(run: Run) -> None:
     async def main() -> None:
-        stage = await Stage.set_up()
+        stage = await CelebrityScene.set_up()
         failing, working = stage.worker(tiers=[Tier.DAY]), stage.worker(tiers=[Tier.DAY])
 
         async def fails(notice: int, account: int, users: Users) -> Any:
@@ -176,12 +176,12 @@ def test_a_mention_that_keeps_failing_becomes_dead_and_blocks_no_other(run: Run)
         failing._wanted = fails
         for more in range(2):
             await working.begin(stage.notice + more, ALICE)
-        await drained(failing)
-        assert {user for user, notice in stage.inboxes.rows if notice > stage.notice} == {*ONLINE, *LATELY}
+        await drain(failing)
+        assert {user for user, notice in stage.inboxes.rows if notice > stage.notice} == {*ONLINE, *TODAY}
         assert len(stage.ended) == 1, "one failure does not make it dead"
         for _ in range(5 * 60):
             stage.clock.ms += 1_000
-            await drained(failing)
+            await drain(failing)
         dead, told = sorted(stage.ended, key=lambda ended: ended.walk.notice)
         assert (dead.dead, told.dead) == (-(-len(FOLLOWERS) // CHUNK), 0)
 

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from cast import ALICE, BOB, CAROL, DANA
 from coroutines import Run
-from desk import Desk
+from notification_world import NotificationWorld
 from reference_activity import ReferenceActivity
 from reference_leases import ReferenceLeases
 
@@ -31,22 +31,22 @@ ACTORS = [NodeId(actor) for actor in range(50, 56)]
 WORKERS = 3
 
 
-async def reported(desk: Desk, mentioned: NodeId) -> None:
+async def reported(world: NotificationWorld, mentioned: NodeId) -> None:
     """Report mentions one after the other, as a queue in front of the API does for one key."""
     for actor in ACTORS:
-        assert await desk.external_mentions.accept(f"{actor} mentions {mentioned}", actor, mentioned, None, None)
+        assert await world.external_mentions.accept(f"{actor} mentions {mentioned}", actor, mentioned, None, None)
 
 
-def workers(desk: Desk, activity: ReferenceActivity, worked: list[list[int]]) -> list[Coordinator]:
+def workers(world: NotificationWorld, activity: ReferenceActivity, worked: list[list[int]]) -> list[Coordinator]:
     """Workers of all tiers. Each adds to its list in `worked` the accounts whose walks it ended."""
-    graph, leases = desk.services.graph, Leases(ReferenceLeases(desk.services.clock))
+    graph, leases = world.services.graph, Leases(ReferenceLeases(world.services.clock))
 
     def worker(accounts: list[int]) -> Coordinator:
         async def end(ended: EndedWalk) -> None:
             accounts.append(ended.walk.account)
 
         return coordinator_over(
-            graph, desk.whole.records, desk.inbox, activity, leases, desk.services.clock, end,
+            graph, world.whole.records, world.inbox, activity, leases, world.services.clock, end,
             celebrity_followers_min=1, tiers=tuple(Tier),
         )  # fmt: skip
 
@@ -54,32 +54,34 @@ def workers(desk: Desk, activity: ReferenceActivity, worked: list[list[int]]) ->
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_mentions_of_each_user_keep_their_order_however_workers_divide_them(run: Run, desk: Desk, seed: int) -> None:
+def test_mentions_of_each_user_keep_their_order_however_workers_divide_them(
+    run: Run, world: NotificationWorld, seed: int
+) -> None:
     """Bob follows everybody who is mentioned. Three systems report; three workers get the events in any order."""
     activity, worked = ReferenceActivity(), [list[int]() for _ in range(WORKERS)]
 
     async def scenario() -> None:
         for mentioned in MENTIONED:
-            await desk.people.follow(BOB, mentioned)
-        await desk.preferences.put(BOB, Preferences(mentions="followed"))
-        await activity.seen(np.array([BOB], np.int64), desk.services.clock.ms)
-        await asyncio.gather(*(reported(desk, mentioned) for mentioned in MENTIONED))
-        desk.whole.settle()
-        notices = [[*reversed(await desk.listed(mentioned))] for mentioned in MENTIONED]
+            await world.people.follow(BOB, mentioned)
+        await world.preferences.put(BOB, Preferences(mentions="followed"))
+        await activity.seen(np.array([BOB], np.int64), world.services.clock.ms)
+        await asyncio.gather(*(reported(world, mentioned) for mentioned in MENTIONED))
+        world.whole.settle()
+        notices = [[*reversed(await world.listed(mentioned))] for mentioned in MENTIONED]
         assert [[notice.actor for notice in told] for told in notices] == [ACTORS] * len(MENTIONED)
-        events = list((await desk.whole.log.read(desk.began, 1_000)).events)
+        events = list((await world.whole.log.read(world.log_start, 1_000)).events)
         random.Random(seed).shuffle(events)
-        group = workers(desk, activity, worked)
+        group = workers(world, activity, worked)
         await asyncio.gather(*(MentionConsumer(one).handle(events[at::WORKERS]) for at, one in enumerate(group)))
         while any(await asyncio.gather(*(worker.work() for worker in group))):
             pass
         ids = {notice.id for told in notices for notice in told}
-        assert {notice for user, notice in desk.rows.rows if user == BOB} == ids, (
+        assert {notice for user, notice in world.rows.rows if user == BOB} == ids, (
             "workers notified him of all, without a pull"
         )
-        told = [*reversed(await desk.listed(BOB))]
+        told = [*reversed(await world.listed(BOB))]
         assert [[one.actor for one in told if one.recipient == mentioned] for mentioned in MENTIONED] == [ACTORS] * 3
-        outcomes = await Outcomes(desk.whole.records, desk.services.graph.clock).of([*ids])
+        outcomes = await Outcomes(world.whole.records, world.services.graph.clock).of([*ids])
         assert sum(one.told for tiers in outcomes for one in tiers) == len(ids), "each row was new once"
         assert all(worked), "each had its share"
 

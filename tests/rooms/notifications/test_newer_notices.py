@@ -8,8 +8,8 @@ from typing import Any
 import msgspec
 from cast import ALICE
 from coroutines import Run
-from desk import Desk
-from pushing import PushDesk
+from notification_world import NotificationWorld
+from push_world import PushWorld
 
 from kith.core.clock import Hlc
 from kith.core.signing import Signer
@@ -44,10 +44,10 @@ def each_longer(data: bytes) -> bytes:
     return msgspec.msgpack.encode([[*one, *NEWER] for one in msgspec.msgpack.decode(data)])
 
 
-def test_outcomes_of_other_tiers_keep_their_newer_fields(run: Run, desk: Desk) -> None:
+def test_outcomes_of_other_tiers_keep_their_newer_fields(run: Run, world: NotificationWorld) -> None:
     async def scenario() -> None:
-        records, notice = desk.whole.records, 77
-        outcomes = Outcomes(records, desk.services.graph.clock)
+        records, notice = world.whole.records, 77
+        outcomes = Outcomes(records, world.services.graph.clock)
         for tier in (Tier.DAY, Tier.MONTH):
             await outcomes.note(EndedWalk(Walk(notice, ALICE, tier, 1, told=5)))
         await as_newer(records, RecordKind.MENTION_OUTCOME, notice, each_longer)
@@ -62,20 +62,20 @@ def test_outcomes_of_other_tiers_keep_their_newer_fields(run: Run, desk: Desk) -
     run(scenario())
 
 
-def test_devices_keep_their_newer_fields_when_another_one_comes_or_goes(run: Run, ringing: PushDesk) -> None:
+def test_devices_keep_their_newer_fields_when_another_one_comes_or_goes(run: Run, push_world: PushWorld) -> None:
     async def scenario() -> None:
-        records, bound, signer = ringing.desk.posts.store, ALICE.to_bytes(8, "big"), ringing.devices._signer
-        kept, gone = [await ringing.add(ALICE, name=name) for name in ("the phone", "the tablet")]
+        records, bound, signer = push_world.world.posts.store, ALICE.to_bytes(8, "big"), push_world.devices._signer
+        kept, gone = [await push_world.add(ALICE, name=name) for name in ("the phone", "the tablet")]
         await as_newer(records, RecordKind.DEVICES, ALICE, lambda data: sealed(signer, bound, data, each_longer))
-        new = await ringing.add(ALICE, name="the watch")
-        await ringing.devices.prune(ALICE, gone)
+        new = await push_world.add(ALICE, name="the watch")
+        await push_world.devices.prune(ALICE, gone)
         (stored,) = await records.get_many(RecordKind.DEVICES, [ALICE])
         assert stored is not None
         opened = signer.open(stored.data.decode(), bound)
         assert opened is not None
         found = {one[0]: one[-2:] == NEWER for one in msgspec.msgpack.decode(opened)}
         assert found == {kept.id: True, new.id: False}
-        assert (await ringing.devices.of([ALICE]))[ALICE] == [kept, new]
+        assert (await push_world.devices.of([ALICE]))[ALICE] == [kept, new]
 
     run(scenario())
 
@@ -86,10 +86,10 @@ def sealed(signer: Signer, bound: bytes, data: bytes, change: Callable[[bytes], 
     return signer.seal(change(opened), bound).encode()
 
 
-def test_the_list_of_recent_mentions_keeps_its_newer_fields(run: Run, desk: Desk) -> None:
+def test_the_list_of_recent_mentions_keeps_its_newer_fields(run: Run, world: NotificationWorld) -> None:
     async def scenario() -> None:
-        records, recent = desk.posts.store, desk.recent
-        now = desk.services.snowflakes.next
+        records, recent = world.posts.store, world.recent
+        now = world.services.snowflakes.next
         await recent._add(3, [(19, now())])
         await as_newer(records, RecordKind.RECENT_MENTIONS, 3, longer)
         await recent._add(3, [(35, now())])
@@ -101,9 +101,11 @@ def test_the_list_of_recent_mentions_keeps_its_newer_fields(run: Run, desk: Desk
     run(scenario())
 
 
-def test_a_walk_that_a_newer_kith_began_continues_and_keeps_its_newer_fields(run: Run, desk: Desk) -> None:
+def test_a_walk_that_a_newer_kith_began_continues_and_keeps_its_newer_fields(
+    run: Run, world: NotificationWorld
+) -> None:
     async def scenario() -> None:
-        notes = desk.services.edges
+        notes = world.services.edges
         kept, walk = Walks(notes), Walk(5, ALICE, Tier.DAY, 3)
         await kept.begin([walk])
         raw = await notes.get_note(walk.key)
@@ -120,9 +122,9 @@ def test_a_walk_that_a_newer_kith_began_continues_and_keeps_its_newer_fields(run
     run(scenario())
 
 
-def test_notices_owed_to_a_device_keep_their_newer_fields(run: Run, ringing: PushDesk) -> None:
+def test_notices_owed_to_a_device_keep_their_newer_fields(run: Run, push_world: PushWorld) -> None:
     async def scenario() -> None:
-        notes, owed = ringing.owed._notes, ringing.owed
+        notes, owed = push_world.owed._notes, push_world.owed
         await owed.add(7, ALICE, [1, 2], 0, 0)
         raw = await notes.get_note("push-owed/7")
         assert raw is not None

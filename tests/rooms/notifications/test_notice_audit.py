@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from cast import ALICE, BOB, CAROL, DANA
 from coroutines import Run
-from desk import Desk
+from notification_world import NotificationWorld
 from reference_activity import ReferenceActivity
 
 from kith.core.clock import hlc_of
@@ -30,69 +30,69 @@ WANTING, OTHERS, LATE = range(100, 400), range(400, 450), range(500, 510)
 NOTICES = 20
 
 
-async def _mentions(desk: Desk) -> list[Notice]:
+async def _mentions(world: NotificationWorld) -> list[Notice]:
     """Mentions of Alice. Her followers WANTING asked for them: each has a row, and so has she."""
-    clock, follows = desk.services.clock, desk.services.graph.graphs.number(FOLLOWS)
+    clock, follows = world.services.clock, world.services.graph.graphs.number(FOLLOWS)
 
     async def follow(users: range) -> None:
-        await desk.services.edges.apply(
+        await world.services.edges.apply(
             [EdgeWrite(Edge(follows, NodeId(user), ALICE, State.NORMAL, user, hlc_of(clock.ms))) for user in users]
         )
 
     await follow(WANTING)
     await follow(OTHERS)
     for user in (*WANTING, *LATE):
-        await desk.preferences.put(NodeId(user), Preferences(mentions="followed"))
+        await world.preferences.put(NodeId(user), Preferences(mentions="followed"))
     clock.ms += 2 * CACHED_MS
     drafts = [NoticeDraft("mention", BOB, ALICE, clock.ms, event=f"e{at}") for at in range(NOTICES)]
     drafts += [NoticeDraft("mention", actor, BOB, clock.ms, event=f"f{actor}") for actor in (CAROL, DANA)]
     told: list[int] = []
     for at, draft in enumerate(drafts):
-        told += await desk.notices.notify([draft._replace(post=at)])
+        told += await world.notices.notify([draft._replace(post=at)])
     for notice in told[:NOTICES]:
-        desk.rows.rows |= {(user, notice) for user in WANTING}
+        world.rows.rows |= {(user, notice) for user in WANTING}
     clock.ms += 1_000
-    desk.whole.settle()
+    world.whole.settle()
     await follow(LATE)  # after the mentions, so these followers are owed none of them
-    await desk.preferences.put(NodeId(OTHERS[0]), Preferences(mentions="followed"))
-    desk.whole.settle()
-    return [one for one in await desk.notices.read(told) if one is not None]
+    await world.preferences.put(NodeId(OTHERS[0]), Preferences(mentions="followed"))
+    world.whole.settle()
+    return [one for one in await world.notices.read(told) if one is not None]
 
 
-def _auditor(desk: Desk, threshold: int = 10**6, activity: Activity | None = None) -> Auditor:
-    return Auditor(desk.services.graph, desk.whole.records, desk.inbox, activity or ReferenceActivity(), threshold)
+def _auditor(world: NotificationWorld, threshold: int = 10**6, activity: Activity | None = None) -> Auditor:
+    return Auditor(world.services.graph, world.whole.records, world.inbox, activity or ReferenceActivity(), threshold)
 
 
-def test_rows_deleted_at_random_are_found_and_no_other(run: Run, desk: Desk) -> None:
+def test_rows_deleted_at_random_are_found_and_no_other(run: Run, world: NotificationWorld) -> None:
     async def scenario() -> None:
-        notices, chosen = await _mentions(desk), random.Random(7)
-        whole = {*desk.rows.rows}
+        notices, chosen = await _mentions(world), random.Random(7)
+        whole = {*world.rows.rows}
         kept = len(OTHERS) + len(LATE)
         sound = NoticeAudit(
             len(notices), len(whole) + NOTICES * kept, len(whole), NOTICES * kept, pull=0, dead=0, missing=0, repaired=0
         )
-        assert await _auditor(desk).audit(notices) == sound
+        assert await _auditor(world).audit(notices) == sound
         gone = {*chosen.sample(sorted(whole), len(whole) // 1_000), (ALICE, notices[0].id), (BOB, notices[-1].id)}
-        desk.rows.rows -= gone
-        found = await _auditor(desk).audit(notices)
+        world.rows.rows -= gone
+        found = await _auditor(world).audit(notices)
         assert (found.missing, found.expected, found.repaired) == (len(gone), sound.expected, 0)
         assert {*found.examples} == {f"{user} of {notice}" for user, notice in gone}
-        assert desk.rows.rows == whole - gone, "an audit without repair changes nothing"
-        repaired = await _auditor(desk).audit(notices, repair=True)
-        assert (repaired.missing, repaired.repaired, desk.rows.rows) == (len(gone), len(gone), whole)
-        assert await _auditor(desk).audit(notices) == sound
+        assert world.rows.rows == whole - gone, "an audit without repair changes nothing"
+        repaired = await _auditor(world).audit(notices, repair=True)
+        assert (repaired.missing, repaired.repaired, world.rows.rows) == (len(gone), len(gone), whole)
+        assert await _auditor(world).audit(notices) == sound
 
     run(scenario())
 
 
-def test_no_row_is_owed_for_a_removed_actor_or_during_a_walk(run: Run, desk: Desk) -> None:
+def test_no_row_is_owed_for_a_removed_actor_or_during_a_walk(run: Run, world: NotificationWorld) -> None:
     async def scenario() -> None:
-        notices = await _mentions(desk)
-        desk.rows.rows = {(user, notice) for user, notice in desk.rows.rows if user == ALICE}
-        await desk.services.edges.change_node(BOB, state=State.REMOVED)
-        under_way = await _auditor(desk).audit(notices, {one.id for one in notices})
+        notices = await _mentions(world)
+        world.rows.rows = {(user, notice) for user, notice in world.rows.rows if user == ALICE}
+        await world.services.edges.change_node(BOB, state=State.REMOVED)
+        under_way = await _auditor(world).audit(notices, {one.id for one in notices})
         assert (under_way.missing, under_way.delivered, under_way.suppressed) == (0, NOTICES, 2)
-        some = await _auditor(desk).audit(notices, sample=0.5)
+        some = await _auditor(world).audit(notices, sample=0.5)
         assert 0 < some.notices < len(notices)
         assert some.missing % len(WANTING) == 0 < some.missing
 
@@ -102,84 +102,88 @@ def test_no_row_is_owed_for_a_removed_actor_or_during_a_walk(run: Run, desk: Des
 HERE, SINCE, AWAY = WANTING[:200], WANTING[200:250], WANTING[250:]
 
 
-async def _tiers(desk: Desk, notices: list[Notice], left: int = 0) -> ReferenceActivity:
+async def _tiers(world: NotificationWorld, notices: list[Notice], left: int = 0) -> ReferenceActivity:
     """Alice is a celebrity. HERE were last here before the mentions, SINCE after them, AWAY months ago."""
-    activity, outcomes = ReferenceActivity(), Outcomes(desk.whole.records, desk.services.graph.clock)
-    made_ms = desk.services.clock.ms
+    activity, outcomes = ReferenceActivity(), Outcomes(world.whole.records, world.services.graph.clock)
+    made_ms = world.services.clock.ms
     await activity.seen(np.array(HERE, np.int64), made_ms - DAY_MS)
     await activity.seen(np.array(SINCE, np.int64), made_ms + DAY_MS)
     await activity.seen(np.array(AWAY, np.int64), made_ms - MONTH_MS)
     for notice in notices[:NOTICES]:
         await outcomes.note(EndedWalk(Walk(notice.id, ALICE, Tier.MONTH, 1, told=250), left=left))
     away = {(user, notice.id) for user in AWAY for notice in notices}
-    desk.rows.rows -= away
+    world.rows.rows -= away
     return activity
 
 
-def test_of_a_celebritys_rows_only_those_that_a_tier_surely_wrote_can_be_missing(run: Run, desk: Desk) -> None:
+def test_of_a_celebritys_rows_only_those_that_a_tier_surely_wrote_can_be_missing(
+    run: Run, world: NotificationWorld
+) -> None:
     async def scenario() -> None:
-        notices, chosen = await _mentions(desk), random.Random(7)
-        auditor, others = _auditor(desk, 100, await _tiers(desk, notices)), len(OTHERS) + len(LATE)
+        notices, chosen = await _mentions(world), random.Random(7)
+        auditor, others = _auditor(world, 100, await _tiers(world, notices)), len(OTHERS) + len(LATE)
         sound = await auditor.audit(notices)
-        assert (sound.missing, sound.dead, sound.delivered) == (0, 0, len(desk.rows.rows))
+        assert (sound.missing, sound.dead, sound.delivered) == (0, 0, len(world.rows.rows))
         assert (sound.pull, sound.suppressed) == (NOTICES * len(AWAY), NOTICES * others)
-        whole = {*desk.rows.rows}
+        whole = {*world.rows.rows}
         here = sorted(row for row in whole if row[0] in HERE)
         gone, unsure = {*chosen.sample(here, len(here) // 1_000)}, {(SINCE[0], notices[0].id)}
-        desk.rows.rows -= gone | unsure
+        world.rows.rows -= gone | unsure
         found = await auditor.audit(notices, repair=True)
         assert (found.missing, found.repaired, found.expected) == (len(gone), len(gone), sound.expected)
         assert {*found.examples} == {f"{user} of {notice}" for user, notice in gone}
         assert found.pull == sound.pull + 1, "a follower who came since pulls it when they look"
-        assert desk.rows.rows == whole - unsure
+        assert world.rows.rows == whole - unsure
 
     run(scenario())
 
 
-def test_where_the_last_tier_yielded_its_followers_are_left_to_pull(run: Run, desk: Desk) -> None:
+def test_where_the_last_tier_yielded_its_followers_are_left_to_pull(run: Run, world: NotificationWorld) -> None:
     async def scenario() -> None:
-        notices = await _mentions(desk)
-        auditor = _auditor(desk, 100, await _tiers(desk, notices, left=1))
-        desk.rows.rows -= {(HERE[0], notice.id) for notice in notices}
+        notices = await _mentions(world)
+        auditor = _auditor(world, 100, await _tiers(world, notices, left=1))
+        world.rows.rows -= {(HERE[0], notice.id) for notice in notices}
         found = await auditor.audit(notices)
         assert (found.missing, found.pull) == (0, NOTICES * (len(AWAY) + 1))
 
     run(scenario())
 
 
-def test_followers_whom_a_walk_gave_up_on_are_dead_and_notified_by_a_repair(run: Run, desk: Desk) -> None:
+def test_followers_whom_a_walk_gave_up_on_are_dead_and_notified_by_a_repair(run: Run, world: NotificationWorld) -> None:
     async def scenario() -> None:
-        notices = await _mentions(desk)
-        outcomes = Outcomes(desk.whole.records, desk.services.graph.clock)
+        notices = await _mentions(world)
+        outcomes = Outcomes(world.whole.records, world.services.graph.clock)
         await outcomes.note(EndedWalk(Walk(notices[0].id, ALICE, Tier.ALL, 3, told=200), dead=1))
         lost = {(user, notices[0].id) for user in AWAY}
-        desk.rows.rows -= lost
-        found = await _auditor(desk).audit(notices, repair=True)
+        world.rows.rows -= lost
+        found = await _auditor(world).audit(notices, repair=True)
         assert (found.dead, found.missing, found.repaired) == (len(AWAY), 0, len(AWAY))
-        assert lost <= desk.rows.rows
-        assert (await _auditor(desk).audit(notices)).dead == 0
+        assert lost <= world.rows.rows
+        assert (await _auditor(world).audit(notices)).dead == 0
 
     run(scenario())
 
 
-def test_a_repair_writes_a_chunk_of_followers_at_a_time(run: Run, desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_repair_writes_a_chunk_of_followers_at_a_time(
+    run: Run, world: NotificationWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """However many followers lost their rows, no call has more rows than an inbox takes."""
     monkeypatch.setattr(audit, "CHUNK", 40)
     sizes = list[int]()
 
     async def scenario() -> None:
-        notices = await _mentions(desk)
-        whole = {*desk.rows.rows}
-        desk.rows.rows = {(user, notice) for user, notice in whole if user == BOB}
-        add = desk.inbox.add
+        notices = await _mentions(world)
+        whole = {*world.rows.rows}
+        world.rows.rows = {(user, notice) for user, notice in whole if user == BOB}
+        add = world.inbox.add
 
         async def counted(rows: Sequence[InboxRow]) -> list[bool]:
             sizes.append(len(rows))
             return await add(rows)
 
-        monkeypatch.setattr(desk.inbox, "add", counted)
-        found = await _auditor(desk).audit(notices, repair=True)
-        assert (found.missing, found.repaired, desk.rows.rows) == (len(whole) - 2, len(whole) - 2, whole)
+        monkeypatch.setattr(world.inbox, "add", counted)
+        found = await _auditor(world).audit(notices, repair=True)
+        assert (found.missing, found.repaired, world.rows.rows) == (len(whole) - 2, len(whole) - 2, whole)
         assert max(sizes) <= 40
 
     run(scenario())

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from cast import ALICE, BOB, CAROL, DANA
 from coroutines import Run
-from pushing import Browser, PushDesk, apns_key, app_address, is_for, mention
+from push_world import Browser, PushWorld, apns_key, app_address, is_for, mention
 
 from kith.core.errors import StoreUnavailable, Unavailable
 from kith.core.ids import EPOCH_MS, TIME_SHIFT
@@ -25,13 +25,13 @@ from kith.outbound.outbound import Answer
 
 
 def test_a_batch_that_fails_while_messages_are_in_flight_is_sent_once(
-    run: Run, ringing: PushDesk, monkeypatch: pytest.MonkeyPatch
+    run: Run, push_world: PushWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One device is gone, and cannot be deleted now. The other's service answers long after that."""
 
     async def scenario() -> None:
-        fcm, apns = await ringing.add(ALICE, "fcm"), await ringing.add(ALICE, "apns")
-        answering, failed, prune = asyncio.Event(), asyncio.Event(), ringing.devices.prune
+        fcm, apns = await push_world.add(ALICE, "fcm"), await push_world.add(ALICE, "apns")
+        answering, failed, prune = asyncio.Event(), asyncio.Event(), push_world.devices.prune
 
         async def late() -> int:
             await answering.wait()
@@ -43,155 +43,155 @@ def test_a_batch_that_fails_while_messages_are_in_flight_is_sent_once(
 
         async def handle_twice() -> None:
             with pytest.raises(StoreUnavailable):
-                await ringing.follow_log()
-            monkeypatch.setattr(ringing.devices, "prune", prune)
-            ringing.rewind()
-            await ringing.follow_log()
+                await push_world.follow_log()
+            monkeypatch.setattr(push_world.devices, "prune", prune)
+            push_world.rewind()
+            await push_world.follow_log()
 
         def say(asked: Any) -> Any:
             return late() if is_for(asked, fcm) else Answer(410, {}, b"{}") if is_for(asked, apns) else 200
 
-        ringing.clouds.say = say
-        await mention(ringing)
-        monkeypatch.setattr(ringing.devices, "prune", away)
+        push_world.push_services.say = say
+        await mention(push_world)
+        monkeypatch.setattr(push_world.devices, "prune", away)
         handling = asyncio.ensure_future(handle_twice())
         await failed.wait()
         for _ in range(100):
             await asyncio.sleep(0)
         answering.set()
         await handling
-        assert len(ringing.clouds.rang(fcm)) == 1
+        assert len(push_world.push_services.accepted_by(fcm)) == 1
 
     run(scenario())
 
 
 @pytest.mark.parametrize("said", [Answer(400, {}, b'{"reason": "BadDeviceToken"}'), Answer(401, {}, b"")])
 def test_a_made_up_device_is_no_fault_while_its_provider_accepts_messages_for_others(
-    run: Run, ringing: PushDesk, said: Answer
+    run: Run, push_world: PushWorld, said: Answer
 ) -> None:
     async def scenario() -> None:
-        phone, made_up = await ringing.add(ALICE), await ringing.add(CAROL)
-        ringing.clouds.say = lambda asked: said if is_for(asked, made_up) else 200
+        phone, made_up = await push_world.add(ALICE), await push_world.add(CAROL)
+        push_world.push_services.say = lambda asked: said if is_for(asked, made_up) else 200
         for text in ("one", "two"):
-            await mention(ringing, text=text)
-            await ringing.follow_log()
-            await mention(ringing, CAROL, text=text)
-            await ringing.follow_log()
-        assert len(ringing.clouds.rang(phone)) == 2
-        assert await ringing.desk.services.graph.store.notes(FAULTS) == {}
+            await mention(push_world, text=text)
+            await push_world.follow_log()
+            await mention(push_world, CAROL, text=text)
+            await push_world.follow_log()
+        assert len(push_world.push_services.accepted_by(phone)) == 2
+        assert await push_world.world.services.graph.store.notes(FAULTS) == {}
 
     run(scenario())
 
 
-def test_a_made_up_device_is_no_fault_where_its_host_has_accepted_nothing(run: Run, ringing: PushDesk) -> None:
+def test_a_made_up_device_is_no_fault_where_its_host_has_accepted_nothing(run: Run, push_world: PushWorld) -> None:
     """Its user chose the host. A host that refuses several users is a fault, though."""
 
     async def scenario() -> None:
-        await ringing.add(ALICE, "webpush")
+        await push_world.add(ALICE, "webpush")
         quiet = "https://quiet.push.example"
         for user in (CAROL, DANA, BOB):
             made_up = Browser(f"made-up-by-{user}", quiet).address
-            await ringing.devices.add(user, ringing.desk.services.snowflakes.next(), made_up)
-        ringing.clouds.say = lambda asked: 403 if asked.url.startswith(quiet) else 200
-        await mention(ringing)
-        await ringing.follow_log()
+            await push_world.devices.add(user, push_world.world.services.snowflakes.next(), made_up)
+        push_world.push_services.say = lambda asked: 403 if asked.url.startswith(quiet) else 200
+        await mention(push_world)
+        await push_world.follow_log()
         for user, count in ((CAROL, 0), (CAROL, 0), (DANA, 0), (BOB, 1)):
-            ringing.clock.ms += push.ACCEPTED_RECENTLY_MS
-            await mention(ringing, user, by=ALICE)
-            await ringing.follow_log()
-            await ringing.pass_time(1)
-            assert len(await ringing.desk.services.graph.store.notes(FAULTS)) == count
+            push_world.clock.ms += push.ACCEPTED_RECENTLY_MS
+            await mention(push_world, user, by=ALICE)
+            await push_world.follow_log()
+            await push_world.pass_time(1)
+            assert len(await push_world.world.services.graph.store.notes(FAULTS)) == count
 
     run(scenario())
 
 
 @pytest.mark.parametrize("said", [500, Answer(503, {}, b"", 600.0)])
 def test_notices_owed_to_a_device_ring_though_the_clock_was_put_back(
-    run: Run, ringing: PushDesk, said: int | Answer
+    run: Run, push_world: PushWorld, said: int | Answer
 ) -> None:
     async def scenario() -> None:
-        phone = await ringing.add(ALICE)
-        ringing.clouds.say = lambda _: said
-        await mention(ringing, text="by a clock that is far ahead")
-        await ringing.follow_log()
-        ringing.clouds.say = lambda _: 200
-        ringing.clock.ms -= 400 * 86_400_000
-        await mention(ringing, text="by the right clock")
-        await ringing.follow_log()
-        await ringing.pass_time(60)
-        assert len(ringing.clouds.rang(phone)) == 2
+        phone = await push_world.add(ALICE)
+        push_world.push_services.say = lambda _: said
+        await mention(push_world, text="by a clock that is far ahead")
+        await push_world.follow_log()
+        push_world.push_services.say = lambda _: 200
+        push_world.clock.ms -= 400 * 86_400_000
+        await mention(push_world, text="by the right clock")
+        await push_world.follow_log()
+        await push_world.pass_time(60)
+        assert len(push_world.push_services.accepted_by(phone)) == 2
 
     run(scenario())
 
 
 def test_owed_notices_are_tried_while_the_log_waits_for_room(
-    run: Run, ringing: PushDesk, monkeypatch: pytest.MonkeyPatch
+    run: Run, push_world: PushWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The runner does deferred work only after a batch. Carol's device is refused all the time."""
     monkeypatch.setattr(pending, "PENDING_DEVICES_MAX", 1)
 
     async def scenario() -> None:
-        runner = Runner(ringing.push, ringing.desk.whole.log, now_ms=ringing.clock)
+        runner = Runner(push_world.push, push_world.world.whole.log, now_ms=push_world.clock)
         await runner.step()
 
         async def follow_log() -> None:
-            await ringing.desk.handle()
+            await push_world.world.handle()
             for _ in range(20):
-                ringing.clock.ms += 15_000
+                push_world.clock.ms += 15_000
                 with contextlib.suppress(Unavailable):
                     await runner.step()
 
-        phone, refused = await ringing.add(ALICE), await ringing.add(CAROL, "fcm")
-        ringing.clouds.say = lambda _: 503
-        await mention(ringing)
+        phone, refused = await push_world.add(ALICE), await push_world.add(CAROL, "fcm")
+        push_world.push_services.say = lambda _: 503
+        await mention(push_world)
         await follow_log()
-        assert ringing.owed.known == {phone.id}
-        await mention(ringing, CAROL)
+        assert push_world.owed.known == {phone.id}
+        await mention(push_world, CAROL)
         await follow_log()
-        ringing.clouds.say = lambda asked: 403 if is_for(asked, refused) else 200
+        push_world.push_services.say = lambda asked: 403 if is_for(asked, refused) else 200
         await follow_log()
         await follow_log()
-        assert len(ringing.clouds.rang(phone)) == 1
-        assert ringing.owed.known == {refused.id}
+        assert len(push_world.push_services.accepted_by(phone)) == 1
+        assert push_world.owed.known == {refused.id}
 
     run(scenario())
 
 
 def test_devices_of_a_provider_that_is_no_longer_set_up_delay_no_other(
-    run: Run, ringing: PushDesk, monkeypatch: pytest.MonkeyPatch
+    run: Run, push_world: PushWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(push, "RETRY_DEVICES_MAX", 2)
 
     async def scenario() -> None:
         for user in (ALICE, CAROL, DANA):
-            await ringing.add(user, "fcm")
-        apns = await ringing.add(ALICE, "apns")
-        ringing.clouds.say = lambda _: 503
+            await push_world.add(user, "fcm")
+        apns = await push_world.add(ALICE, "apns")
+        push_world.push_services.say = lambda _: 503
         for user in (ALICE, CAROL, DANA):
-            await mention(ringing, user)
-        await ringing.follow_log()
-        assert len(await ringing.owed.all()) == 4
-        ringing.restart(without="fcm")
-        ringing.clouds.say = lambda _: 200
-        await ringing.pass_time(20 * 60)
-        assert len(ringing.clouds.rang(apns)) == 1
-        assert await ringing.owed.all() == []
+            await mention(push_world, user)
+        await push_world.follow_log()
+        assert len(await push_world.owed.all()) == 4
+        push_world.restart(without="fcm")
+        push_world.push_services.say = lambda _: 200
+        await push_world.pass_time(20 * 60)
+        assert len(push_world.push_services.accepted_by(apns)) == 1
+        assert await push_world.owed.all() == []
 
     run(scenario())
 
 
-def test_a_provider_that_refuses_some_of_many_soon_gets_the_others_again(run: Run, ringing: PushDesk) -> None:
+def test_a_provider_that_refuses_some_of_many_soon_gets_the_others_again(run: Run, push_world: PushWorld) -> None:
     """It accepts three messages, and then says that it is busy, again and again."""
 
     async def scenario() -> None:
-        phone = await ringing.add(ALICE)
-        ringing.clouds.say = lambda _: 503
+        phone = await push_world.add(ALICE)
+        push_world.push_services.say = lambda _: 503
         for number in range(20):
-            await mention(ringing, text=f"number {number}")
-            await ringing.follow_log()
-        ringing.clouds.say = lambda _: 503 if len(ringing.clouds.got) % 4 == 0 else 200
-        await ringing.pass_time(120)
-        assert len(ringing.clouds.rang(phone)) == 20
+            await mention(push_world, text=f"number {number}")
+            await push_world.follow_log()
+        push_world.push_services.say = lambda _: 503 if len(push_world.push_services.got) % 4 == 0 else 200
+        await push_world.pass_time(120)
+        assert len(push_world.push_services.accepted_by(phone)) == 20
 
     run(scenario())
 
@@ -225,27 +225,30 @@ def test_late_refusals_of_an_old_token_cause_one_new_token(run: Run) -> None:
 
 
 def test_a_device_that_was_handed_on_while_a_message_waited_to_be_sent_does_not_ring(
-    run: Run, ringing: PushDesk
+    run: Run, push_world: PushWorld
 ) -> None:
     """All slots are taken by a provider that answers slowly; meanwhile Dana logs in on Carol's phone."""
 
     async def scenario() -> None:
-        phone, tablet = [await ringing.add(CAROL, "apns", name) for name in ("a phone", "a tablet")]
-        slots = ringing.push._send_slots
+        phone, tablet = [await push_world.add(CAROL, "apns", name) for name in ("a phone", "a tablet")]
+        slots = push_world.push._send_slots
         for _ in range(push.SENDING_MAX):
             await slots.acquire()
-        await mention(ringing, CAROL)
-        handling = asyncio.ensure_future(ringing.follow_log())
+        await mention(push_world, CAROL)
+        handling = asyncio.ensure_future(push_world.follow_log())
         for _ in range(10_000):
             if len(slots._waiters or ()) == 2:
                 break
             await asyncio.sleep(0)
-        await ringing.add(DANA, "apns", "a phone")
-        ringing.clock.ms += push.QUEUED_MS_MAX + 1
+        await push_world.add(DANA, "apns", "a phone")
+        push_world.clock.ms += push.QUEUED_MS_MAX + 1
         for _ in range(push.SENDING_MAX):
             slots.release()
         await handling
-        await ringing.pass_time(60)
-        assert (ringing.clouds.rang(phone), len(ringing.clouds.rang(tablet))) == ([], 1)
+        await push_world.pass_time(60)
+        assert (push_world.push_services.accepted_by(phone), len(push_world.push_services.accepted_by(tablet))) == (
+            [],
+            1,
+        )
 
     run(scenario())

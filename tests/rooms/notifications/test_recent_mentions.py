@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from cast import ALICE, BOB, CAROL
 from coroutines import Run
-from desk import Desk
+from notification_world import NotificationWorld
 
 from kith.core.ids import EPOCH_MS, TIME_SHIFT, NodeId
 from kith.notifications.preferences import Preferences
@@ -13,65 +13,73 @@ from kith.notifications.recent import ACCOUNTS_MAX, MENTIONS_MAX, RECENT_MS, SHA
 DAVE = NodeId(7)
 
 
-async def alice_is_mentioned(desk: Desk) -> None:
+async def alice_is_mentioned(world: NotificationWorld) -> None:
     """Dave mentions Alice in public. Bob and Carol follow her, and Carol wants her mentions."""
     for fan in (BOB, CAROL):
-        await desk.people.follow(fan, ALICE)
-    await desk.preferences.put(CAROL, Preferences(mentions="followed"))
-    await desk.handle()
-    await desk.services.write(DAVE, text="look", mentions=(ALICE,))
-    await desk.handle(times=2)
+        await world.people.follow(fan, ALICE)
+    await world.preferences.put(CAROL, Preferences(mentions="followed"))
+    await world.handle()
+    await world.services.write(DAVE, text="look", mentions=(ALICE,))
+    await world.handle(times=2)
 
 
-def test_a_mention_of_a_celebrity_is_pulled_by_followers_who_want_it_and_kept(run: Run, desk: Desk) -> None:
+def test_a_mention_of_a_celebrity_is_pulled_by_followers_who_want_it_and_kept(
+    run: Run, world: NotificationWorld
+) -> None:
     async def scenario() -> None:
-        await alice_is_mentioned(desk)
-        assert [user for user, _ in desk.rows.rows].count(CAROL) == 0, "nothing is written for a user who does not look"
-        assert (await desk.notifications.unread(CAROL)).number == 1
-        (found,) = await desk.listed(CAROL)
+        await alice_is_mentioned(world)
+        assert [user for user, _ in world.rows.rows].count(CAROL) == 0, (
+            "nothing is written for a user who does not look"
+        )
+        assert (await world.notifications.unread(CAROL)).number == 1
+        (found,) = await world.listed(CAROL)
         assert (found.type, found.actor, found.recipient) == ("mention", DAVE, ALICE)
-        assert await desk.told(BOB) == []
-        desk.services.clock.ms += RECENT_MS + 1
-        assert await desk.listed(CAROL) == [found]
-        await desk.people.unfollow(CAROL, ALICE)
-        assert await desk.listed(CAROL) == []
+        assert await world.types_and_actors(BOB) == []
+        world.services.clock.ms += RECENT_MS + 1
+        assert await world.listed(CAROL) == [found]
+        await world.people.unfollow(CAROL, ALICE)
+        assert await world.listed(CAROL) == []
 
     run(scenario())
 
 
-def test_own_acts_of_a_mentioned_account_notify_whether_or_not_it_is_followed(run: Run, desk: Desk) -> None:
+def test_own_acts_of_a_mentioned_account_notify_whether_or_not_it_is_followed(
+    run: Run, world: NotificationWorld
+) -> None:
     async def scenario() -> None:
-        await alice_is_mentioned(desk)
-        assert await desk.told(CAROL) == [("mention", DAVE)]
-        await desk.people.unfollow(CAROL, ALICE)
-        await desk.people.follow(ALICE, CAROL)
-        await desk.handle()
-        assert await desk.told(CAROL) == [("follow", ALICE)]
+        await alice_is_mentioned(world)
+        assert await world.types_and_actors(CAROL) == [("mention", DAVE)]
+        await world.people.unfollow(CAROL, ALICE)
+        await world.people.follow(ALICE, CAROL)
+        await world.handle()
+        assert await world.types_and_actors(CAROL) == [("follow", ALICE)]
 
     run(scenario())
 
 
-def test_a_follower_who_looks_too_late_or_wants_other_accounts_finds_nothing(run: Run, desk: Desk) -> None:
+def test_a_follower_who_looks_too_late_or_wants_other_accounts_finds_nothing(
+    run: Run, world: NotificationWorld
+) -> None:
     async def scenario() -> None:
-        await alice_is_mentioned(desk)
-        await desk.preferences.put(CAROL, Preferences(mentions="these", accounts=(BOB,)))
-        assert await desk.listed(CAROL) == []
-        desk.services.clock.ms += RECENT_MS + 1
-        await desk.preferences.put(CAROL, Preferences(mentions="these", accounts=(ALICE,)))
-        assert await desk.listed(CAROL) == []
+        await alice_is_mentioned(world)
+        await world.preferences.put(CAROL, Preferences(mentions="these", accounts=(BOB,)))
+        assert await world.listed(CAROL) == []
+        world.services.clock.ms += RECENT_MS + 1
+        await world.preferences.put(CAROL, Preferences(mentions="these", accounts=(ALICE,)))
+        assert await world.listed(CAROL) == []
 
     run(scenario())
 
 
-def test_mentions_that_other_systems_report_need_no_worker(run: Run, desk: Desk) -> None:
+def test_mentions_that_other_systems_report_need_no_worker(run: Run, world: NotificationWorld) -> None:
     async def scenario() -> None:
         for fan in (BOB, CAROL):
-            await desk.people.follow(fan, ALICE)
-        desk.whole.settle()
-        await desk.preferences.put(CAROL, Preferences(mentions="these", accounts=(ALICE,)))
-        assert await desk.external_mentions.accept("e", DAVE, ALICE, None, None)
-        assert await desk.told(CAROL) == [("mention", DAVE)]
-        assert await desk.told(BOB) == []
+            await world.people.follow(fan, ALICE)
+        world.whole.settle()
+        await world.preferences.put(CAROL, Preferences(mentions="these", accounts=(ALICE,)))
+        assert await world.external_mentions.accept("e", DAVE, ALICE, None, None)
+        assert await world.types_and_actors(CAROL) == [("mention", DAVE)]
+        assert await world.types_and_actors(BOB) == []
 
     run(scenario())
 

@@ -12,8 +12,8 @@ from typing import Any
 import httpcore
 import pytest
 from authority import Authority
-from coroutines import run_all
-from http2_server import Got, Http2Server, Say, http2_server
+from coroutines import run_coroutine
+from http2_server import Http2Request, Http2Server, Say, http2_server
 
 from kith.outbound import http2
 from kith.outbound.addresses import networks_of
@@ -48,7 +48,7 @@ def run_with_server(
             finally:
                 await outbound.close()
 
-    return run_all(scenario())
+    return run_coroutine(scenario())
 
 
 async def sent(outbound: Outbound, server: Http2Server, body: bytes) -> int | SendFault:
@@ -106,9 +106,9 @@ def test_an_answer_without_end_is_cut_at_a_bound_and_the_connection_continues(au
 
 def test_a_request_that_a_host_refused_unprocessed_is_sent_again(authority: Authority) -> None:
     async def act(outbound: Outbound, server: Http2Server) -> None:
-        refused: list[Got] = []
+        refused: list[Http2Request] = []
 
-        def say(got: Got) -> Say:
+        def say(got: Http2Request) -> Say:
             refused.append(got)
             return "refused" if len(refused) == 1 else 200
 
@@ -154,7 +154,7 @@ def test_after_a_goaway_before_processing_another_connection_is_used(authority: 
 @pytest.mark.parametrize("said", ["goaway after", "hang up", "reset"])
 def test_after_a_connection_ends_among_many_requests_the_next_is_answered(authority: Authority, said: Say) -> None:
     async def act(outbound: Outbound, server: Http2Server) -> None:
-        def say(got: Got) -> Say:
+        def say(got: Http2Request) -> Say:
             return said if got.body == b"002" else 200
 
         server.say = say
@@ -212,4 +212,4 @@ def test_a_slow_connect_is_not_cancelled_by_requests_to_many_other_hosts(
         await connections.close()
 
     monkeypatch.setattr(http2, "HOSTS_MAX", 3)
-    run_all(play())
+    run_coroutine(play())

@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 from authority import Authority
-from coroutines import run_all
-from receiver import Answer, Endpoint, endpoint
+from coroutines import run_coroutine
+from webhook_receiver import Answer, Endpoint, endpoint
 
 from kith.outbound import pinned
 from kith.outbound.addresses import networks_of
@@ -56,7 +56,7 @@ def with_outbound(act: Callable[[Outbound], Awaitable[Any]], allowed: Any = LOCA
         finally:
             await outbound.close()
 
-    return run_all(answered())
+    return run_coroutine(answered())
 
 
 def sent(url: str, allowed: Any = LOCAL, **options: Any) -> Any:
@@ -130,7 +130,7 @@ def test_an_address_that_is_silent_leaves_time_for_the_next(silent: list[str], m
         assert await backend.connect_tcp("app.example", 80, CONNECT_S) == "127.0.0.1"
         assert now_s[0] < CONNECT_S
 
-    run_all(play())
+    run_coroutine(play())
     assert tried == [*silent, "127.0.0.1"]
 
 

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 
 import httpcore
 import pytest
-from coroutines import run_all
+from coroutines import run_coroutine
 
 from kith.outbound.stream import ConnectionStream, ReceiveBuffer, connected
 
@@ -42,7 +42,7 @@ def run_with_host(
             finally:
                 await stream.aclose()
 
-    run_all(scenario())
+    run_coroutine(scenario())
 
 
 class Recorded(asyncio.Transport):
@@ -70,7 +70,7 @@ def test_parts_written_in_one_turn_are_sent_together() -> None:
         await asyncio.sleep(0)
         assert transport.written == [b"head body end", b"more"]
 
-    run_all(scenario())
+    run_coroutine(scenario())
 
 
 def test_written_bytes_are_sent_before_the_connection_ends() -> None:

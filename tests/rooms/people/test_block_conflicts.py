@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import pytest
 from cast import ALICE, BOB, FakeClock
 from coroutines import Run
-from distant import Stopped
 from services import Services
+from store_wrappers import ProcessDied
 
 from kith.graph.edge import EdgeChange, EdgeWrite
 
@@ -33,11 +33,11 @@ def test_the_consumer_drops_follows_that_a_half_written_block_left(
 
     async def half(writes: Sequence[EdgeWrite]) -> list[EdgeChange]:
         await apply([write for write in writes if write.edge.source == ALICE])
-        raise Stopped
+        raise ProcessDied
 
     with monkeypatch.context() as stopping:
         stopping.setattr(kith.edges, "apply", half)
-        with pytest.raises(Stopped):
+        with pytest.raises(ProcessDied):
             run(kith.people.block(ALICE, BOB))
     assert follows(run, kith) == (False, True)
     run(kith.boards_consumer.handle(kith.edges.events.all))

@@ -9,12 +9,12 @@ from typing import Any
 import msgspec
 import pytest
 from cast import ALICE, BOB, FakeClock
-from coroutines import Run, time_flies
-from distant import Distant
+from coroutines import Run, without_waits
 from reference_edges import ReferenceEdges
 from reference_leases import ReferenceLeases, own_leases
 from reference_records import records_over
 from services import Services, service_over
+from store_wrappers import RemoteStore
 
 from kith.core.errors import StoreUnavailable
 from kith.core.ids import NodeId
@@ -36,7 +36,7 @@ def room(run: Run, clock: FakeClock, monkeypatch: pytest.MonkeyPatch, request: p
     """Alice follows FOLLOWEES. A process was killed just after it began to archive her. A page has two edges."""
     monkeypatch.setattr(node_jobs, "_PAGE", 2)
     edges = ReferenceEdges()
-    store: Any = Distant(edges, random.Random(1)) if request.param else edges
+    store: Any = RemoteStore(edges, random.Random(1)) if request.param else edges
     made: Services = run(Services.over(store, records_over(edges), clock))
     run(begun(made))
     return made
@@ -178,7 +178,7 @@ def test_a_checkpoint_that_was_stored_despite_an_error_is_recognized(
     async def play() -> None:
         jobs = account_jobs(room.graph, own_leases())
         monkeypatch.setattr(room.edges, "put_note", unsure)
-        with time_flies():
+        with without_waits():
             await jobs.resume()
             await jobs.wait()
         job = await jobs.get(JOB.removeprefix("job/"))
@@ -193,7 +193,7 @@ def test_fields_that_a_newer_kith_added_to_a_job_are_kept(run: Run, room: Servic
         assert raw is not None
         await room.edges.put_note(JOB, msgspec.json.encode({"pace": [7], **msgspec.json.decode(raw)}))
         jobs = account_jobs(room.graph, own_leases())
-        with time_flies():
+        with without_waits():
             await jobs.resume()
             await jobs.wait()
         done = await room.edges.get_note(f"job-done/{JOB.removeprefix('job/')}")

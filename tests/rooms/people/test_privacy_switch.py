@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from cast import ALICE, BOB, CAROL, FakeClock
-from coroutines import Run, time_flies
+from coroutines import Run, without_waits
 from reference_leases import own_leases
 from services import Services
 
@@ -193,7 +193,7 @@ def test_a_store_that_refuses_is_retried(run: Run, room: Services, monkeypatch: 
     async def play() -> None:
         opening = PrivacySwitch(room.graph, room.people, own_leases())
         monkeypatch.setattr(room.edges, "apply", refuse)
-        with time_flies():
+        with without_waits():
             await open_account(opening)
             await opening.wait()
 

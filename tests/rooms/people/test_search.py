@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from cast import ALICE, BOB, CAROL, FakeClock
-from coroutines import Run, time_flies
+from coroutines import Run, without_waits
 from edges import all_pages
 from msgspec.structs import replace
 from reference_leases import own_leases
@@ -141,7 +141,7 @@ def test_a_user_who_comes_back_under_another_name_is_found_by_it(run: Run, clock
         await services.profiles.forget(ALICE)
         assert await room.found("bea") == []
 
-    with time_flies():
+    with without_waits():
         run(check())
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 from cast import ALICE, BOB, START_MS, FakeClock
-from coroutines import Run, answer, time_flies
+from coroutines import Run, answer, without_waits
 from reference_leases import own_leases
 from services import Services
 
@@ -152,7 +152,7 @@ def test_a_post_takes_comments_and_shares_as_its_author_says(run: Run, room: Ser
 
 async def remove(room: Services, *erase: Any) -> None:
     """Remove Alice, by a job of this process."""
-    with time_flies():
+    with without_waits():
         jobs = account_jobs(room.graph, own_leases(), *erase)
         await jobs.start(NodeOperation.REMOVE, ALICE)
         await asyncio.gather(jobs.wait(), return_exceptions=True)
@@ -219,7 +219,7 @@ def test_emptying_resumes_where_a_stopped_job_left_it(run: Run, room: Services, 
     assert left(room, posts).count("") == 500
 
     async def resume() -> None:
-        with time_flies():
+        with without_waits():
             jobs = account_jobs(room.graph, own_leases(), room.posts.erase)
             await jobs.resume()
             await jobs.wait()
@@ -230,7 +230,7 @@ def test_emptying_resumes_where_a_stopped_job_left_it(run: Run, room: Services, 
 
 def test_old_finished_jobs_are_forgotten_when_another_begins(run: Run, room: Services) -> None:
     async def there_and_back() -> None:
-        with time_flies():
+        with without_waits():
             jobs = account_jobs(room.graph, own_leases())
             first = await jobs.start(NodeOperation.ARCHIVE, ALICE)
             await jobs.wait()
@@ -296,7 +296,7 @@ def test_deactivating_keeps_the_text_of_posts(run: Run, room: Services) -> None:
     post = run(room.write())
 
     async def away() -> None:
-        with time_flies():
+        with without_waits():
             jobs = account_jobs(room.graph, own_leases(), room.posts.erase)
             await jobs.start(NodeOperation.ARCHIVE, ALICE)
             await jobs.wait()

@@ -40,7 +40,7 @@ class Shelf:
 
     async def change(self, to: int) -> None:
         """Change each record."""
-        room, settings = self.room, self.room.telling.preferences
+        room, settings = self.room, self.room.notification_services.preferences
         await room.posts.edit(ALICE, self.ids[RecordKind.POST], PostEdit(text=f"text {to}"))  # type: ignore[arg-type]
         await room.boards.change(ALICE, self.ids[RecordKind.BOARD], name=f"name {to}")
         await room.profiles.change(ALICE, lambda _: Profile(display_name=f"Alice {to}"))
@@ -53,7 +53,7 @@ class Shelf:
         await self.room.boards.delete(ALICE, self.ids[RecordKind.BOARD])
         await self.room.profiles.forget(ALICE)
         await self.marks.forget(ALICE)
-        await self.room.telling.preferences.put(ALICE, DEFAULT)
+        await self.room.notification_services.preferences.put(ALICE, DEFAULT)
 
     async def kept(self) -> dict[RecordKind, bool]:
         """Which records still have the fields of a newer Kith."""

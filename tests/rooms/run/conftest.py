@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from backed_up import FILES, put
+from media_backups import FILES, put
 from small_s3 import SmallS3, small_s3
 
 from kith.engines.blobs import bucket as bucket_of_blobs

@@ -12,9 +12,9 @@ from pathlib import Path
 import msgspec
 import pytest
 import typer
-from backed_up import DAY_MS, back_up
 from coroutines import Run
 from edges import edge_of, writes_of
+from media_backups import DAY_MS, back_up
 
 from kith.commands import backup as command
 from kith.commands.doctor import examine

@@ -10,12 +10,12 @@ from typing import Any
 
 import msgspec
 import pytest
-from backed_up import DAY_MS, FILES, back_up, held, names, note, put
-from backups import Dying
+from backups import DyingArchive
 from cast import ALICE, BOB, CAROL
 from coroutines import Run
 from edges import G, edge_of
 from embedded_engine import open_embedded
+from media_backups import DAY_MS, FILES, back_up, held, names, note, put
 from small_s3 import SmallS3
 from store_copies import copy_store
 
@@ -159,7 +159,7 @@ def test_a_damaged_list_of_media_is_reported_and_the_next_backup_is_whole(
 
 
 def test_a_copy_that_fails_half_way_releases_the_store(settings: Settings, tmp_path: Path) -> None:
-    dying = Dying(tmp_path / "kept", lambda: OSError(28, "No space left on device"))
+    dying = DyingArchive(tmp_path / "kept", lambda: OSError(28, "No space left on device"))
     with folders.open_environment(settings) as store:
         for number in range(6):
             store.put_note(f"large-{number}", bytes(1 << 20))

@@ -10,7 +10,7 @@ import msgspec
 import numpy as np
 import pytest
 from cast import ALICE, BOB, CAROL, DANA
-from coroutines import Run, time_flies
+from coroutines import Run, without_waits
 
 from kith.core.clock import wall_ms
 from kith.core.errors import Overloaded
@@ -203,7 +203,7 @@ def test_mentions_beyond_the_room_are_filled_in_one_after_the_other(
                 pass
             return await inboxes_of(services)
 
-    with time_flies():
+    with without_waits():
         assert run(again()) == before
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from unittest.mock import patch
 
 import pytest
-from coroutines import run_all
+from coroutines import run_coroutine
 
 from kith.core.errors import StoreUnavailable
 from kith.engines.blobs.blob_store import FolderBlobs
@@ -59,7 +59,7 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> str:
             with patch.object(Environment, "is_closed", lambda _: True):  # as a standby
                 return (await metrics.render()).decode()
 
-    return str(run_all(rendered()))
+    return str(run_coroutine(rendered()))
 
 
 def metrics_of(text: str) -> set[str]:

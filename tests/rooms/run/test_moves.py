@@ -15,8 +15,8 @@ from cast import START_MS
 from coroutines import Run
 from edges import edge_of
 from engines import EMBEDDED
-from opened import Logged
 from small_s3 import small_s3
+from store_types import Logged
 
 from kith.core.clock import Hlc, wall_ms
 from kith.core.errors import StoreUnavailable

@@ -7,9 +7,9 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
-from coroutines import time_flies
+from coroutines import without_waits
 from engines import engines_with
-from hall import Hall, Play
+from stream_world import Play, StreamWorld
 
 from kith.core.clock import wall_ms
 
@@ -18,8 +18,8 @@ from kith.core.clock import wall_ms
 def play(request: pytest.FixtureRequest, tmp_path: Path) -> Play:
     """Plays a scene in which nobody really waits."""
 
-    def run(scene: Callable[[Hall], Awaitable[None]]) -> None:
-        with request.param.whole(tmp_path, now_ms=wall_ms, events_max=200) as whole, time_flies():
-            asyncio.run(Hall(whole).play(scene))
+    def run(scene: Callable[[StreamWorld], Awaitable[None]]) -> None:
+        with request.param.whole(tmp_path, now_ms=wall_ms, events_max=200) as whole, without_waits():
+            asyncio.run(StreamWorld(whole).play(scene))
 
     return run

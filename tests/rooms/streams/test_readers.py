@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from cast import ALICE, BOB, CAROL
-from hall import Hall, Play
+from stream_world import Play, StreamWorld
 
 from kith.core.ids import NodeId
 from kith.streams import readers
@@ -25,14 +25,14 @@ def test_the_audience_of_a_post_is_its_author_and_the_followers_who_are_connecte
     monkeypatch.setattr(readers, "_FIRST_READ", first_read)
     monkeypatch.setattr(readers, "_ASK_FACTOR", factor)
 
-    async def scene(hall: Hall) -> None:
-        people = hall.graph.people
+    async def scene(world: StreamWorld) -> None:
+        people = world.graph.people
         for user in FOLLOWERS:
             await people.follow(NodeId(user), ALICE)
         await people.unfollow(CAROL, ALICE)
-        hall.settle()
-        (made,) = await hall.posts(1)
-        asked = Readers(hall.objects)
+        world.settle()
+        (made,) = await world.posts(1)
+        asked = Readers(world.objects)
         for connected, expected in (
             ({BOB, CAROL, ALICE, 104, 109, 7}, {BOB, ALICE, 104, 109}),
             ({CAROL, 7}, set()),

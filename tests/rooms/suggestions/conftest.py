@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 from cast import FakeClock
 from coroutines import Run
-from engines import BOTH
+from engines import SERVICE_ENGINES
 from services import Services
 
 
-@pytest.fixture(params=BOTH, ids=str)
+@pytest.fixture(params=SERVICE_ENGINES, ids=str)
 def services(request: pytest.FixtureRequest, run: Run, tmp_path: Path, clock: FakeClock) -> Iterator[Services]:
     with request.param.stores(tmp_path / "data") as opened:
         yield run(Services.over(opened.edges, opened.records, clock))

@@ -10,7 +10,7 @@ from typing import Any, cast
 
 import msgspec
 import pytest
-from coroutines import run_all
+from coroutines import run_coroutine
 from reference_edges import ReferenceEdges
 from reference_logs import ReferenceLog
 
@@ -116,7 +116,7 @@ def in_scene(act: Callable[[Scene], Any]) -> None:
         finally:
             await scene.watch.close()
 
-    run_all(play())
+    run_coroutine(play())
 
 
 def test_a_newly_declared_graph_is_sent_by_its_name() -> None:

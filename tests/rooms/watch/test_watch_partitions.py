@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import msgspec
 import pytest
-from coroutines import run_all
+from coroutines import run_coroutine
 from reference_edges import ReferenceEdges
 from reference_logs import HostileLog, Partitions, ReferenceLog
 from scrambled_edges import ScrambledEdges
@@ -130,7 +130,7 @@ def test_a_watcher_that_comes_back_with_its_token_gets_each_change_once(open_: A
         assert sorted(one["destination"] for one in of_some) == sorted(rest)
         await watch.close()
 
-    run_all(play())
+    run_coroutine(play())
 
 
 @pytest.mark.parametrize("open_", [plain, hostile])
@@ -151,7 +151,7 @@ def test_a_watcher_without_room_reads_on_its_own_and_misses_nothing(open_: Any) 
             assert reader.most <= READ_EVENTS_MAX
         await watch.close()
 
-    run_all(play())
+    run_coroutine(play())
 
 
 def test_a_token_covers_the_changes_that_were_sent_and_no_others() -> None:
@@ -169,4 +169,4 @@ def test_a_token_covers_the_changes_that_were_sent_and_no_others() -> None:
             assert covered == {int(one["destination"]) for one in reader.told[: at + 1]}
         await watch.close()
 
-    run_all(play())
+    run_coroutine(play())

@@ -6,14 +6,14 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
-from coroutines import run_all, time_flies
+from coroutines import run_coroutine, without_waits
 from engines import Engine
-from webhook_world import Play, World
+from webhook_world import Play, WebhookWorld
 
 from kith.webhooks import delivery, worker
 
 CHECK_EVERY_S = 0.02
-"""Seconds. `time_flies` does not skip waits that end at an event or a deadline, so their deadlines are near."""
+"""Seconds. `without_waits` does not skip waits that end at an event or a deadline, so their deadlines are near."""
 
 
 @pytest.fixture
@@ -22,14 +22,14 @@ def play(engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pla
     for module in (delivery, worker):
         monkeypatch.setattr(module, "CHECK_EVERY_S", CHECK_EVERY_S)
 
-    def played(scene: Callable[[World], Awaitable[None]], *, events_max: int = 100_000, **settings: int) -> None:
+    def played(scene: Callable[[WebhookWorld], Awaitable[None]], *, events_max: int = 100_000, **settings: int) -> None:
         async def acted() -> None:
             assert engine.logs is not None
             with engine.logs(tmp_path, events_max=events_max) as logged:
                 await logged.edges.declare(["follows"])
-                with time_flies():
-                    await scene(World(logged, **settings))
+                with without_waits():
+                    await scene(WebhookWorld(logged, **settings))
 
-        run_all(acted())
+        run_coroutine(acted())
 
     return played

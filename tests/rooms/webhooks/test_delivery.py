@@ -6,7 +6,7 @@ import asyncio
 from typing import Any
 
 import pytest
-from webhook_world import GAP, LIMIT_S, URL, Play, Sent, World, deliveries, in_order, until
+from webhook_world import GAP, LIMIT_S, URL, Play, Sent, WebhookWorld, deliveries, in_order, until
 
 from kith.core.errors import StoreMoved, StoreUnavailable
 from kith.outbound.errors import SendFailed, SendFault
@@ -18,7 +18,7 @@ PORT = "logs"
 
 
 def test_each_change_comes_once_and_in_order_for_a_key(play: Play) -> None:
-    async def scene(world: World) -> None:
+    async def scene(world: WebhookWorld) -> None:
         await world.write(5)
         seen = await world.create()
         await world.write(2 * CHANGES_MAX + 30)
@@ -41,7 +41,7 @@ def test_each_change_comes_once_and_in_order_for_a_key(play: Play) -> None:
 
 
 def test_an_endpoint_that_fails_delays_only_itself(play: Play) -> None:
-    async def scene(world: World) -> None:
+    async def scene(world: WebhookWorld) -> None:
         await world.create()
         bad = await world.create("https://down.example/")
         hung = await world.create("https://hangs.example/")
@@ -62,7 +62,7 @@ def test_an_endpoint_that_fails_delays_only_itself(play: Play) -> None:
 
 
 def test_nothing_is_missing_and_the_order_holds_after_an_endpoint_was_down_for_long(play: Play) -> None:
-    async def scene(world: World) -> None:
+    async def scene(world: WebhookWorld) -> None:
         seen = await world.create()
         left = 25
         async with world.working():
@@ -86,7 +86,7 @@ def test_nothing_is_missing_and_the_order_holds_after_an_endpoint_was_down_for_l
 
 
 def test_only_the_refused_change_becomes_a_dead_letter_and_it_can_be_replayed(play: Play) -> None:
-    async def scene(world: World) -> None:
+    async def scene(world: WebhookWorld) -> None:
         seen = await world.create()
         id_ = seen.webhook.id
 
@@ -127,7 +127,7 @@ def test_nothing_is_given_up_while_there_is_no_room_for_another_dead_letter(
     for module in (delivery, webhooks):
         monkeypatch.setattr(module, "DEAD_MAX", 2)
 
-    async def scene(world: World) -> None:
+    async def scene(world: WebhookWorld) -> None:
         seen = await world.create()
         world.app.answer = lambda _: 500
         await world.write(5)
@@ -149,7 +149,7 @@ def test_nothing_is_given_up_while_there_is_no_room_for_another_dead_letter(
 def test_a_worker_that_is_killed_between_a_delivery_and_its_checkpoint_repeats_it_in_order(
     play: Play, times: int
 ) -> None:
-    async def scene(world: World) -> None:
+    async def scene(world: WebhookWorld) -> None:
         await world.create()
         await world.write(10)
         for _ in range(times):
@@ -167,7 +167,7 @@ def test_a_worker_that_is_killed_between_a_delivery_and_its_checkpoint_repeats_i
 
 
 def test_a_kill_repeats_the_delivery_in_flight_and_no_other(play: Play) -> None:
-    async def scene(world: World) -> None:
+    async def scene(world: WebhookWorld) -> None:
         await world.create()
         await world.write(2 * CHANGES_MAX + 50)
         async with world.working() as process:
@@ -182,7 +182,7 @@ def test_a_kill_repeats_the_delivery_in_flight_and_no_other(play: Play) -> None:
 
 
 def test_of_two_workers_one_delivers_a_webhook_and_the_other_takes_it_over(play: Play) -> None:
-    async def scene(world: World) -> None:
+    async def scene(world: WebhookWorld) -> None:
         await world.create()
         async with world.working():
             async with world.working():
@@ -201,7 +201,7 @@ def test_a_delivery_has_a_bounded_size_and_an_id_that_follows_from_its_changes(
 ) -> None:
     monkeypatch.setattr(delivery, "BODY_BYTES_MAX", 1_000)
 
-    async def scene(world: World) -> None:
+    async def scene(world: WebhookWorld) -> None:
         await world.create()
         await world.write(30)
         failed = 0
@@ -224,7 +224,7 @@ def test_a_delivery_has_a_bounded_size_and_an_id_that_follows_from_its_changes(
 
 
 def test_deliveries_wait_for_a_store_that_is_away(play: Play, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def scene(world: World) -> None:
+    async def scene(world: WebhookWorld) -> None:
         await world.create()
         read, left = world.log.read, 3
 
@@ -247,7 +247,7 @@ def test_deliveries_wait_for_a_store_that_is_away(play: Play, monkeypatch: pytes
 
 
 def test_a_still_empty_graph_that_another_process_declared_may_be_wanted(play: Play) -> None:
-    async def scene(world: World) -> None:
+    async def scene(world: WebhookWorld) -> None:
         other = "https://other.example/"
         await world.create(other)
         async with world.working():
@@ -265,7 +265,7 @@ def test_a_still_empty_graph_that_another_process_declared_may_be_wanted(play: P
 def test_nothing_is_sent_while_the_store_takes_no_writes(
     play: Play, monkeypatch: pytest.MonkeyPatch, *, lost: bool
 ) -> None:
-    async def scene(world: World) -> None:
+    async def scene(world: WebhookWorld) -> None:
         seen = await world.create()
         await world.write(10)
         if lost:
@@ -296,7 +296,7 @@ def test_nothing_is_sent_while_the_store_takes_no_writes(
 def test_dead_letters_wait_while_their_host_rests(play: Play) -> None:
     """A replay that is not tried does not count: the letter is not dead again, and is sent once the host is called."""
 
-    async def scene(world: World) -> None:
+    async def scene(world: WebhookWorld) -> None:
         id_, app = (await world.create()).webhook.id, world.app
 
         async def are_dead() -> bool:
@@ -321,7 +321,7 @@ def test_dead_letters_wait_while_their_host_rests(play: Play) -> None:
 def test_a_delivery_that_waits_ends_when_it_is_stopped_though_events_ring_at_that_moment(
     play: Play, turns: int
 ) -> None:
-    async def scene(world: World) -> None:
+    async def scene(world: WebhookWorld) -> None:
         worker = world.worker()
         waiting = asyncio.create_task(worker.wait_for_events(worker.rings, LIMIT_S))
         await asyncio.sleep(0)

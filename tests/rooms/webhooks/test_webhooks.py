@@ -9,7 +9,7 @@ import msgspec
 import pytest
 import structlog
 from coroutines import answer
-from webhook_world import Play, World, deliveries, until
+from webhook_world import Play, WebhookWorld, deliveries, until
 
 from kith.core.errors import BadRequest, IdempotencyKeyReused, WebhookLimitReached, WebhookNotFound
 from kith.webhooks.next_step import TRIES_MIN, DeliveryStanding
@@ -20,7 +20,7 @@ PORT = "logs"
 
 
 def test_a_deleted_webhook_gets_nothing_more_and_frees_its_slot(play: Play) -> None:
-    async def scene(world: World) -> None:
+    async def scene(world: WebhookWorld) -> None:
         first = await world.create("https://first.example/")
         await world.create()
         async with world.working():
@@ -43,7 +43,7 @@ def test_a_deleted_webhook_gets_nothing_more_and_frees_its_slot(play: Play) -> N
 
 
 def test_fields_that_a_newer_kith_stored_are_kept_when_deliveries_fail(play: Play) -> None:
-    async def scene(world: World) -> None:
+    async def scene(world: WebhookWorld) -> None:
         seen = await world.create()
         ((key, raw),) = (await world.edges.notes(PREFIX)).items()
         newer = {"newer": ["of a newer Kith", {"and": 7}]}
@@ -63,7 +63,7 @@ def test_fields_that_a_newer_kith_stored_are_kept_when_deliveries_fail(play: Pla
 
 
 def test_nothing_is_left_of_a_webhook_that_is_deleted_while_it_gives_up(play: Play) -> None:
-    async def scene(world: World) -> None:
+    async def scene(world: WebhookWorld) -> None:
         seen = await world.create()
         group = group_of(seen.webhook.id)
 
@@ -92,7 +92,7 @@ def test_nothing_is_left_of_a_webhook_that_is_deleted_while_it_gives_up(play: Pl
 
 
 def test_the_bound_on_webhooks_holds_for_concurrent_requests(play: Play) -> None:
-    async def scene(world: World) -> None:
+    async def scene(world: WebhookWorld) -> None:
         made = await asyncio.gather(*(answer(world.create()) for _ in range(6)))
         assert sum(one is WebhookLimitReached for one in made) == 3
         assert len(await world.webhooks.all()) == 3
@@ -101,7 +101,7 @@ def test_the_bound_on_webhooks_holds_for_concurrent_requests(play: Play) -> None
 
 
 def test_concurrent_requests_with_one_idempotency_key_make_one_webhook(play: Play) -> None:
-    async def scene(world: World) -> None:
+    async def scene(world: WebhookWorld) -> None:
         made = await asyncio.gather(*(world.made(key="k") for _ in range(3)))
         (kept,) = await world.webhooks.all()
         assert {(seen.webhook.id, secret) for seen, secret in made} == {
@@ -117,7 +117,7 @@ def test_concurrent_requests_with_one_idempotency_key_make_one_webhook(play: Pla
 
 @pytest.mark.parametrize("key", ["", "é", "a\tb", "x" * 201], ids=["empty", "no ASCII", "not printable", "too long"])
 def test_a_key_that_other_requests_refuse_is_refused_here_too(play: Play, key: str) -> None:
-    async def scene(world: World) -> None:
+    async def scene(world: WebhookWorld) -> None:
         assert await answer(world.made(key=key)) is BadRequest
         assert await world.webhooks.all() == []
 
@@ -129,7 +129,7 @@ def test_the_second_webhook_of_one_key_is_removed_though_a_worker_took_it_up(
 ) -> None:
     """Two requests made one each, and the first claimed the key. A worker then saved the standing of the second."""
 
-    async def scene(world: World) -> None:
+    async def scene(world: WebhookWorld) -> None:
         hooks, make = world.webhooks, world.webhooks._store_new
 
         async def make_both(asked: Webhook) -> WebhookSlot:
@@ -150,7 +150,7 @@ def test_the_second_webhook_of_one_key_is_removed_though_a_worker_took_it_up(
               {"kinds": ["likes"]}, {"key": "k" * 201}]
 )  # fmt: skip
 def test_an_invalid_webhook_is_refused(play: Play, asked: dict[str, Any]) -> None:
-    async def scene(world: World) -> None:
+    async def scene(world: WebhookWorld) -> None:
         assert await answer(world.made(**asked)) is BadRequest
         assert not await world.webhooks.all()
 
@@ -158,7 +158,7 @@ def test_an_invalid_webhook_is_refused(play: Play, asked: dict[str, Any]) -> Non
 
 
 def test_no_secret_is_stored_readable_or_logged(play: Play) -> None:
-    async def scene(world: World) -> None:
+    async def scene(world: WebhookWorld) -> None:
         _, secret = await world.made(secret="whsec_a-secret-of-this-test")
         notes = await world.edges.notes("webhook")
         assert secret.encode() not in b"".join(notes.values())

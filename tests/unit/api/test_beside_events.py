@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 
 import structlog
-from paced import PacedLoop
 from reference_leases import own_leases
+from round_trips import VirtualTimeLoop
 
 from kith.core.errors import Unavailable
 from kith.run.consumers import Task
@@ -14,7 +14,7 @@ from kith.run.serving import worker
 
 
 def test_a_periodic_task_runs_again_after_any_failure() -> None:
-    loop = PacedLoop()
+    loop = VirtualTimeLoop()
     done_s: list[float] = []
     thrice = asyncio.Event()
 

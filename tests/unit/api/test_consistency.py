@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from cast import START_MS, FakeClock
 from coroutines import Run
-from in_process import Asked
+from in_process import InProcessRequest
 from reference_logs import joined, packed, unpacked
 
 from kith.access.guard import Caller
@@ -76,7 +76,7 @@ def test_a_client_that_keeps_only_the_newest_token_sees_all_its_writes(run: Run)
     door = Door(operations_of(Writes()), *rest)
 
     def token_of(partition: int, *headers: tuple[str, str]) -> str | None:
-        asked = Asked("POST", f"/api/v1/writes/{partition}", [*headers])
+        asked = InProcessRequest("POST", f"/api/v1/writes/{partition}", [*headers])
         run(door(asked))
         assert asked.answer is not None
         return dict(asked.answer[1]).get("kith-token")

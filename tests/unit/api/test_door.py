@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 from coroutines import Run
-from in_process import Asked
+from in_process import InProcessRequest
 from reference_quotas import ReferenceQuotas
 
 from kith.access.guard import Caller
@@ -132,7 +132,7 @@ def test_a_read_runs_while_its_remote_quota_is_checked(run: Run) -> None:
 
     def status(query: str = "") -> int:
         feed.ended = ""
-        asked = Asked("GET", f"/api/v1/feed?{query}")
+        asked = InProcessRequest("GET", f"/api/v1/feed?{query}")
         run(door(asked))
         assert asked.answer is not None
         return asked.answer[0]

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from cast import ALICE
-from coroutines import run_all
+from coroutines import run_coroutine
 
 from kith.api.resources.watch import WatchResource
 from kith.core.errors import BadToken, Overloaded, TooManyStreams
@@ -88,7 +88,7 @@ def test_concurrent_watch_requests_stay_within_the_limits(users: list[Any], expe
         assert became == expected
         assert len(watch.following) == watch.watching_most == expected.count("open")
 
-    run_all(scenario())
+    run_coroutine(scenario())
 
 
 def test_a_watcher_with_a_refused_token_takes_no_place() -> None:
@@ -96,7 +96,7 @@ def test_a_watcher_with_a_refused_token_takes_no_place() -> None:
         watch, became = await request_watches([ALICE] * 2, token="of another store")
         assert (became, watch.following) == ([BadToken] * 2, [])
 
-    run_all(scenario())
+    run_coroutine(scenario())
 
 
 def test_a_process_that_stops_meanwhile_opens_no_watcher() -> None:
@@ -104,4 +104,4 @@ def test_a_process_that_stops_meanwhile_opens_no_watcher() -> None:
         watch, became = await request_watches([ALICE, None], stops=True)
         assert (became, watch.following) == ([Overloaded] * 2, [])
 
-    run_all(scenario())
+    run_coroutine(scenario())

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from edge_files import NUMBER, RANGE, SELF, SHORT, SQUEEZED, Got, all_of, got, put, squeezed
+from edge_files import COMPRESSIONS, NUMBER, RANGE, SELF, SHORT, FileContent, all_of, compressed, got, put
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -24,21 +24,21 @@ TEXT_KINDS = (".csv", ".tsv", ".txt", ".edgelist", ".edges")
 # Kinds
 
 
-@pytest.mark.parametrize("how", SQUEEZED)
+@pytest.mark.parametrize("how", COMPRESSIONS)
 @pytest.mark.parametrize("kind", TEXT_KINDS)
 @pytest.mark.parametrize("separator", [b",", b"\t", b" ", b"   ", b", ", b" \t "])
 def test_any_name_of_a_text_file_allows_any_separator_and_compression(
     tmp_path: Path, kind: str, how: str, separator: bytes
 ) -> None:
     data = b"".join(separator.join(row) + b"\n" for row in ((b"1", b"2"), (b"3", b"4")))
-    assert got(tmp_path, data, kind + how) == Got([(1, 2), (3, 4)], [])
+    assert got(tmp_path, data, kind + how) == FileContent([(1, 2), (3, 4)], [])
 
 
-@pytest.mark.parametrize("how", SQUEEZED)
+@pytest.mark.parametrize("how", COMPRESSIONS)
 @pytest.mark.parametrize("kind", [".ndjson", ".jsonl"])
 def test_ndjson_accepts_ids_as_strings_and_as_numbers(tmp_path: Path, kind: str, how: str) -> None:
     data = b'{"source":"1","destination":2}\n{"destination":"4","source":"3","note":[]}\n'
-    assert got(tmp_path, data, kind + how) == Got([(1, 2), (3, 4)], [])
+    assert got(tmp_path, data, kind + how) == FileContent([(1, 2), (3, 4)], [])
 
 
 def test_ndjson_positions_are_optional_in_each_row(tmp_path: Path) -> None:
@@ -55,12 +55,12 @@ def test_a_file_name_without_a_known_ending_is_refused_with_the_known_ones(tmp_p
 
 @pytest.mark.parametrize("kind", [".csv", ".csv.gz", ".csv.zst", ".ndjson"])
 def test_an_empty_file_has_no_edges(tmp_path: Path, kind: str) -> None:
-    assert got(tmp_path, b"", kind) == Got([], [])
+    assert got(tmp_path, b"", kind) == FileContent([], [])
 
 
 @pytest.mark.parametrize("data", [b"\n", b"\n\n\n", b"#\n", b"# only a comment", b"source,destination\n", b"  \r\n"])
 def test_a_file_without_rows_has_no_edges(tmp_path: Path, data: bytes) -> None:
-    assert got(tmp_path, data) == Got([], [])
+    assert got(tmp_path, data) == FileContent([], [])
 
 
 # Lines
@@ -73,11 +73,11 @@ def test_header_comment_and_line_ends_do_not_matter(
     tmp_path: Path, header: bytes, border: bytes, ending: bytes
 ) -> None:
     lines = [header] * bool(header) + [b"1,2", b"3,4"]
-    assert got(tmp_path, border.join(lines) + ending) == Got([(1, 2), (3, 4)], [])
+    assert got(tmp_path, border.join(lines) + ending) == FileContent([(1, 2), (3, 4)], [])
 
 
 def test_comments_may_stand_anywhere(tmp_path: Path) -> None:
-    assert got(tmp_path, b"# a\n# b\n1 2\n# c 5 6\n\n3 4\n#", ".txt") == Got([(1, 2), (3, 4)], [])
+    assert got(tmp_path, b"# a\n# b\n1 2\n# c 5 6\n\n3 4\n#", ".txt") == FileContent([(1, 2), (3, 4)], [])
 
 
 @pytest.mark.parametrize(
@@ -89,15 +89,15 @@ def test_columns_are_found_by_the_names_in_the_header(tmp_path: Path, head: byte
         with pytest.raises(BadRequest, match="source, destination and, if there is a third, position"):
             got(tmp_path, mark + head + b"\n0,5,7\n")
     for right in (b"Source,destination\n5,7\n", b"# source destination\n5 7\n"):
-        assert got(tmp_path, right) == Got([(5, 7)], [])
+        assert got(tmp_path, right) == FileContent([(5, 7)], [])
 
 
 def test_a_byte_order_mark_does_not_lose_the_first_edge(tmp_path: Path) -> None:
-    assert got(tmp_path, b"\xef\xbb\xbf1,2\n3,4\n") == Got([(1, 2), (3, 4)], [])
+    assert got(tmp_path, b"\xef\xbb\xbf1,2\n3,4\n") == FileContent([(1, 2), (3, 4)], [])
 
 
 def test_quoted_columns_are_numbers(tmp_path: Path) -> None:
-    assert got(tmp_path, b'"1","2"\n"3","4"\n') == Got([(1, 2), (3, 4)], [])
+    assert got(tmp_path, b'"1","2"\n"3","4"\n') == FileContent([(1, 2), (3, 4)], [])
 
 
 def test_the_third_column_is_the_position_and_the_rest_is_ignored(tmp_path: Path) -> None:
@@ -158,7 +158,7 @@ def test_a_bad_line_is_refused_with_number_and_reason_and_its_neighbours_are_rea
 @pytest.mark.parametrize(("bad", "reason"), BAD_LINES)
 def test_a_file_of_bad_lines_alone_is_refused_line_by_line(tmp_path: Path, bad: bytes, reason: str) -> None:
     found = got(tmp_path, b"1,2\n" + (bad + b"\n") * 3)
-    assert found == Got([(1, 2)], [(2, reason), (3, reason), (4, reason)])
+    assert found == FileContent([(1, 2)], [(2, reason), (3, reason), (4, reason)])
 
 
 def test_a_short_and_a_long_line_do_not_make_two_good_ones(tmp_path: Path) -> None:
@@ -195,7 +195,7 @@ def test_ndjson_refuses_the_edges_that_text_refuses(tmp_path: Path) -> None:
 # The two parsers
 
 
-def slow_only(path: Path, chunk_bytes: int) -> Got:
+def slow_only(path: Path, chunk_bytes: int) -> FileContent:
     """The file as the line parser reads it, without NumPy."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(lines, "parse_fast", lambda block, first_line: None)
@@ -260,7 +260,7 @@ def chunk_borders(path: Path, chunk_bytes: int) -> Iterator[int]:
 MIXED = b"from,to\n1,2\n3,3\n# five\n5,6\nx\n\n7,8\n9\n10,11,12\r\n13,14"
 
 
-@pytest.mark.parametrize("how", SQUEEZED)
+@pytest.mark.parametrize("how", COMPRESSIONS)
 @pytest.mark.parametrize("chunk_bytes", [1, 2, 3, 5, 7, 11, 16, 40, 1000])
 def test_chunk_borders_change_nothing(tmp_path: Path, chunk_bytes: int, how: str) -> None:
     path = put(tmp_path, MIXED, ".csv" + how)
@@ -294,7 +294,7 @@ def test_resuming_after_any_chunk_gives_the_rest(
         assert [entry for chunk in before for entry in chunk.refused] + after.refused == whole.refused
 
 
-@pytest.mark.parametrize("how", SQUEEZED)
+@pytest.mark.parametrize("how", COMPRESSIONS)
 def test_bytes_read_grow_to_the_size_of_the_file(tmp_path: Path, how: str) -> None:
     path = put(tmp_path, b"".join(b"%d,%d\n" % (n, n + 1) for n in range(30_000)), ".csv" + how)
     seen = [chunk.bytes_read for chunk in read(path, chunk_bytes=10_000)]
@@ -358,8 +358,8 @@ def test_a_file_without_line_ends_is_not_read_into_memory_whole(
 @pytest.mark.parametrize("how", [".gz", ".zst"])
 def test_concatenated_compressed_streams_are_read_as_one_file(tmp_path: Path, how: str) -> None:
     path = tmp_path / f"edges.txt{how}"
-    path.write_bytes(squeezed(b"1 2\n3", how) + squeezed(b" 4\n5 6\n", how))
-    assert all_of(path) == Got([(1, 2), (3, 4), (5, 6)], [])
+    path.write_bytes(compressed(b"1 2\n3", how) + compressed(b" 4\n5 6\n", how))
+    assert all_of(path) == FileContent([(1, 2), (3, 4), (5, 6)], [])
 
 
 def test_the_same_rows_are_written_as_the_same_bytes(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pyarrow
 import pyarrow.parquet as parquet
 import pytest
-from edge_files import BIG, RANGE, SELF, Got, all_of
+from edge_files import BIG, RANGE, SELF, FileContent, all_of
 
 from kith.commands.transfer import formats
 from kith.core.errors import BadRequest
@@ -24,15 +24,15 @@ def columns_of(folder: Path, **columns: list[int | None]) -> Path:
 
 def test_parquet_columns_are_found_by_name_or_else_by_position(tmp_path: Path) -> None:
     path = columns_of(tmp_path, position=[7, 8], destination=[2, 4], note=[0, 0], source=[1, 3])
-    assert all_of(path) == Got([(1, 2, 7), (3, 4, 8)], [])
-    assert all_of(columns_of(tmp_path, a=[1, 3], b=[2, 4])) == Got([(1, 2), (3, 4)], [])
+    assert all_of(path) == FileContent([(1, 2, 7), (3, 4, 8)], [])
+    assert all_of(columns_of(tmp_path, a=[1, 3], b=[2, 4])) == FileContent([(1, 2), (3, 4)], [])
 
 
 @pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
 def test_times_in_parquet_become_positions_in_ms(tmp_path: Path, unit: str) -> None:
     at = pyarrow.array([datetime(2024, 1, 1, tzinfo=UTC), None], pyarrow.timestamp(unit, "UTC"))
     parquet.write_table(pyarrow.table({"a": [1, 3], "b": [2, 4], "c": at}), tmp_path / "edges.parquet")
-    assert all_of(tmp_path / "edges.parquet") == Got([(1, 2, 1_704_067_200_000), (3, 4)], [])
+    assert all_of(tmp_path / "edges.parquet") == FileContent([(1, 2, 1_704_067_200_000), (3, 4)], [])
 
 
 def test_parquet_refuses_rows_by_number_across_batches_and_after_skipped_ones(
@@ -40,15 +40,15 @@ def test_parquet_refuses_rows_by_number_across_batches_and_after_skipped_ones(
 ) -> None:
     monkeypatch.setattr(formats, "_PARQUET_ROWS", 2)
     path = columns_of(tmp_path, source=[1, 2, -3, 4, 5], destination=[1, 3, 4, 5, 5])
-    assert all_of(path) == Got([(2, 3), (4, 5)], [(1, SELF), (3, RANGE), (5, SELF)])
-    assert all_of(path, skip_lines=3) == Got([(4, 5)], [(5, SELF)])
-    assert all_of(path, skip_lines=4) == Got([], [(5, SELF)])
-    assert all_of(path, skip_lines=5) == Got([], [])
+    assert all_of(path) == FileContent([(2, 3), (4, 5)], [(1, SELF), (3, RANGE), (5, SELF)])
+    assert all_of(path, skip_lines=3) == FileContent([(4, 5)], [(5, SELF)])
+    assert all_of(path, skip_lines=4) == FileContent([], [(5, SELF)])
+    assert all_of(path, skip_lines=5) == FileContent([], [])
 
 
 def test_a_missing_value_in_parquet_does_not_round_large_ids(tmp_path: Path) -> None:
     path = columns_of(tmp_path, source=[BIG, 5], destination=[BIG + 2, 6], position=[None, 7])
-    assert all_of(path) == Got([(BIG, BIG + 2), (5, 6, 7)], [])
+    assert all_of(path) == FileContent([(BIG, BIG + 2), (5, 6, 7)], [])
     path = columns_of(tmp_path, source=[BIG, None], destination=[BIG + 2, 6])
     found = all_of(path)
     assert found.rows == [(BIG, BIG + 2)]

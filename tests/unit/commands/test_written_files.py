@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from edge_files import SQUEEZED, Got, all_of
+from edge_files import COMPRESSIONS, FileContent, all_of
 
 from kith.commands.transfer.formats import EdgeFileWriter
 from kith.core.ids import ID_MAX
@@ -16,7 +16,7 @@ from kith.graph.edge import POSITION_MIN
 
 # Writing
 
-WRITTEN = [*(kind + how for kind in (".csv", ".tsv", ".txt", ".ndjson", ".jsonl") for how in SQUEEZED), ".parquet"]
+WRITTEN = [*(kind + how for kind in (".csv", ".tsv", ".txt", ".ndjson", ".jsonl") for how in COMPRESSIONS), ".parquet"]
 
 
 @pytest.mark.parametrize("width", [2, 3])
@@ -31,7 +31,7 @@ def test_written_edges_are_read_back(tmp_path: Path, kind: str, width: int) -> N
     with EdgeFileWriter(path) as writer:
         for part in np.array_split(rows[:, :width], 3):
             writer.write(part)
-    assert all_of(path) == Got([tuple(row) for row in rows[:, :width].tolist()], [])
+    assert all_of(path) == FileContent([tuple(row) for row in rows[:, :width].tolist()], [])
     assert [entry.name for entry in tmp_path.iterdir()] == [path.name]
 
 
@@ -39,7 +39,7 @@ def test_written_edges_are_read_back(tmp_path: Path, kind: str, width: int) -> N
 def test_a_file_without_edges_is_written_and_read_back(tmp_path: Path, kind: str) -> None:
     with EdgeFileWriter(tmp_path / f"edges{kind}"):
         pass
-    assert all_of(tmp_path / f"edges{kind}") == Got([], [])
+    assert all_of(tmp_path / f"edges{kind}") == FileContent([], [])
 
 
 @pytest.mark.parametrize("kind", WRITTEN)

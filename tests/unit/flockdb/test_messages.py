@@ -6,7 +6,7 @@ import random
 import struct
 
 import pytest
-from flock import message, simple, term
+from flockdb_client import message, simple, term
 
 from kith.flockdb.interface import read_call, shapes
 from kith.flockdb.messages import DEPTH_MAX, MESSAGE_BYTES_MAX, VALUES_MAX, Inbound, Malformed

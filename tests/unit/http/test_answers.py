@@ -10,7 +10,7 @@ from pathlib import Path
 
 import h11
 import pytest
-from http_world import GET, Streams, one_of, play, scene, until, world
+from http_world import GET, Streams, only_connection, play, scene, until, world
 
 from kith.http.exchange import Exchange
 
@@ -129,7 +129,7 @@ async def test_a_client_that_reads_nothing_is_cut_off_though_its_stream_keeps_se
     async with world(door, idle_s=1_000) as here:
         await here.client(GET)
         await door.opened.wait()
-        connection, (outgoing,) = await one_of(here), door.outgoing
+        connection, (outgoing,) = await only_connection(here), door.outgoing
         outgoing.send(bytes(64 << 20))
         for now_s in range(100, 140, 10):
             assert not connection.closed
@@ -144,7 +144,7 @@ async def test_a_connection_is_not_cut_off_while_answers_are_being_sent() -> Non
     """Answers of equal length look like one answer that the client does not read."""
     async with world(idle_s=30.0) as here:
         await here.client()
-        connection = await one_of(here)
+        connection = await only_connection(here)
         for now_s in (1_000.0, 1_040.0):
             connection.write(b"HTTP/1.1 200 OK\r\n")
             connection.check(now_s, 30.0)
@@ -158,5 +158,5 @@ async def test_the_system_drops_a_client_that_acknowledges_nothing() -> None:
     """A phone that loses its network does not close its connections."""
     async with world(idle_s=30.0) as here:
         await here.client()
-        with socket.socket(fileno=os.dup((await one_of(here)).socket or 0)) as accepted:
+        with socket.socket(fileno=os.dup((await only_connection(here)).socket or 0)) as accepted:
             assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) == 30_000

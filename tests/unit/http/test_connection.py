@@ -10,7 +10,7 @@ import threading
 
 import pytest
 import uvloop
-from http_world import GET, POST, Streams, one_of, scene, until, world
+from http_world import GET, POST, Streams, only_connection, scene, until, world
 
 from kith.api import errors
 from kith.core.errors import Overloaded
@@ -145,7 +145,7 @@ async def test_a_closing_listener_does_not_wait_for_more_requests_after_an_answe
 
     async with world(door) as here:
         client = await here.client(GET)
-        connection = await one_of(here)
+        connection = await only_connection(here)
         await until(lambda: connection.unsent() > 0)
         closing = asyncio.create_task(here.listener.close(30))
         await asyncio.sleep(0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from http_world import one_of, scene, world
+from http_world import only_connection, scene, world
 
 from kith.http.exchange import Exchange
 from kith.http.headers import Headers
@@ -39,7 +39,7 @@ async def test_requests_are_read_right_whichever_heads_came_before() -> None:
         for raw, *_ in AGAIN * 3:
             await client.say(raw)
             assert (await client.answer()).status == 200
-        connection = await one_of(here)
+        connection = await only_connection(here)
         assert len(connection._shared.heads) > 1
     assert told == [(*said, "Bearer k") for _, *said in AGAIN * 3]
 

@@ -8,7 +8,7 @@ import random
 import socket
 
 import pytest
-from http_world import CHUNKED, GET, POST, one_of, play, scene, until, world
+from http_world import CHUNKED, GET, POST, only_connection, play, scene, until, world
 
 from kith.core.errors import KithError
 from kith.http.exchange import Exchange
@@ -166,7 +166,7 @@ async def test_small_pipelined_requests_in_one_piece_wait_in_a_bounded_queue_too
 
     async with world(door) as here:
         client = await here.client(b"GET / HTTP/1.1\r\n\r\n" * 2_500)
-        connection = await one_of(here)
+        connection = await only_connection(here)
         await until(lambda: not connection._is_reading)
         assert len(connection._queue) < 1_000
         go.set()

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 from cast import START_MS, FakeClock
-from coroutines import Run, time_flies
+from coroutines import Run, without_waits
 from reference_leases import ReferenceLeases
 
 from kith.core.clock import SKEW_MS_MAX
@@ -68,7 +68,7 @@ def test_the_loss_of_a_lease_is_reported_and_final(run: Run, store: Unreachable,
             async with process(store, clock).hold("a job", TERMS) as other:
                 assert other is not None
                 assert other.lease.token > held.lease.token
-                with time_flies():
+                with without_waits():
                     await told.wait()
                 other.check()
             assert (held.lost, held.ours) == (True, False)
@@ -82,7 +82,7 @@ def test_renewal_is_retried_while_the_store_is_away(run: Run, store: Unreachable
             assert held is not None
             store.away = True
             clock.ms += 20_000
-            with time_flies():
+            with without_waits():
                 for _ in range(10):
                     await asyncio.sleep(0)
             assert (held.lost, held.ours) == (False, False)

@@ -9,7 +9,7 @@ from typing import Any
 import jwt
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ec
-from pushing import CONTACT, Browser, apns_key, opened
+from push_world import CONTACT, Browser, apns_key, opened
 
 from kith.core.errors import BadRequest, InvalidContent
 from kith.core.ids import EPOCH_MS, TIME_SHIFT

@@ -93,7 +93,7 @@ def read_answer(method: str, raw: bytes) -> Any:
     return getattr(result, "success", None)
 
 
-class Flock:
+class FlockDbClient:
     """Calls the service directly, without a connection."""
 
     def __init__(self, calls: Calls, run: Run) -> None:

@@ -12,7 +12,7 @@ import httpx
 from servers import API, Server, eventually
 
 
-class Heard(NamedTuple):
+class StreamEvent(NamedTuple):
     """One event of a stream."""
 
     id: str
@@ -24,7 +24,7 @@ class Listener:
     """One connection to /feed/stream. `heard`: the events so far. `last_id`: id of the last event or heartbeat."""
 
     def __init__(self, http: httpx.Client, last_id: str | None = None, **query: str) -> None:
-        self.heard: list[Heard] = []
+        self.heard: list[StreamEvent] = []
         self.comments = 0
         self.last_id, self.ended, self.raw = last_id, False, 0
         headers = {} if last_id is None else {"Last-Event-ID": last_id}
@@ -59,7 +59,7 @@ class Listener:
 
     def _take(self, fields: dict[str, str]) -> None:
         if "event" in fields:
-            self.heard.append(Heard(fields["id"], fields["event"], json.loads(fields["data"])))
+            self.heard.append(StreamEvent(fields["id"], fields["event"], json.loads(fields["data"])))
         self.last_id = fields.get("id", self.last_id)
         self.comments += "" in fields
 
@@ -71,10 +71,10 @@ class Listener:
         """The post ids of the events of this name."""
         return [heard.data["postId"] for heard in self.heard if heard.name == name]
 
-    def wait(self, name: str, post: str | None = None, seconds: float = 10.0, **fields: Any) -> Heard:
+    def wait(self, name: str, post: str | None = None, seconds: float = 10.0, **fields: Any) -> StreamEvent:
         """Wait for the first event with this name, post and fields; returns it."""
 
-        def found() -> Heard | None:
+        def found() -> StreamEvent | None:
             wanted = fields if post is None else fields | {"postId": post}
             like = (heard for heard in self.heard if heard.name == name and wanted.items() <= heard.data.items())
             return next(like, None)

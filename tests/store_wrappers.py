@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 
-class Distant:
+class RemoteStore:
     """A store as if across a network: other tasks may run before and after each call.
 
     If the caller is cancelled meanwhile, the call may have taken effect, or not.
@@ -26,19 +26,19 @@ class Distant:
             return found
 
         async def call(*arguments: Any, **named: Any) -> Any:
-            await self._way()
+            await self._yield_to_others()
             answered = await found(*arguments, **named)
-            await self._way()
+            await self._yield_to_others()
             return answered
 
         return call
 
-    async def _way(self) -> None:
+    async def _yield_to_others(self) -> None:
         for _ in range(self._chance.randint(0, 2)):
             await asyncio.sleep(0)
 
 
-class UpToDate:
+class SettlingStore:
     """A store whose lists lag, settled before each call, so all writes are visible. `property` tests keep the lag."""
 
     def __init__(self, store: Any, settle: Callable[[], object]) -> None:
@@ -49,11 +49,11 @@ class UpToDate:
         return getattr(self._store, name)
 
 
-class Stopped(BaseException):
+class ProcessDied(BaseException):
     """The process dies here. A BaseException, so that no handler of errors catches it."""
 
 
-class StopSignal:
+class DyingStore:
     """A store of a process that dies before or after some call.
 
     `left`: steps until then, two per call, in a list that all stores of the process share.
@@ -68,14 +68,14 @@ class StopSignal:
             return found
 
         async def call(*arguments: Any, **named: Any) -> Any:
-            self._tick()
+            self._count_step()
             answered = await found(*arguments, **named)
-            self._tick()
+            self._count_step()
             return answered
 
         return call
 
-    def _tick(self) -> None:
+    def _count_step(self) -> None:
         self._left[0] -= 1
         if self._left[0] == 0:
-            raise Stopped
+            raise ProcessDied

@@ -19,12 +19,12 @@ class Delivery(NamedTuple):
     body: bytes
 
     @property
-    def told(self) -> dict[str, Any]:
+    def payload(self) -> dict[str, Any]:
         return dict(json.loads(self.body))
 
     @property
     def changes(self) -> list[dict[str, Any]]:
-        return list(self.told["changes"])
+        return list(self.payload["changes"])
 
 
 class Answer(NamedTuple):

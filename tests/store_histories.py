@@ -6,7 +6,7 @@ import random
 from collections.abc import Callable
 from typing import Any
 
-from coroutines import run_all
+from coroutines import run_coroutine
 
 from kith.core.clock import Hlc, hlc_of
 from kith.core.events import USER_CHANGED, Event
@@ -25,7 +25,7 @@ _START_MS = 1_650_000_000_000
 _POSITIONS = (0, 1, -(2**63), 2**63 - 1, _START_MS, 1 << 48)
 
 
-class History:
+class StoreHistory:
     """One store under random write jobs. There are few ids and versions, so jobs often touch the same rows."""
 
     def __init__(
@@ -43,7 +43,7 @@ class History:
         self._records = EmbeddedRecords(opened, self._commits)
         self._suggestions = EmbeddedSuggestions(opened, self._commits)
         self._graphs = ["follows"]
-        run_all(self._edges.declare(self._graphs))
+        run_coroutine(self._edges.declare(self._graphs))
 
     def close(self) -> None:
         self._commits.close()
@@ -54,12 +54,12 @@ class History:
             *[self._apply] * 6, self._forget, self._node, self._put, self._put, self._drop, self._suggest, self._note
         ]  # fmt: skip
         job = self._chosen.choice(kinds)()
-        run_all(job)
+        run_coroutine(job)
         if self._chosen.random() < 0.02:
             self._graphs.append(f"graph_{len(self._graphs)}")
-            run_all(self._edges.declare(self._graphs))
+            run_coroutine(self._edges.declare(self._graphs))
         if self._repairs and self._chosen.random() < 0.02:
-            run_all(self._edges.repair([self._edge() for _ in range(3)]))
+            run_coroutine(self._edges.repair([self._edge() for _ in range(3)]))
         if self._chosen.random() < 0.04:
             assert self.environment.free_pages()
 

@@ -7,11 +7,11 @@ from typing import Any, Self
 
 import numpy as np
 from blocking_timelines import BlockingTimelines
-from distant import Distant
 from reference_fanout_state import ReferenceFanoutState
 from reference_leases import own_leases
 from reference_timelines import ReferenceTimelines
 from services import Services
+from store_wrappers import RemoteStore
 
 from kith.core.ids import NodeId
 from kith.home.fanout.consumer import Fanout
@@ -36,8 +36,8 @@ class FanoutScene:
         self._written: Any = self.timelines.store
         if distant:
             chance = random.Random(1)
-            self.sources._store = Distant(self.graph.store, chance)  # type: ignore[assignment]
-            self.state, self._written = Distant(self.state, chance), Distant(self._written, chance)  # type: ignore[assignment]
+            self.sources._store = RemoteStore(self.graph.store, chance)  # type: ignore[assignment]
+            self.state, self._written = RemoteStore(self.state, chance), RemoteStore(self._written, chance)  # type: ignore[assignment]
 
     @classmethod
     async def begun(cls, policy: Thresholds | ByRates, *, distant: bool) -> Self:

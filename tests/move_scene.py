@@ -27,7 +27,7 @@ PAIRS = [pair for pair in product(NODES, repeat=2) if pair[0] != pair[1]]
 FIRST_NOTICE = (wall_ms() - EPOCH_MS) << TIME_SHIFT
 
 
-class History:
+class MoveWrites:
     """Random writes to a side through its ports. Some have an older version than the writes before them."""
 
     def __init__(self, side: StoreSide, seed: int) -> None:
@@ -71,7 +71,7 @@ class History:
         await self._side.records.put_many([Write([notice_record(notice, hlc_of(START_MS))], claim)])
 
 
-class Killed:
+class KillableMove:
     """A move in small steps. `stop` kills it; it resumes from its last saved checkpoint."""
 
     def __init__(self, source: StoreSide, target: StoreSide) -> None:

@@ -24,15 +24,15 @@ from kith.notifications.tiers import DAY_MS, MONTH_MS, Tier
 from kith.notifications.walks import EndedWalk
 
 FOLLOWERS = range(100, 160)
-ONLINE, LATELY, MONTH, AWAY = range(100, 103), range(103, 115), range(115, 140), range(140, 160)
+ONLINE, TODAY, THIS_MONTH, INACTIVE = range(100, 103), range(103, 115), range(115, 140), range(140, 160)
 UNWILLING = {101, 110, 120}
 CHUNK = 7
 HOUR_MS = 3_600_000
 TIERS = (Tier.ONLINE, Tier.DAY, Tier.MONTH)
-TOLD = {*ONLINE, *LATELY, *MONTH} - UNWILLING
+NOTIFIED = {*ONLINE, *TODAY, *THIS_MONTH} - UNWILLING
 
 
-class Stage:
+class CelebrityScene:
     """Alice, her followers, and the stores that outlive a worker."""
 
     def __init__(self, services: Services, threshold: int = 10) -> None:
@@ -46,7 +46,7 @@ class Stage:
         self.wrap: Any = lambda store: store
 
     @classmethod
-    async def set_up(cls, **more: int) -> Stage:
+    async def set_up(cls, **more: int) -> CelebrityScene:
         clock = FakeClock()
         stage = cls(await Services.in_memory(clock=clock), **more)
         number, version = stage.services.graph.graphs.number(FOLLOWS), hlc_of(clock.ms)
@@ -54,9 +54,9 @@ class Stage:
         await stage.services.edges.apply([EdgeWrite(edge) for edge in edges])
         now = clock.ms
         await stage.activity.set_online("api", np.array(ONLINE, np.int64), now + HOUR_MS)
-        await stage.activity.seen(np.array(LATELY, np.int64), now - HOUR_MS)
-        await stage.activity.seen(np.array(MONTH, np.int64), now - DAY_MS - HOUR_MS)
-        await stage.activity.seen(np.array(AWAY, np.int64), now - MONTH_MS - HOUR_MS)
+        await stage.activity.seen(np.array(TODAY, np.int64), now - HOUR_MS)
+        await stage.activity.seen(np.array(THIS_MONTH, np.int64), now - DAY_MS - HOUR_MS)
+        await stage.activity.seen(np.array(INACTIVE, np.int64), now - MONTH_MS - HOUR_MS)
         return stage
 
     def worker(self, **more: Any) -> Coordinator:
@@ -95,13 +95,13 @@ class Stage:
         assert {(user, notice) for user in users.tolist()} <= set(self.inboxes.rows), "rows come first"
         self.rung += [(user, devices) for user in users.tolist()]
 
-    def told(self) -> set[int]:
+    def notified(self) -> set[int]:
         """The users who have an inbox row of the notice."""
         assert {notice for _, notice in self.inboxes.rows} <= {self.notice}
         return {user for user, _ in self.inboxes.rows}
 
 
-async def drained(worker: Coordinator) -> None:
+async def drain(worker: Coordinator) -> None:
     for _ in range(200):
         if not await worker.work():
             return

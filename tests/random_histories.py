@@ -6,28 +6,28 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
 
-from coroutines import run_all
+from coroutines import run_coroutine
 from engines import Engine
-from opened import Whole
+from store_types import EngineStores
 
 
-class Lived(Protocol):
+class RandomHistory(Protocol):
     """A random history. `begin` sets it up over empty stores; `live` runs it to its end."""
 
     clock: Callable[[], int]
 
-    async def begin(self, whole: Whole) -> None: ...
+    async def begin(self, whole: EngineStores) -> None: ...
 
     async def live(self) -> None: ...
 
 
-def live_through(history: Lived, engine: Engine, folder: Path) -> None:
+def run_history(history: RandomHistory, engine: Engine, folder: Path) -> None:
     """Run a history over empty stores of an engine."""
 
-    async def life(whole: Whole) -> None:
+    async def life(whole: EngineStores) -> None:
         await history.begin(whole)
         await history.live()
 
     assert engine.whole
     with engine.whole(folder, now_ms=history.clock) as whole:
-        run_all(life(whole))
+        run_coroutine(life(whole))

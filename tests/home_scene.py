@@ -9,11 +9,11 @@ from typing import Any, NamedTuple
 from blocking_timelines import BlockingTimelines
 from cast import ALICE, BOB, CAROL, DANA, FakeClock
 from coroutines import Run
-from distant import UpToDate
-from opened import Whole
 from reference_fanout_state import ReferenceFanoutState
 from reference_timelines import ReferenceTimelines
 from services import boards_over, service_over
+from store_types import EngineStores
+from store_wrappers import SettlingStore
 
 from kith.core.ids import NodeId, Snowflakes
 from kith.graph.edge import State
@@ -41,7 +41,7 @@ GROUP = "fanout"
 _texts = itertools.count()
 
 
-class Kept(list[Served]):
+class ServedPages(list[Served]):
     """A ServedLog in memory."""
 
     def add(self, page: Served) -> None:
@@ -62,10 +62,10 @@ class HomeScene(NamedTuple):
     timelines: BlockingTimelines
     fanout: ReferenceFanoutState
     log: LogStore
-    served: Kept
+    served: ServedPages
     feed: Home
 
-    async def caught_up(self) -> None:
+    async def catch_up_fanout(self) -> None:
         """Save progress as if fan-out had handled the whole log."""
         await self.log.save(GROUP, await self.log.end(), {})
 
@@ -95,15 +95,17 @@ class HomeScene(NamedTuple):
         return [post.id for posts in await self.pages(limit, slate, reader) for post in posts]
 
 
-async def open_home(whole: Whole, clock: FakeClock, *, bits: int = 8) -> HomeScene:
+async def open_home(whole: EngineStores, clock: FakeClock, *, bits: int = 8) -> HomeScene:
     """A HomeScene over an empty store. The cache of facts has only 2^`bits` sets, so posts evict each other."""
     store: Any
     log: Any
-    store, log = [one if whole.edges.immediate else UpToDate(one, whole.settle) for one in (whole.edges, whole.log)]
+    store, log = [
+        one if whole.edges.immediate else SettlingStore(one, whole.settle) for one in (whole.edges, whole.log)
+    ]
     await store.declare(BUILT_IN)
     graph = await service_over(store, clock)
     posts = Posts(whole.records, graph, Snowflakes(1, clock))
-    comments, timelines, served = Comments(posts), BlockingTimelines(ReferenceTimelines(100, clock)), Kept()
+    comments, timelines, served = Comments(posts), BlockingTimelines(ReferenceTimelines(100, clock)), ServedPages()
     fanout = ReferenceFanoutState(log, GROUP)
     read_cache = ReadCache(store, log, clock)
     facts = PostFacts(posts.store, graph, read_cache, clock, bits=bits)
@@ -128,16 +130,16 @@ async def open_home(whole: Whole, clock: FakeClock, *, bits: int = 8) -> HomeSce
         served,
         feed,
     )
-    await home.caught_up()
+    await home.catch_up_fanout()
     return home
 
 
-def alices_home(run: Run, whole: Whole, clock: FakeClock) -> HomeScene:
+def alices_home(run: Run, whole: EngineStores, clock: FakeClock) -> HomeScene:
     """A HomeScene in which Alice follows Bob, Carol and Dana."""
     made: HomeScene = run(open_home(whole, clock))
     for author in (BOB, CAROL, DANA):
         run(made.graph.people.follow(ALICE, author))
-    run(made.caught_up())
+    run(made.catch_up_fanout())
     return made
 
 
@@ -155,7 +157,7 @@ def failing(error: Exception) -> Callable[..., Awaitable[object]]:
 
 
 Act = Callable[[HomeScene, Post], Awaitable[object]]
-FORBIDDING: dict[str, Act] = {
+HIDING_ACTIONS: dict[str, Act] = {
     "hidden": lambda home, post: home.engagement.add(HIDES, ALICE, NodeId(post.id)),
     "muted": lambda home, _: home.graph.people.mute(ALICE, BOB),
     "blocking": lambda home, _: home.graph.people.block(ALICE, BOB),

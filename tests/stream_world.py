@@ -8,9 +8,9 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from cast import ALICE, BOB, CAROL, FakeClock
-from distant import UpToDate
-from opened import Whole
-from services import Social, Telling
+from services import NotificationServices, SocialGraph
+from store_types import EngineStores
+from store_wrappers import SettlingStore
 
 from kith.core.clock import HybridClock
 from kith.core.ids import NodeId, Snowflakes
@@ -22,23 +22,23 @@ from kith.streams.live import LiveStreams
 from kith.streams.positions import StreamPosition
 from kith.streams.stream import Stream
 
-SPINS_MAX = 2_000
+TURNS_MAX = 2_000
 
 
-class Hall:
+class StreamWorld:
     """The live streams over an empty store; Bob and Carol follow Alice. `seconds`: the time of its clock."""
 
-    def __init__(self, whole: Whole) -> None:
+    def __init__(self, whole: EngineStores) -> None:
         self._whole, self.seconds, self.lags = whole, 0.0, list[float]()
 
-    async def play(self, scene: Callable[[Hall], Awaitable[None]]) -> None:
+    async def play(self, scene: Callable[[StreamWorld], Awaitable[None]]) -> None:
         self.clock = clock = FakeClock()
         edges = self._whole.edges
-        self.graph = graph = Social(edges, Graphs(await edges.declare(BUILT_IN)), HybridClock(clock))
-        self.store, self.log = self._whole.records, UpToDate(self._whole.log, self._whole.settle)
+        self.graph = graph = SocialGraph(edges, Graphs(await edges.declare(BUILT_IN)), HybridClock(clock))
+        self.store, self.log = self._whole.records, SettlingStore(self._whole.log, self._whole.settle)
         self.objects = Posts(self.store, graph, Snowflakes(0, clock))
         self.engagement = Engagement(self.objects)
-        self.telling = Telling(self.objects, clock)
+        self.notification_services = NotificationServices(self.objects, clock)
         self.live = self.opened()
         for user in (BOB, CAROL):
             await graph.people.follow(user, ALICE)
@@ -52,7 +52,7 @@ class Hall:
 
     def opened(self) -> LiveStreams:
         return LiveStreams(
-            self.objects, self.engagement, self.telling.notifications, self.log, self,
+            self.objects, self.engagement, self.notification_services.notifications, self.log, self,
             resume_events=100, heartbeat_s=15, now_s=lambda: self.seconds,
         )  # fmt: skip
 
@@ -67,7 +67,7 @@ class Hall:
         return [str((await self.objects.create(ALICE, Draft(text="x"))).post.id) for _ in range(count)]
 
     async def until(self, condition: Callable[[], Any]) -> None:
-        for _ in range(SPINS_MAX):
+        for _ in range(TURNS_MAX):
             if condition():
                 return
             await asyncio.sleep(0)
@@ -86,21 +86,21 @@ class Hall:
             await asyncio.sleep(0)
 
 
-class Ear:
+class StreamRecorder:
     """A stream that records its messages. `at_new_post`: called once, while the first new post is sent."""
 
     def __init__(self, user: NodeId, at_new_post: Callable[[], Any] | None = None) -> None:
-        self.heard: list[tuple[str, dict[str, Any]]] = []
+        self.messages: list[tuple[str, dict[str, Any]]] = []
         self.places: list[StreamPosition] = []
-        self.beats, self.ended, self._at_new_post = 0, "", at_new_post
+        self.heartbeats, self.ended, self._at_new_post = 0, "", at_new_post
         self.stream = Stream(user, self._hear, self._end, lambda: asyncio.sleep(0))
 
     def _hear(self, place: StreamPosition, name: str, data: bytes) -> None:
         self.places.append(place)
         if not name:
-            self.beats += 1
+            self.heartbeats += 1
             return
-        self.heard.append((name, json.loads(data)))
+        self.messages.append((name, json.loads(data)))
         if name == "new_post" and self._at_new_post is not None:
             act, self._at_new_post = self._at_new_post, None
             act()
@@ -110,13 +110,13 @@ class Ear:
 
     def names(self) -> list[str]:
         """Names of messages, each with its reason if it has one."""
-        return [" ".join([name, *([data["reason"]] if "reason" in data else [])]) for name, data in self.heard]
+        return [" ".join([name, *([data["reason"]] if "reason" in data else [])]) for name, data in self.messages]
 
     def posts(self) -> list[str]:
-        return [data["postId"] for name, data in self.heard if name == "new_post"]
+        return [data["postId"] for name, data in self.messages if name == "new_post"]
 
-    def gone(self) -> list[tuple[str, str]]:
-        return [(data["postId"], data["reason"]) for name, data in self.heard if name == "post_removed"]
+    def removed_posts(self) -> list[tuple[str, str]]:
+        return [(data["postId"], data["reason"]) for name, data in self.messages if name == "post_removed"]
 
 
-Play = Callable[[Callable[[Hall], Awaitable[None]]], None]
+Play = Callable[[Callable[[StreamWorld], Awaitable[None]]], None]

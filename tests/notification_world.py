@@ -6,10 +6,10 @@ import random
 from typing import Any
 
 from cast import FakeClock
-from distant import Distant
-from opened import Whole
 from reference_inbox import ReferenceInboxes
-from services import Services, Telling
+from services import NotificationServices, Services
+from store_types import EngineStores
+from store_wrappers import RemoteStore
 
 from kith.core.events import LogPosition
 from kith.core.ids import NodeId
@@ -19,15 +19,15 @@ from kith.notifications.notice import Notice
 from kith.notifications.notifications import NotificationPage
 
 
-class Desk:
+class NotificationWorld:
     """The services of one store, with notifications."""
 
-    def __init__(self, whole: Whole, services: Services, at: LogPosition) -> None:
-        self.whole, self.services, self._at, self.began = whole, services, at, at
+    def __init__(self, whole: EngineStores, services: Services, at: LogPosition) -> None:
+        self.whole, self.services, self._handled_to, self.log_start = whole, services, at, at
         self.people, self.posts, self.comments = services.people, services.posts, services.comments
         self.rows = ReferenceInboxes()
-        self.inbox: Any = self.rows if whole.edges.immediate else Distant(self.rows, random.Random(5))
-        telling = Telling(self.posts, services.clock, self.inbox)
+        self.inbox: Any = self.rows if whole.edges.immediate else RemoteStore(self.rows, random.Random(5))
+        telling = NotificationServices(self.posts, services.clock, self.inbox)
         self.preferences, self.notices, self.recent = telling.preferences, telling.notices, telling.recent
         self.intake, self.external_mentions, self.notifications = (
             telling.intake,
@@ -37,8 +37,8 @@ class Desk:
         self._pages = AnswerCache[NotificationPage](immediate=self.notifications.immediate)
 
     @classmethod
-    async def over(cls, whole: Whole, clock: FakeClock) -> Desk:
-        """A desk over an empty store."""
+    async def over(cls, whole: EngineStores, clock: FakeClock) -> NotificationWorld:
+        """A world over an empty store."""
         services = await Services.over(whole.edges, whole.records, clock)
         return cls(whole, services, await whole.log.end())
 
@@ -47,11 +47,11 @@ class Desk:
         log = self.whole.log
         self.whole.settle()
         end = await log.end()
-        while not log.covers(self._at, end):
-            batch = await log.read(self._at, 50)
+        while not log.covers(self._handled_to, end):
+            batch = await log.read(self._handled_to, 50)
             for time in range(times):
                 await self.intake.handle(batch.events[:: -1 if time % 2 else 1])
-            self._at = batch.next
+            self._handled_to = batch.next
 
     async def page(self, user: NodeId, limit: int = 50, *, grouped: bool = True) -> NotificationPage:
         """The first page of a user's notifications, cached between calls as the API caches it."""
@@ -68,6 +68,6 @@ class Desk:
         assert found.unread.number == sum(not entry.read for entry in found.entries)
         return [entry.notices[0] for entry in found.entries]
 
-    async def told(self, user: NodeId) -> list[tuple[str, int]]:
+    async def types_and_actors(self, user: NodeId) -> list[tuple[str, int]]:
         """The type and actor of each notice that a user is shown, newest first."""
         return [(one.type, one.actor) for one in await self.listed(user)]

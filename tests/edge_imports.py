@@ -8,9 +8,9 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from distant import Stopped
 from edges import all_pages
 from reference_leases import own_leases
+from store_wrappers import ProcessDied
 
 from kith.boards.reconciler import FollowReconciler
 from kith.commands.edges import import_edges
@@ -41,17 +41,17 @@ class Silent:
     def _step(self, *_: int) -> None:
         self._left -= 1
         if self._left < 0:
-            raise Stopped
+            raise ProcessDied
 
     reading = writing = _step
 
 
 def die(*_: object, **__: object) -> None:
     """The process dies here. `fault/test_import_kill.py` tests real kills."""
-    raise Stopped
+    raise ProcessDied
 
 
-class Drawn(NamedTuple):
+class GraphContent(NamedTuple):
     """All that reads show of a graph: edges with their positions, every list, every count."""
 
     edges: dict[tuple[int, int], tuple[State, int]]
@@ -108,17 +108,17 @@ def archive(set_to: Settings, user: int, operation: NodeOperation = NodeOperatio
     asyncio.run(run())
 
 
-def look(set_to: Settings, graph: str = FOLLOWS) -> Drawn:
+def graph_content(set_to: Settings, graph: str = FOLLOWS) -> GraphContent:
     """Audit the graph, and read all of it."""
 
-    async def run() -> Drawn:
+    async def run() -> GraphContent:
         async with open_graph(set_to) as service:
-            return await _look(service, graph)
+            return await _graph_content(service, graph)
 
     return asyncio.run(run())
 
 
-async def _look(service: Graph, graph: str) -> Drawn:
+async def _graph_content(service: Graph, graph: str) -> GraphContent:
     number, store = service.graphs.number(graph), service.store
     found = await audit(store, graph, number, recheck_delays_s=(0,))
     assert found.clean, found
@@ -136,10 +136,10 @@ async def _look(service: Graph, graph: str) -> Drawn:
             ]
             (counts[node, direction],) = await store.count_many([listing])
             assert counts[node, direction] == len(lists[node, direction])
-    return Drawn(edges, lists, counts)
+    return GraphContent(edges, lists, counts)
 
 
-def timeless(graph: Graph, known: Iterable[tuple[int, ...]]) -> Drawn:
+def without_import_times(graph: Graph, known: Iterable[tuple[int, ...]]) -> GraphContent:
     """The graph, with positions that an import chose set to 0. They are the time of the import, so imports differ."""
     given_positions = {row[2] for row in known if len(row) == 3}
     edges = {
@@ -148,7 +148,7 @@ def timeless(graph: Graph, known: Iterable[tuple[int, ...]]) -> Drawn:
     lists = {
         key: [(at if at in given_positions else 0, other) for at, other in marks] for key, marks in graph.lists.items()
     }
-    return Drawn(edges, lists, graph.counts)
+    return GraphContent(edges, lists, graph.counts)
 
 
 def wanted(rows: Iterable[tuple[int, int, int]]) -> dict[tuple[int, int], tuple[State, int]]:

@@ -37,7 +37,7 @@ class Logged(NamedTuple):
     log: LogStore
 
 
-class Whole(NamedTuple):
+class EngineStores(NamedTuple):
     """All stores of one engine that the services need, over the same data."""
 
     edges: EdgeStore
@@ -68,14 +68,14 @@ class OpensTimelines(Protocol):
     def __call__(self, folder: Path, *, slots: int, now_ms: Clock) -> AbstractContextManager[TimelineStore]: ...
 
 
-class OpensWhole(Protocol):
+class OpensEngineStores(Protocol):
     """Opens all stores of an engine. The log drops its oldest events beyond about `events_max`; up to `slots` users
     have a timeline.
     """
 
     def __call__(
         self, folder: Path, *, now_ms: Clock, slots: int = 100, events_max: int = 100_000
-    ) -> AbstractContextManager[Whole]: ...
+    ) -> AbstractContextManager[EngineStores]: ...
 
 
 class OpensLeases(Protocol):

@@ -14,14 +14,14 @@ from servers import API, eventually
 LINES = {"Accept": "application/x-ndjson"}
 
 
-class Watching:
-    """One connection to /watch. `told`: the changes so far. `token`: of the last line."""
+class WatchReader:
+    """One connection to /watch. `changes`: the changes so far. `token`: of the last line."""
 
     def __init__(self, http: httpx.Client, after: str | None = None, **asked: str) -> None:
         params = {**asked, **({} if after is None else {"after": after})}
         self._response = http.send(http.build_request("GET", f"{API}/watch", params=params, headers=LINES), stream=True)
         assert self._response.status_code == 200, self._response.read()
-        self.told: list[dict[str, Any]] = []
+        self.changes: list[dict[str, Any]] = []
         self.token: str | None = after
         self.begun = self.ended = False
         threading.Thread(target=self._read, daemon=True).start()
@@ -33,7 +33,7 @@ class Watching:
                 said = json.loads(line)
                 self.token = said["token"]
                 if said["kind"] != "here":
-                    self.told.append(said)
+                    self.changes.append(said)
                 self.begun = True
         except (httpx.TransportError, httpx.StreamError):
             pass

@@ -13,7 +13,7 @@ import httpx
 from calls import ok
 from servers import API, Server, eventually
 
-ACTORS, STARS, NAMES, CARELESS = 4, 3, 3, 4
+ACTORS, STARS, NAMES, NO_RETRY_ACTORS = 4, 3, 3, 4
 UNAVAILABLE = {
     "OUTCOME_UNKNOWN",
     "STORE_UNAVAILABLE",
@@ -24,8 +24,8 @@ UNAVAILABLE = {
     "STORE_MOVED",
 }
 RECOVERED_S = 240.0
-_PAUSE_S, _CARELESS_S = 0.05, 0.02
-_LOOKED_UP, _EVERY = 50, 10
+_PAUSE_S, _NO_RETRY_PAUSE_S = 0.05, 0.02
+_TARGETS_PER_REQUEST, _CHECKED_EVERY = 50, 10
 """Follows per request of the final check; of the acknowledged follows, both ends of every tenth are checked."""
 _numbers = itertools.count(1)
 
@@ -48,23 +48,23 @@ class Actor(threading.Thread):
         self.failed: str = ""
         self.rest_s = 0.0
         """Pause between two steps."""
-        self.may_be_cut_off = False
+        self.may_lose_connections = False
         """Whether API processes may die while they answer. Then requests with a cut connection are retried."""
-        self.over = threading.Event()
-        self.turn_to(machines)
+        self.stopped = threading.Event()
+        self.switch_to(machines)
 
-    def turn_to(self, machines: Sequence[Server]) -> None:
+    def switch_to(self, machines: Sequence[Server]) -> None:
         """Go on with other machines."""
         self._clients = itertools.cycle([machine.client(acting=self.user) for machine in machines])
 
     def run(self) -> None:
         try:
             for number in itertools.count():
-                if self.over.is_set():
+                if self.stopped.is_set():
                     return
                 began = time.monotonic()
                 self._step(number)
-                self.over.wait(self.rest_s)
+                self.stopped.wait(self.rest_s)
                 self.done_since = began
         except Exception as error:
             self.failed = f"{type(error).__name__}: {error}"
@@ -87,7 +87,7 @@ class Actor(threading.Thread):
             try:
                 answer = next(self._clients).request(method, API + path, json=body, headers=headers)
             except httpx.TransportError:
-                if not self.may_be_cut_off:
+                if not self.may_lose_connections:
                     raise
                 continue
             self.slowest_s = max(self.slowest_s, time.monotonic() - began)
@@ -97,10 +97,10 @@ class Actor(threading.Thread):
             assert answer.status_code == 503, said
             assert answer.json()["error"]["code"] in UNAVAILABLE, said
             self.refused += 1
-            self.over.wait(_PAUSE_S)
+            self.stopped.wait(_PAUSE_S)
 
 
-class Careless(threading.Thread):
+class NoRetryActor(threading.Thread):
     """Follows one user after another. It never retries, so a follow without an answer may be done or not."""
 
     def __init__(self, user: int, first: int, machines: Sequence[Server]) -> None:
@@ -108,26 +108,26 @@ class Careless(threading.Thread):
         self.user, self._first = user, first
         self.asked: list[int] = []
         self.answered: set[int] = set()
-        self.over = threading.Event()
-        self.turn_to(machines)
+        self.stopped = threading.Event()
+        self.switch_to(machines)
 
-    def turn_to(self, machines: Sequence[Server]) -> None:
+    def switch_to(self, machines: Sequence[Server]) -> None:
         """Go on with other machines."""
         self._clients = itertools.cycle([machine.client(acting=self.user) for machine in machines])
 
     def run(self) -> None:
         for other in itertools.count(self._first):
-            if self.over.is_set():
+            if self.stopped.is_set():
                 return
             self.asked.append(other)
             with contextlib.suppress(httpx.TransportError):
                 if next(self._clients).post(f"{API}/users/{other}/follow").status_code == 200:
                     self.answered.add(other)
-            self.over.wait(_CARELESS_S)
+            self.stopped.wait(_NO_RETRY_PAUSE_S)
 
 
-class Play:
-    """Four actors and four careless users act while a test breaks something.
+class Workload:
+    """Four actors and four actors without retries act while a test breaks something.
 
     `recovered` waits until all actors make progress; `check` stops them and checks the result.
     """
@@ -145,38 +145,40 @@ class Play:
         for actor in self.actors:
             actor.rest_s = rest_s
             actor.start()
-        self.careless = [Careless(first + 20 + n, first + 100_000 * (n + 1), machines) for n in range(CARELESS)]
-        for one in self.careless:
+        self.no_retry_actors = [
+            NoRetryActor(first + 20 + n, first + 100_000 * (n + 1), machines) for n in range(NO_RETRY_ACTORS)
+        ]
+        for one in self.no_retry_actors:
             one.start()
         self.recovered()
 
-    def turn_to(self, *machines: Server) -> None:
+    def switch_to(self, *machines: Server) -> None:
         """Switch all users to other machines."""
         self.machines = machines
-        for one in (*self.actors, *self.careless):
-            one.turn_to(machines)
+        for one in (*self.actors, *self.no_retry_actors):
+            one.switch_to(machines)
 
     def expect_cuts(self) -> None:
         """Expect that API processes die from now on."""
         for actor in self.actors:
-            actor.may_be_cut_off = True
+            actor.may_lose_connections = True
 
     def recovered(self) -> float:
         """Wait until each actor has finished a step that began after this call; returns the seconds."""
         since = time.monotonic()
 
-        def got_on() -> bool:
+        def progressed() -> bool:
             failed = [actor.failed for actor in self.actors if actor.failed]
             assert not failed, failed
             return all(actor.done_since >= since for actor in self.actors)
 
-        eventually(got_on, RECOVERED_S)
+        eventually(progressed, RECOVERED_S)
         return time.monotonic() - since
 
     def check(self) -> None:
         """Stop all, and check each machine: acknowledged writes are there once, all others whole or not at all."""
-        for one in (*self.actors, *self.careless):
-            one.over.set()
+        for one in (*self.actors, *self.no_retry_actors):
+            one.stopped.set()
         for actor in self.actors:
             actor.join(RECOVERED_S)
             assert not actor.failed, actor.failed
@@ -187,9 +189,9 @@ class Play:
                     self._check_star(http, star)
                 for actor in self.actors:
                     self._check_actor(http, actor)
-                for careless in self.careless:
-                    with machine.client(acting=careless.user) as http_:
-                        self._check_careless(http_, careless)
+                for no_retry_actor in self.no_retry_actors:
+                    with machine.client(acting=no_retry_actor.user) as http_:
+                        self._check_no_retry_actor(http_, no_retry_actor)
                 self._check_names(http)
                 eventually(lambda reader=reader: sorted(_home(reader)) == written, 120)
 
@@ -211,19 +213,22 @@ class Play:
         assert _read(http, f"/graph/follows/{actor.user}/out/count") == {"count": len(actor.follows)}
         assert sorted(_ids(http, f"/users/{actor.user}/posts")) == sorted(actor.posts)
 
-    def _check_careless(self, http: httpx.Client, careless: Careless) -> None:
+    def _check_no_retry_actor(self, http: httpx.Client, no_retry_actor: NoRetryActor) -> None:
         """Check that rows, both lists and counts of the follows agree."""
-        careless.join(RECOVERED_S)
-        listed = set(_ids(http, f"/graph/follows/{careless.user}/out"))
-        assert careless.answered <= listed <= set(careless.asked)
-        assert _read(http, f"/graph/follows/{careless.user}/out/count") == {"count": len(listed)}
-        looked_at = {*careless.asked[::_EVERY], *(other for other in careless.asked if other not in careless.answered)}
+        no_retry_actor.join(RECOVERED_S)
+        listed = set(_ids(http, f"/graph/follows/{no_retry_actor.user}/out"))
+        assert no_retry_actor.answered <= listed <= set(no_retry_actor.asked)
+        assert _read(http, f"/graph/follows/{no_retry_actor.user}/out/count") == {"count": len(listed)}
+        looked_at = {
+            *no_retry_actor.asked[::_CHECKED_EVERY],
+            *(other for other in no_retry_actor.asked if other not in no_retry_actor.answered),
+        }
         for other in looked_at:
-            followers = [careless.user] if other in listed else []
+            followers = [no_retry_actor.user] if other in listed else []
             assert _ids(http, f"/graph/follows/{other}/in") == followers
             assert _read(http, f"/graph/follows/{other}/in/count") == {"count": len(followers)}
-        for at in range(0, len(careless.asked), _LOOKED_UP):
-            some = careless.asked[at : at + _LOOKED_UP]
+        for at in range(0, len(no_retry_actor.asked), _TARGETS_PER_REQUEST):
+            some = no_retry_actor.asked[at : at + _TARGETS_PER_REQUEST]
             found = ok(http.post(f"{API}/relationships", json={"targets": list(map(str, some))}))
             assert [one["following"] for one in found["relationships"]] == [other in listed for other in some]
 

@@ -8,7 +8,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from distant import Distant
 from reference_contents import ReferenceContents
 from reference_credentials import ReferenceCredentials
 from reference_edges import ReferenceEdges
@@ -16,6 +15,7 @@ from reference_inbox import ReferenceInboxes
 from reference_logs import HostileLog, Partitions, ReferenceLog
 from reference_records import ReferenceRecords, RowRecords
 from scrambled_edges import ScrambledEdges
+from store_wrappers import RemoteStore
 
 from kith.engines.embedded.commits import CommitQueue
 from kith.engines.embedded.contents import EmbeddedContents
@@ -43,7 +43,7 @@ def hostile_side(folder: Path) -> Iterator[StoreSide]:
     edges = ScrambledEdges(seed=chance.randrange(2**32), late_max=40, events=Partitions(3, chance))
     inboxes, credentials, records = ReferenceInboxes(), ReferenceCredentials(), RowRecords(edges)
     contents = ReferenceContents(edges, records, inboxes, credentials)
-    away: Any = [Distant(store, chance) for store in (edges, records, inboxes, contents)]
+    away: Any = [RemoteStore(store, chance) for store in (edges, records, inboxes, contents)]
     yield StoreSide(away[0], away[1], HostileLog(edges, chance), away[2], away[3])
 
 

@@ -28,7 +28,7 @@ FOLLOWS, BLOCKS, LIKES = 1, 2, 3
 FOLLOWED_PLACES = 20
 
 
-class Layered:
+class ChecksWorld:
     """A store with its log, and the layers of checks over it. A test steps each layer by hand."""
 
     def __init__(self, folder: Path, events_max: int = 10**9, edges_max: int = 10_000) -> None:
@@ -45,13 +45,13 @@ class Layered:
         self.filter = LiveFilter(self.snapshots, self.log, covered, self.now_s)
         self.tracked = TrackedSets(self.sets, [FOLLOWS], self.now_s)
         self.layers = LayeredEdges(self.edges, self.log, self.filter, self.tracked, self)
-        self.by: list[tuple[str, int, int]] = []
+        self.answered_by: list[tuple[str, int, int]] = []
 
     def now_s(self) -> float:
         return self.clock.ms / 1_000
 
     def checked(self, layer: str, there: int, absent: int) -> None:
-        self.by.append((layer, there, absent))
+        self.answered_by.append((layer, there, absent))
 
     async def follow(self, *whom: int, expires_ms: int = 0) -> Any:
         """Have Alice follow users; returns the log position of the last follow."""
@@ -76,7 +76,7 @@ class Layered:
 
     async def ask(self, *whom: int, graph: int = FOLLOWS) -> tuple[list[bool], list[tuple[str, int, int]]]:
         """Whether Alice has edges to these users, and which layers answered."""
-        self.by = []
+        self.answered_by = []
         found = await self.layers.exists_many(graph, [(ALICE, one) for one in whom])
         await self.layers.wait_for_fills()
-        return found, self.by
+        return found, self.answered_by

@@ -41,7 +41,7 @@ class Servers:
 
 
 CASSANDRA, KAFKA, REDIS = Servers("cassandra", 19042), Servers("kafka", 19092), Servers("redis", 17001)
-KAFKAS = ",".join(f"127.0.0.1:{KAFKA.port + at}" for at in range(3))
+KAFKA_ADDRESSES = ",".join(f"127.0.0.1:{KAFKA.port + at}" for at in range(3))
 REDIS_PORTS = range(REDIS.port, REDIS.port + 6)
 
 
@@ -56,7 +56,7 @@ def masters(ports: Iterable[int] = REDIS_PORTS) -> list[int]:
     return [port for port in ports if ask_redis(port, "role").startswith("master")]
 
 
-def redis_is_whole() -> None:
+def wait_for_replicas() -> None:
     """Wait until each primary has a replica that follows it, so that any of them may be killed."""
 
     def whole() -> bool:

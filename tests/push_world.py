@@ -13,7 +13,7 @@ from cast import ALICE, BOB, SECRET
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
-from desk import Desk
+from notification_world import NotificationWorld
 from reference_leases import ReferenceLeases
 
 from kith.core.ids import NodeId
@@ -86,7 +86,7 @@ def opened(body: bytes, key: ec.EllipticCurvePrivateKey, auth: bytes) -> bytes:
     return plain.rstrip(b"\0")[:-1]
 
 
-class Asked(NamedTuple):
+class PushRequest(NamedTuple):
     """A request to a push service."""
 
     url: str
@@ -101,25 +101,25 @@ class Asked(NamedTuple):
         return found or str(json.loads(self.body)["message"]["android"]["collapse_key"])
 
 
-Say = Callable[[Asked], Any]
+Say = Callable[[PushRequest], Any]
 
 
-class Clouds:
+class PushServices:
     """All push services in one. `got`: all requests. `taken`: those that were accepted.
 
     `say`: decides the answer to a request: a status, an Answer, an error to raise, or an awaitable of one.
     """
 
     def __init__(self) -> None:
-        self.got: list[Asked] = []
-        self.taken: list[Asked] = []
+        self.got: list[PushRequest] = []
+        self.taken: list[PushRequest] = []
         self.say: Say = lambda _: 200
         self.tokens = 0
 
     async def send(self, method: str, url: str, headers: Mapping[str, str], body: bytes) -> Answer:
         """See `outbound.Send`."""
-        asked = Asked(url, headers, body)
-        said = self.say(asked)
+        request = PushRequest(url, headers, body)
+        said = self.say(request)
         if isinstance(said, Awaitable):
             said = await said
         if url == TOKEN_URL:
@@ -127,42 +127,42 @@ class Clouds:
             if said == 200:
                 return Answer(200, {}, b'{"access_token": "t%d", "expires_in": 3600}' % self.tokens)
         else:
-            self.got.append(asked)
+            self.got.append(request)
         if isinstance(said, Exception):
             raise said
         answer = said if isinstance(said, Answer) else Answer(said, {}, b"")
         if answer.status < 300 and url != TOKEN_URL:
-            self.taken.append(asked)
+            self.taken.append(request)
         return answer
 
-    def rang(self, device: Device) -> list[str]:
+    def accepted_by(self, device: Device) -> list[str]:
         """The notices for a device that its push service accepted, in order."""
-        return [asked.topic for asked in self.taken if is_for(asked, device)]
+        return [request.topic for request in self.taken if is_for(request, device)]
 
 
-def is_for(asked: Asked, device: Device) -> bool:
+def is_for(request: PushRequest, device: Device) -> bool:
     """Whether a request is for a device."""
     endpoint = device.address.endpoint
-    return endpoint == asked.url or asked.url.endswith("/" + endpoint) or endpoint.encode() in asked.body
+    return endpoint == request.url or request.url.endswith("/" + endpoint) or endpoint.encode() in request.body
 
 
-class PushDesk:
-    """A desk with push, devices and push services."""
+class PushWorld:
+    """A world with push, devices and push services."""
 
-    def __init__(self, desk: Desk) -> None:
-        self.desk, self.clouds = desk, Clouds()
-        services = desk.services
+    def __init__(self, world: NotificationWorld) -> None:
+        self.world, self.push_services = world, PushServices()
+        services = world.services
         self.clock = services.clock
-        self.devices = Devices(desk.posts.store, services.graph.clock, SECRET)
+        self.devices = Devices(world.posts.store, services.graph.clock, SECRET)
         self._leases = ReferenceLeases(self.clock)
         self.browser = Browser("a-browser")
         self.restart()
 
     def restart(self, without: str = "") -> None:
         """Start a new push process over the same stores. `without`: a provider that is no longer configured."""
-        desk, graph, send = self.desk, self.desk.services.graph, self.clouds.send
-        rules = NoticeRules(graph, desk.posts.store)
-        dues = PushSelector(graph, desk.notices, rules, desk.preferences, self.devices)
+        world, graph, send = self.world, self.world.services.graph, self.push_services.send
+        rules = NoticeRules(graph, world.posts.store)
+        dues = PushSelector(graph, world.notices, rules, world.preferences, self.devices)
         self.owed = PendingPushStore(graph.store, lambda: 0.5)
         providers: dict[DeviceKind, Provider] = {
             "webpush": WebPush(send, Vapid(SECRET, CONTACT)),
@@ -170,33 +170,33 @@ class PushDesk:
             "fcm": Fcm(send, account(), FCM_URL),
         }
         self.push = Push(
-            desk.notices, dues, self.devices, self.owed,
+            world.notices, dues, self.devices, self.owed,
             {kind: provider for kind, provider in providers.items() if kind != without},
             Leases(self._leases, lambda: self.clock() / 1000),
             now_ms=self.clock,
         )  # fmt: skip
 
     async def add(self, user: NodeId, kind: str = "apns", name: str = "") -> Device:
-        """Register a device of a user. Kind `webpush` is the browser of this desk."""
+        """Register a device of a user. Kind `webpush` is the browser of this world."""
         address = self.browser.address if kind == "webpush" else app_address(kind, name or str(user))
-        return (await self.devices.add(user, self.desk.services.snowflakes.next(), address))[0]
+        return (await self.devices.add(user, self.world.services.snowflakes.next(), address))[0]
 
     async def follow_log(self, times: int = 1) -> None:
         """Handle the log to its end: intake, then push. `times`: how often each batch, every other time backwards."""
-        await self.desk.handle(times)
-        log = self.desk.whole.log
+        await self.world.handle(times)
+        log = self.world.whole.log
         end = await log.end()
-        at = getattr(self, "_at", self.desk.began)
+        at = getattr(self, "_handled_to", self.world.log_start)
         while not log.covers(at, end):
             batch = await log.read(at, 50)
             for time in range(times):
                 await self.push.handle(batch.events[:: -1 if time % 2 else 1])
             at = batch.next
-        self._at = at
+        self._handled_to = at
 
     def rewind(self) -> None:
         """Follow the log from the start again, as after a crash before any checkpoint."""
-        self._at = self.desk.began
+        self._handled_to = self.world.log_start
 
     async def pass_time(self, seconds: float) -> None:
         """Let time pass in steps of at most 15 s, and do the due pushes after each."""
@@ -213,6 +213,6 @@ def app_address(kind: Any, name: str) -> Address:
     return token_address(kind, digits if kind == "apns" else f"fcm-{digits}")
 
 
-async def mention(ringing: PushDesk, who: NodeId = ALICE, by: NodeId = BOB, text: str = "look") -> None:
+async def mention(push_world: PushWorld, who: NodeId = ALICE, by: NodeId = BOB, text: str = "look") -> None:
     """Have `by` mention `who` in a post."""
-    await ringing.desk.services.write(by, text=text, mentions=(who,))
+    await push_world.world.services.write(by, text=text, mentions=(who,))

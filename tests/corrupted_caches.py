@@ -15,10 +15,10 @@ from servers import API, Server, eventually
 from kith.home.timelines import TimelineStore
 
 SETS, TIMELINES = "cached sets", "home timelines"
-RIGHT = ["100.0000%", "0", "0", "0"]
+CLEAN = ["100.0000%", "0", "0", "0"]
 
 
-def audited(kith: Kith, *arguments: str, status: int = 0, **settings: str) -> tuple[dict[str, list[str]], str]:
+def run_audit(kith: Kith, *arguments: str, status: int = 0, **settings: str) -> tuple[dict[str, list[str]], str]:
     """Run the audit. Returns the columns of each kind of cache, by its name; and the whole output."""
     found = kith("audit", "caches", *arguments, **settings)
     assert found.returncode == status, found.stdout + found.stderr
@@ -26,7 +26,7 @@ def audited(kith: Kith, *arguments: str, status: int = 0, **settings: str) -> tu
     return {row[0]: row[1:] for row in rows if row[0] in (SETS, TIMELINES)}, found.stdout
 
 
-def lived_in(server: Server) -> list[int]:
+def fill_caches(server: Server) -> list[int]:
     """Give Alice a timeline: she follows Bob, who posts three times. Carol posts once. Returns all posts in order."""
     with server.client(acting=ALICE) as alice, server.client(acting=BOB) as bob:
         ok(alice.post(f"{API}/users/{BOB}/follow"))
@@ -36,7 +36,7 @@ def lived_in(server: Server) -> list[int]:
         return [*posts, int(make(carol, "nobody follows me"))]
 
 
-async def spoilt(server: Server, timelines: TimelineStore, posts: Sequence[int]) -> bool:
+async def corrupt_timeline(server: Server, timelines: TimelineStore, posts: Sequence[int]) -> bool:
     """Corrupt Alice's timeline, if she has one yet: drop Bob's second post, and add Carol's. Returns whether it did.
 
     Reading her home first requests a timeline for her.
@@ -48,7 +48,7 @@ async def spoilt(server: Server, timelines: TimelineStore, posts: Sequence[int])
     return await timelines.put(ALICE, np.array([strange, third, first], np.int64), await timelines.begin(ALICE))
 
 
-def check_found(server: Server, said: str, posts: Sequence[int]) -> None:
+def check_report(server: Server, said: str, posts: Sequence[int]) -> None:
     """Check that the audit output names both errors, and that Alice's home lacks the dropped post."""
     first, second, third, strange = posts
     assert f"the timeline of user {ALICE} lacks post {second}" in said
