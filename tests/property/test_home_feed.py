@@ -125,7 +125,7 @@ def test_a_ranked_home_shows_each_post_once_unseen_posts_first_while_things_chan
 
 def test_a_cached_order_shows_what_a_new_one_would(history: HomeHistory, lived: LiveStreams) -> None:
     async def live() -> None:
-        found = history.feed._orders = CountingOrders(history.log.covers, history.feed._rules.of_posts)
+        found = history.feed._orders = CountingOrders(history.log.covers, history.feed._rules.post_changes)
         for _ in range(100):
             history.clock.ms += history.chosen.choice((0, 5, 1_500))
             if history.chosen.random() < 0.5:
