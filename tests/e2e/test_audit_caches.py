@@ -19,7 +19,7 @@ def test_a_damaged_timeline_is_found_dropped_and_rebuilt(tmp_path: Path) -> None
         eventually(lambda: asyncio.run(corrupt_timeline(server, rings, posts)))
         rows, said = run_audit(kith, "--data", "data", status=1)
         assert rows[TIMELINES][2:] == ["0", "1", "0"]
-        assert f"{SETS}: not in use now, so not run_audit" in said
+        assert f"{SETS}: not in use now, so not audited" in said
         check_report(server, said, posts)
         for option in ("--report", "--against"):
             assert "are for `kith audit edges`" in refused(kith("audit", "caches", "--data", "data", option, "x"))

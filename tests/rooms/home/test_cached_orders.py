@@ -8,8 +8,8 @@ import pytest
 from cast import ALICE, BOB, CAROL, DANA, FakeClock
 from coroutines import Run
 from home_scene import Act, HomeScene, alices_home, failing, ids_of
-from services import feed_over
-from store_types import Whole
+from services import home_over
+from store_types import EngineStores
 
 from kith.core.events import NOWHERE
 from kith.core.ids import NodeId
@@ -29,7 +29,7 @@ EVE = NodeId(88)
 
 
 @pytest.fixture
-def home(run: Run, whole: Whole, clock: FakeClock) -> HomeScene:
+def home(run: Run, whole: EngineStores, clock: FakeClock) -> HomeScene:
     return alices_home(run, whole, clock)
 
 
@@ -49,7 +49,7 @@ def rankings(home: HomeScene, monkeypatch: pytest.MonkeyPatch) -> list[NodeId]:
 
 def in_another_process(home: HomeScene) -> Home:
     """A home over the same store and timelines, which has cached nothing and learned of no change."""
-    return feed_over(home.graph, home.posts, home.timelines.store, home.fanout, home.log, now_ms=home.clock)
+    return home_over(home.graph, home.posts, home.timelines.store, home.fanout, home.log, now_ms=home.clock)
 
 
 def written(run: Run, home: HomeScene, *, timeline: bool = True) -> list[Post]:

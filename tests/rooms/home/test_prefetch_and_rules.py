@@ -9,7 +9,7 @@ import pytest
 from cast import ALICE, BOB, CAROL, FakeClock
 from coroutines import Run
 from home_scene import HomeScene, alices_home, ids_of
-from store_types import Whole
+from store_types import EngineStores
 
 from kith.core.ids import NodeId
 from kith.core.paging import Window
@@ -20,7 +20,7 @@ from kith.posts.post import Post
 
 
 @pytest.fixture
-def home(run: Run, whole: Whole, clock: FakeClock) -> HomeScene:
+def home(run: Run, whole: EngineStores, clock: FakeClock) -> HomeScene:
     return alices_home(run, whole, clock)
 
 

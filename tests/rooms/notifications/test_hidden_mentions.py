@@ -8,7 +8,7 @@ import pytest
 from cast import ALICE, BOB
 from coroutines import Run
 from interleaving import finished
-from notification_world import Desk
+from notification_world import NotificationWorld
 from reference_leases import own_leases
 
 from kith.core.errors import Overloaded
@@ -16,19 +16,19 @@ from kith.graph.node_jobs import NodeOperation
 from kith.notifications.preferences import CACHED_MS, Preferences
 from kith.people.removal import account_jobs
 
-Act = Callable[[Desk], Awaitable[None]]
+Act = Callable[[NotificationWorld], Awaitable[None]]
 
 
-async def mention(world: Desk) -> None:
+async def mention(world: NotificationWorld) -> None:
     await world.services.write(BOB, text="hello", mentions=(ALICE,))
 
 
-async def _mute(world: Desk) -> None:
+async def _mute(world: NotificationWorld) -> None:
     await world.people.mute(ALICE, BOB)
 
 
 def test_a_store_that_refuses_for_hours_gets_one_row_in_the_end(
-    run: Run, world: Desk, monkeypatch: pytest.MonkeyPatch
+    run: Run, world: NotificationWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def scenario() -> None:
         await mention(world)
@@ -50,11 +50,11 @@ def test_a_store_that_refuses_for_hours_gets_one_row_in_the_end(
     run(scenario())
 
 
-async def _want_none(world: Desk) -> None:
+async def _want_none(world: NotificationWorld) -> None:
     await world.preferences.put(ALICE, Preferences(mentions="none"))
 
 
-async def _want_nothing_of_bob(world: Desk) -> None:
+async def _want_nothing_of_bob(world: NotificationWorld) -> None:
     await world.preferences.put(ALICE, Preferences(accounts_off=(BOB,)))
 
 
@@ -62,7 +62,9 @@ HIDING: list[Act] = [_mute, _want_none, _want_nothing_of_bob]
 
 
 @pytest.mark.parametrize("hide", HIDING)
-def test_notices_of_followers_do_not_reveal_whom_the_mentioned_user_muted(run: Run, world: Desk, hide: Act) -> None:
+def test_notices_of_followers_do_not_reveal_whom_the_mentioned_user_muted(
+    run: Run, world: NotificationWorld, hide: Act
+) -> None:
     """Followers are notified from the mentioned account's notice, which is stored even if that account hides it."""
 
     async def scenario() -> None:
@@ -84,7 +86,7 @@ def test_notices_of_followers_do_not_reveal_whom_the_mentioned_user_muted(run: R
     run(scenario())
 
 
-def test_a_mention_of_a_deactivated_user_is_shown_when_they_come_back(run: Run, world: Desk) -> None:
+def test_a_mention_of_a_deactivated_user_is_shown_when_they_come_back(run: Run, world: NotificationWorld) -> None:
     async def scenario() -> None:
         jobs = account_jobs(world.services.graph, own_leases())
         await finished(jobs, NodeOperation.ARCHIVE, ALICE)

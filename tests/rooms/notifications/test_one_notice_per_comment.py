@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from cast import ALICE, BOB, CAROL
 from coroutines import Run
-from notification_world import Desk
+from notification_world import NotificationWorld
 
 from kith.core.ids import NodeId
 from kith.notifications.intake import NAME
@@ -16,7 +16,7 @@ from kith.people.profiles import Profile
 NO_MENTIONS = Preferences(mentions="none")
 
 
-async def named_below(world: Desk) -> None:
+async def named_below(world: NotificationWorld) -> None:
     """Bob names Alice in a reply to her, below her own post."""
     await world.services.profiles.change(ALICE, lambda _: Profile(username="alice"))
     post = NodeId((await world.services.write(ALICE)).id)
@@ -37,7 +37,7 @@ async def named_below(world: Desk) -> None:
     ],
 )
 def test_a_user_who_refuses_one_reason_is_notified_for_the_next(
-    run: Run, world: Desk, wanted: Preferences, told: list[str]
+    run: Run, world: NotificationWorld, wanted: Preferences, told: list[str]
 ) -> None:
     async def scenario() -> None:
         await world.preferences.put(ALICE, wanted)
@@ -50,7 +50,7 @@ def test_a_user_who_refuses_one_reason_is_notified_for_the_next(
 
 @pytest.mark.parametrize(("before", "after"), [(NO_MENTIONS, Preferences()), (Preferences(), NO_MENTIONS)])
 def test_a_repetition_after_another_choice_notifies_nobody_twice(
-    run: Run, world: Desk, before: Preferences, after: Preferences
+    run: Run, world: NotificationWorld, before: Preferences, after: Preferences
 ) -> None:
     async def scenario() -> None:
         await world.preferences.put(ALICE, before)
@@ -68,7 +68,7 @@ def test_a_repetition_after_another_choice_notifies_nobody_twice(
     run(scenario())
 
 
-def test_all_reasons_are_one_notice_for_the_audit(run: Run, world: Desk) -> None:
+def test_all_reasons_are_one_notice_for_the_audit(run: Run, world: NotificationWorld) -> None:
     async def scenario() -> None:
         await world.preferences.put(ALICE, NO_MENTIONS)
         world.services.clock.ms += 2 * CACHED_MS

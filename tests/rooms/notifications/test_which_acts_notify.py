@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from cast import ALICE, BOB, CAROL, DANA
 from coroutines import Run
-from notification_world import Desk
+from notification_world import NotificationWorld
 
 from kith.boards.collaborators import Collaborators
 from kith.core.clock import Hlc
@@ -31,18 +31,18 @@ from kith.people.profiles import Profile
 from kith.posts.post import PostEdit
 from kith.records.store import RecordKind
 
-Act = Callable[[Desk], Awaitable[None]]
+Act = Callable[[NotificationWorld], Awaitable[None]]
 
 
-async def like(world: Desk, post: NodeId, user: NodeId = BOB) -> None:
+async def like(world: NotificationWorld, post: NodeId, user: NodeId = BOB) -> None:
     await world.services.engagement.add(LIKES, user, post)
 
 
-async def post_of(world: Desk, author: NodeId = ALICE, **fields: object) -> NodeId:
+async def post_of(world: NotificationWorld, author: NodeId = ALICE, **fields: object) -> NodeId:
     return NodeId((await world.services.write(author, **fields)).id)
 
 
-def test_acts_notify_the_users_whom_they_concern(run: Run, world: Desk) -> None:
+def test_acts_notify_the_users_whom_they_concern(run: Run, world: NotificationWorld) -> None:
     async def scenario() -> None:
         await world.services.profiles.change(ALICE, lambda _: Profile(username="alice"))
         post = await post_of(world)
@@ -73,7 +73,7 @@ def test_acts_notify_the_users_whom_they_concern(run: Run, world: Desk) -> None:
     run(scenario())
 
 
-def test_a_request_and_its_acceptance_notify_once(run: Run, world: Desk) -> None:
+def test_a_request_and_its_acceptance_notify_once(run: Run, world: NotificationWorld) -> None:
     async def scenario() -> None:
         await world.services.edges.change_node(ALICE, private=True)
         await world.people.follow(BOB, ALICE)
@@ -87,7 +87,7 @@ def test_a_request_and_its_acceptance_notify_once(run: Run, world: Desk) -> None
     run(scenario())
 
 
-def test_an_account_that_becomes_public_notifies_nobody(run: Run, world: Desk) -> None:
+def test_an_account_that_becomes_public_notifies_nobody(run: Run, world: NotificationWorld) -> None:
     async def scenario() -> None:
         await world.services.edges.change_node(ALICE, private=True)
         await world.people.follow(BOB, ALICE)
@@ -104,7 +104,7 @@ def test_an_account_that_becomes_public_notifies_nobody(run: Run, world: Desk) -
     run(scenario())
 
 
-def test_like_unlike_like_notifies_once_and_is_hidden_in_between(run: Run, world: Desk) -> None:
+def test_like_unlike_like_notifies_once_and_is_hidden_in_between(run: Run, world: NotificationWorld) -> None:
     async def scenario() -> None:
         post = await post_of(world)
         await like(world, post)
@@ -121,37 +121,37 @@ def test_like_unlike_like_notifies_once_and_is_hidden_in_between(run: Run, world
     run(scenario())
 
 
-async def _block(world: Desk) -> None:
+async def _block(world: NotificationWorld) -> None:
     await world.people.block(ALICE, BOB)
 
 
-async def _be_blocked(world: Desk) -> None:
+async def _be_blocked(world: NotificationWorld) -> None:
     await world.people.block(BOB, ALICE)
 
 
-async def _mute(world: Desk) -> None:
+async def _mute(world: NotificationWorld) -> None:
     await world.people.mute(ALICE, BOB)
 
 
-async def _label(world: Desk) -> None:
+async def _label(world: NotificationWorld) -> None:
     await world.services.edges.change_node(BOB, labels=1)
 
 
-async def _remove(world: Desk) -> None:
+async def _remove(world: NotificationWorld) -> None:
     await world.services.edges.change_node(BOB, state=State.REMOVED)
 
 
-async def _edit_out(world: Desk) -> None:
+async def _edit_out(world: NotificationWorld) -> None:
     (post,), _ = await world.posts.outbox(BOB, BOB, Window(1))
     await world.posts.edit(BOB, NodeId(post.id), PostEdit(mentions=()))
 
 
-async def _delete(world: Desk) -> None:
+async def _delete(world: NotificationWorld) -> None:
     (post,), _ = await world.posts.outbox(BOB, BOB, Window(1))
     await world.posts.delete(BOB, NodeId(post.id))
 
 
-async def _hide_from(world: Desk) -> None:
+async def _hide_from(world: NotificationWorld) -> None:
     (post,), _ = await world.posts.outbox(BOB, BOB, Window(1))
     await world.posts.edit(BOB, NodeId(post.id), PostEdit(visibility="private"))
 
@@ -161,7 +161,7 @@ HIDING = [_block, _be_blocked, _mute, _label, _remove, _edit_out, _delete, _hide
 
 @pytest.mark.parametrize("hide", HIDING)
 @pytest.mark.parametrize("late", [False, True], ids=["before it is told", "after"])
-def test_a_mention_is_hidden_at_once(run: Run, world: Desk, hide: Act, late: bool) -> None:
+def test_a_mention_is_hidden_at_once(run: Run, world: NotificationWorld, hide: Act, late: bool) -> None:
     async def scenario() -> None:
         await post_of(world, BOB, text="hello", mentions=(ALICE,))
         world.whole.settle()
@@ -179,7 +179,7 @@ def test_a_mention_is_hidden_at_once(run: Run, world: Desk, hide: Act, late: boo
     run(scenario())
 
 
-def test_a_page_is_rebuilt_after_a_change_and_else_comes_from_the_cache(run: Run, world: Desk) -> None:
+def test_a_page_is_rebuilt_after_a_change_and_else_comes_from_the_cache(run: Run, world: NotificationWorld) -> None:
     async def scenario() -> None:
         post = await post_of(world, text="before")
         await like(world, post)
@@ -202,7 +202,7 @@ def test_a_page_is_rebuilt_after_a_change_and_else_comes_from_the_cache(run: Run
     run(scenario())
 
 
-def test_mentions_of_other_systems_are_told_apart_by_their_events(run: Run, world: Desk) -> None:
+def test_mentions_of_other_systems_are_told_apart_by_their_events(run: Run, world: NotificationWorld) -> None:
     async def scenario() -> None:
         drafts = [
             NoticeDraft("mention", BOB, ALICE, world.services.clock.ms, event=event) for event in ("first", "second")
@@ -215,7 +215,7 @@ def test_mentions_of_other_systems_are_told_apart_by_their_events(run: Run, worl
     run(scenario())
 
 
-def test_mentions_of_a_user_in_texts_are_in_one_partition_of_the_log(run: Run, world: Desk) -> None:
+def test_mentions_of_a_user_in_texts_are_in_one_partition_of_the_log(run: Run, world: NotificationWorld) -> None:
     async def scenario() -> None:
         mentioned = world.services.graph.graphs.number(MENTIONED)
         for author in (BOB, CAROL, BOB, DANA):
@@ -229,7 +229,7 @@ def test_mentions_of_a_user_in_texts_are_in_one_partition_of_the_log(run: Run, w
     run(scenario())
 
 
-def test_a_notice_of_a_type_of_a_newer_kith_is_left_out(run: Run, world: Desk) -> None:
+def test_a_notice_of_a_type_of_a_newer_kith_is_left_out(run: Run, world: NotificationWorld) -> None:
     async def scenario() -> None:
         of_tomorrow = cast(NoticeType, "birthday")
         types: tuple[NoticeType, ...] = (of_tomorrow, "mention")
@@ -239,7 +239,7 @@ def test_a_notice_of_a_type_of_a_newer_kith_is_left_out(run: Run, world: Desk) -
     run(scenario())
 
 
-def test_a_removed_account_gets_no_notice_and_keeps_none(run: Run, world: Desk) -> None:
+def test_a_removed_account_gets_no_notice_and_keeps_none(run: Run, world: NotificationWorld) -> None:
     async def scenario() -> None:
         await post_of(world, BOB, text="hello", mentions=(ALICE,))
         await world.handle()
@@ -257,7 +257,7 @@ def test_a_removed_account_gets_no_notice_and_keeps_none(run: Run, world: Desk) 
     run(scenario())
 
 
-def test_notices_are_forgotten_with_the_rows_of_their_week(run: Run, world: Desk) -> None:
+def test_notices_are_forgotten_with_the_rows_of_their_week(run: Run, world: NotificationWorld) -> None:
     async def scenario() -> None:
         clock, made = world.services.clock, list[int]()
         clock.ms += PERIOD_MS - clock.ms % PERIOD_MS  # the first moment of a week
@@ -278,7 +278,7 @@ def test_notices_are_forgotten_with_the_rows_of_their_week(run: Run, world: Desk
     run(scenario())
 
 
-def test_outcomes_and_rings_of_a_mention_are_forgotten_with_it(run: Run, world: Desk) -> None:
+def test_outcomes_and_rings_of_a_mention_are_forgotten_with_it(run: Run, world: NotificationWorld) -> None:
     async def scenario() -> None:
         clock, records = world.services.clock, world.whole.records
         clock.ms += PERIOD_MS - clock.ms % PERIOD_MS
@@ -297,7 +297,7 @@ def test_outcomes_and_rings_of_a_mention_are_forgotten_with_it(run: Run, world: 
     run(scenario())
 
 
-def test_acts_of_long_ago_notify_nobody(run: Run, world: Desk) -> None:
+def test_acts_of_long_ago_notify_nobody(run: Run, world: NotificationWorld) -> None:
     """An import edge by edge brings the versions that the edges had elsewhere."""
 
     async def scenario() -> None:
@@ -312,7 +312,7 @@ def test_acts_of_long_ago_notify_nobody(run: Run, world: Desk) -> None:
     run(scenario())
 
 
-def test_intake_starts_with_the_first_event_after_it_was_begun(run: Run, world: Desk) -> None:
+def test_intake_starts_with_the_first_event_after_it_was_begun(run: Run, world: NotificationWorld) -> None:
     async def scenario() -> None:
         await begin(world.whole.log)
         await world.people.follow(BOB, ALICE)
@@ -327,7 +327,7 @@ def test_intake_starts_with_the_first_event_after_it_was_begun(run: Run, world: 
     run(scenario())
 
 
-def test_a_follow_of_a_board_and_an_invitation_notify_while_they_hold(run: Run, world: Desk) -> None:
+def test_a_follow_of_a_board_and_an_invitation_notify_while_they_hold(run: Run, world: NotificationWorld) -> None:
     async def scenario() -> None:
         boards, following = world.services.boards, world.services.board_following
         board = (await boards.create(ALICE, "Recipes")).board
@@ -363,7 +363,7 @@ def test_a_follow_of_a_board_and_an_invitation_notify_while_they_hold(run: Run, 
     run(scenario())
 
 
-def test_followers_that_come_with_a_merged_board_do_not_notify(run: Run, world: Desk) -> None:
+def test_followers_that_come_with_a_merged_board_do_not_notify(run: Run, world: NotificationWorld) -> None:
     async def scenario() -> None:
         boards, following = world.services.boards, world.services.board_following
         one, other = [(await boards.create(ALICE, name)).board.id for name in ("Recipes", "Soups")]

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 from cast import ALICE, BOB, CAROL
-from coroutines import Run, answer, run_all, time_flies
+from coroutines import Run, answer, run_coroutine, without_waits
 from engines import SettledEdges
 from reference_edges import ReferenceEdges
 from reference_leases import own_leases
@@ -67,7 +67,7 @@ def test_a_reply_that_counts_is_listed_though_its_comment_is_deleted_meanwhile()
         counted, listed = await shown(kith, post.id)
         return counted == listed  # the deleted comment stands above the reply, or both are gone
 
-    assert not [seed for seed in range(300) if not run_all(check(seed))]
+    assert not [seed for seed in range(300) if not run_coroutine(check(seed))]
 
 
 @pytest.mark.parametrize("beside", ["an edit", "a label", "its deletion"])
@@ -88,7 +88,7 @@ def test_lists_of_mentions_match_the_post_in_the_end(beside: str) -> None:
         listed = {edge.source for edge in edges if edge is not None and edge.state == State.NORMAL}
         return now is not None and listed == set(now.mentioned)
 
-    assert not [seed for seed in range(300) if not run_all(check(seed))]
+    assert not [seed for seed in range(300) if not run_coroutine(check(seed))]
 
 
 def test_a_reply_that_is_deleted_before_it_is_counted_does_not_count(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -145,8 +145,8 @@ def test_a_repetition_empties_nothing_though_its_author_is_deactivated(
         (found,) = await read([made])
         return repeated, found.deleted
 
-    with time_flies():
-        assert run_all(scene()) == (Forbidden, False)
+    with without_waits():
+        assert run_coroutine(scene()) == (Forbidden, False)
 
 
 @pytest.mark.parametrize("transactional", [True, False])

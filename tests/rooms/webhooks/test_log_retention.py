@@ -8,7 +8,7 @@ from typing import Any, get_type_hints
 import msgspec
 import pytest
 from cast import START_MS
-from webhook_world import GAP, URL, Play, World, deliveries, in_order, until
+from webhook_world import GAP, URL, Play, WebhookWorld, deliveries, in_order, until
 
 from kith.core.errors import WebhookLimitReached
 from kith.run.config import Settings
@@ -19,7 +19,7 @@ PORT = "logs"
 
 
 def test_the_log_is_retained_for_a_webhook_whose_endpoint_is_down(play: Play) -> None:
-    async def scene(world: World) -> None:
+    async def scene(world: WebhookWorld) -> None:
         seen = await world.create()
         world.app.answer = lambda _: 500
         await world.write(10)
@@ -43,7 +43,7 @@ def test_the_log_is_retained_for_a_webhook_whose_endpoint_is_down(play: Play) ->
 
 
 def test_the_log_is_retained_from_the_creation_of_a_webhook(play: Play) -> None:
-    async def scene(world: World) -> None:
+    async def scene(world: WebhookWorld) -> None:
         seen = await world.create()
         await world.write(600)
         async with world.working():
@@ -63,7 +63,7 @@ def test_the_log_is_retained_from_the_creation_of_a_webhook(play: Play) -> None:
 def test_as_many_webhooks_as_the_setting_allows_retain_the_log_and_so_may_others(play: Play) -> None:
     (most,) = {one.le for one in get_type_hints(Settings, include_extras=True)["webhooks_max"].__metadata__ if one.le}
 
-    async def scene(world: World) -> None:
+    async def scene(world: WebhookWorld) -> None:
         for number in range(most):
             await world.create(f"https://app{number}.example/")
         assert await world.log.lease("standby/second", await world.log.end())
@@ -73,7 +73,7 @@ def test_as_many_webhooks_as_the_setting_allows_retain_the_log_and_so_may_others
 
 
 def test_events_that_were_dropped_unread_are_sent_as_one_gap(play: Play) -> None:
-    async def scene(world: World) -> None:
+    async def scene(world: WebhookWorld) -> None:
         seen = await world.create()
         world.app.answer = lambda _: 500
         async with world.working():
@@ -98,7 +98,7 @@ def test_events_that_were_dropped_unread_are_sent_as_one_gap(play: Play) -> None
 def test_a_webhook_whose_position_is_lost_resumes_from_now_and_sends_a_gap(play: Play) -> None:
     """As after `kith rebuild`: its note is in the log, its position is not."""
 
-    async def scene(world: World) -> None:
+    async def scene(world: WebhookWorld) -> None:
         seen = await world.create()
         await world.webhooks.delete(seen.webhook.id)
         strange = Webhook(
@@ -122,7 +122,7 @@ def test_a_webhook_that_wants_nothing_of_a_long_history_yields_and_saves_its_pos
 ) -> None:
     monkeypatch.setattr(delivery, "READ_MAX", 4)
 
-    async def scene(world: World) -> None:
+    async def scene(world: WebhookWorld) -> None:
         seen = await world.create(graphs=[], kinds=["profile"])
         await world.write(110)
         turns, at_read = 0, []
