@@ -30,7 +30,7 @@ from kith.records.store import RecordKind, RecordStore
 
 Pair: TypeAlias = tuple[int, Board]
 _AGREE_ROUNDS_MAX = 8
-"""Rounds in which `agree` reads an implicit follow and corrects it, because other writers may interfere."""
+"""Rounds in which `update_implicit_follow` reads an implicit follow and corrects it, because other writers may interfere."""
 
 
 PAGES_PER_REQUEST = 6
@@ -370,7 +370,7 @@ def _removal_of(edge: Edge) -> Edge:
 
 
 def _is_follow_of_merged(user: int, board: Board, rows: BoardFollowRows) -> bool:
-    """Whether a user explicitly follows a board that was merged into another, so the follow is merged_follows over.
+    """Whether a user explicitly follows a board that was merged into another, so the follow is carried over.
     Pure.
     """
     if not board.merged_into or rows.explicit is None:

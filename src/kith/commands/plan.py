@@ -99,7 +99,7 @@ def _print_mentions(demand: capacity.MentionDemand) -> None:
     for name, field, unit in capacity.MENTION_LINES:
         table.add_row(name, *(capacity.in_words(getattr(cost, field), unit) for cost in costs))
     out.print(table)
-    out.print("docs/capacity-of-mentions.md says the assumptions")
+    out.print("docs/capacity-of-mentions.md lists the assumptions")
 
 
 def _print_plan(made: capacity.CapacityPlan) -> None:

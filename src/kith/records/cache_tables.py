@@ -21,7 +21,7 @@ V = TypeVar("V")
 
 class CacheGeneration:
     """`generation`: a number that changes with each refresh that found a change; 0: nothing cached may be used.
-    `wanted`: its value after the refresh that is under way.
+    `next_generation`: its value after the refresh that is under way.
     """
 
     generation, next_generation = 0, 1

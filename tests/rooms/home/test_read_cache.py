@@ -25,7 +25,7 @@ home = pytest.fixture(alices_home)
 
 @pytest.fixture
 def known(run: Run, home: HomeScene) -> ReadCache:
-    """A read_cache over the embedded engine; other engines promise too little for one."""
+    """A read cache over the embedded engine; other engines promise too little for one."""
     kept = ReadCache(home.graph.store, home.log)
     run(kept.refresh())
     if not kept.generation:

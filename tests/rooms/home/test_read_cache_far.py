@@ -43,7 +43,7 @@ class _Log(RemoteStore):
 
 
 class Far:
-    """A read_cache over the home's stores, as if these were far away, with one table of mutes."""
+    """A read cache over the home's stores, as if these were far away, with one table of mutes."""
 
     def __init__(self, home: HomeScene) -> None:
         self.log, self.seconds = _Log(home.log), 1_000.0
