@@ -30,9 +30,7 @@ from kith.records.store import RecordKind, RecordStore
 
 Pair: TypeAlias = tuple[int, Board]
 _AGREE_ROUNDS_MAX = 8
-"""Rounds in which `update_implicit_follow` reads an implicit follow and corrects it, because other writers may interfere."""
-
-
+"""Rounds in which `update_implicit_follow` reads a follow and corrects it, because other writers may interfere."""
 PAGES_PER_REQUEST = 6
 """Pages of a board's lists that a request reconciles itself."""
 
