@@ -22,6 +22,6 @@ class LagHeader:
     async def __call__(self, exchange: Exchange) -> None:
         """Answer one request."""
         behind = self._behind_ms()
-        said = "unknown" if behind is None else str(behind)
-        exchange.added.append((LAG_HEADER, said))
+        lag = "unknown" if behind is None else str(behind)
+        exchange.added.append((LAG_HEADER, lag))
         await self._door(exchange)

@@ -88,7 +88,7 @@ def _described(operation: Operation) -> dict[str, Any]:
     spec = operation.spec
     errors = {str(status): _content(ERRORS[status], ErrorAnswer) for status in spec.errors}
     answers = {str(spec.status): _content(HTTPStatus(spec.status).phrase, operation.answer_type, spec.media_type)}
-    said: dict[str, Any] = {
+    operation_object: dict[str, Any] = {
         "summary": spec.summary,
         "description": operation.description,
         "operationId": operation.name,
@@ -97,16 +97,16 @@ def _described(operation: Operation) -> dict[str, Any]:
         "responses": {**answers, **errors},
     }
     if spec.callers == "anyone":
-        said["security"] = []
+        operation_object["security"] = []
     if operation.body is not None:
         schema = {"$ref": _REF.format(name=operation.body.__name__)}
-        said["requestBody"] = {
+        operation_object["requestBody"] = {
             "content": {"application/json": {"schema": schema}},
             "required": operation.body_default is None,
         }
     more = dict(spec.openapi)
-    said["responses"] |= more.pop("responses", {})
-    return {**said, **more}
+    operation_object["responses"] |= more.pop("responses", {})
+    return {**operation_object, **more}
 
 
 def _content(description: str, answer: Any, media_type: str = "application/json") -> dict[str, Any]:
@@ -119,7 +119,7 @@ def _content(description: str, answer: Any, media_type: str = "application/json"
 def _parameter(parameter: Parameter) -> dict[str, Any]:
     metas = [one for one in get_args(parameter.type)[1:] if isinstance(one, msgspec.Meta)]
     description = next((meta.description for meta in metas if meta.description), "")
-    said: dict[str, Any] = {
+    operation_object: dict[str, Any] = {
         "name": parameter.name,
         "in": parameter.place,
         "required": parameter.default is inspect.Parameter.empty,
@@ -127,8 +127,8 @@ def _parameter(parameter: Parameter) -> dict[str, Any]:
     }
     examples = next((meta.examples for meta in metas if meta.examples), None)
     if examples:
-        said["example"] = examples[0]
-    return {**said, "description": description} if description else said
+        operation_object["example"] = examples[0]
+    return {**operation_object, "description": description} if description else operation_object
 
 
 def _schema(parameter: Parameter) -> dict[str, Any]:

@@ -204,7 +204,7 @@ class Home:
         `refresh`: ignore the cache. A choice of None is still to be made. A cached order reflects at least the log
         position of the request that made it, so a reader with a newer token is ranked again.
         """
-        now_ms, reader, told = self._now_ms(), visit.reader, self._orders.changes_seen
+        now_ms, reader, changes_seen = self._now_ms(), visit.reader, self._orders.changes_seen
         if not refresh and self._orders.has(reader, now_ms):
             skeleton, state = await gather(self._immediate, visit.newest(must_reflect), visit.own_state())
             if state is None:
@@ -224,7 +224,7 @@ class Home:
         if not visit.degraded.parts:
             basis = basis_of(skeleton, (await visit.reader_facts()).own.state)
             kept_choice = choice._replace(placed={}) if visit.pinned else choice
-            self._orders.keep(reader, basis, told, must_reflect, slate, limit, kept_choice)
+            self._orders.keep(reader, basis, changes_seen, must_reflect, slate, limit, kept_choice)
         return slate, choice
 
     async def _choose(

@@ -104,13 +104,22 @@ class CachedOrders:
         waiting = set(ids[: order.looked_at]).difference(order.chosen.facts.ids.tolist())
         return slate, PageChoice(order.chosen, waiting, order.looked_at, order.placed)
 
-    def _are_unchanged(self, posts: Integers, told: int) -> bool:
-        """Whether no record of these posts changed since `told`. True where the log cannot tell."""
+    def _are_unchanged(self, posts: Integers, changes_seen: int) -> bool:
+        """Whether no record of these posts changed since `changes_seen`. True where the log cannot tell."""
         changes = self._post_changes
-        return told == changes.now or not changes.is_complete or changes.none_of(set(posts.tolist()), told)
+        if changes_seen == changes.now or not changes.is_complete:
+            return True
+        return changes.none_of(set(posts.tolist()), changes_seen)
 
     def keep(
-        self, reader: int, basis: Basis, told: int, reflects: LogPosition, slate: Slate, limit: int, choice: PageChoice
+        self,
+        reader: int,
+        basis: Basis,
+        changes_seen: int,
+        reflects: LogPosition,
+        slate: Slate,
+        limit: int,
+        choice: PageChoice,
     ) -> None:
         """Cache a slate that was just ranked, and the posts chosen from it for a page of `limit`."""
         made_ms, orders = slate.scroll.begun_ms, self._orders
@@ -119,7 +128,7 @@ class CachedOrders:
             del orders[next(iter(orders))]
         ids, bare = np.array(slate.ids, np.int64), Slate([], slate.end, slate.copies, slate.scroll)
         posts, _, looked_at, placed = choice
-        orders[reader] = Order(basis, told, reflects, made_ms, ids, bare, limit, posts, looked_at, placed)
+        orders[reader] = Order(basis, changes_seen, reflects, made_ms, ids, bare, limit, posts, looked_at, placed)
 
 
 def basis_of(skeleton: Skeleton, own: ListState) -> Basis:

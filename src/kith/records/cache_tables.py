@@ -139,8 +139,8 @@ class ChangeHistory:
         """
         if not self._read_cache.generation or since < self._begin:
             return False
-        told = self._ids[since - self._begin :]
-        return not told or (len(told) <= CHANGES_MAX and not any(map(ids.__contains__, told)))
+        recent = self._ids[since - self._begin :]
+        return not recent or (len(recent) <= CHANGES_MAX and not any(map(ids.__contains__, recent)))
 
     def changed(self, *ids: int) -> None:
         """Add changed ids."""

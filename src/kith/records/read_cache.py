@@ -185,14 +185,16 @@ class ReadCache(CacheGeneration):
 
     async def _refresh_local(self) -> None:
         """Refresh from a local log, which takes no time."""
-        told = await self._store.last_logged_commit()  # queried first: later changes are found by the next refresh
-        if not told:
+        last_commit = (
+            await self._store.last_logged_commit()
+        )  # queried first: later changes are found by the next refresh
+        if not last_commit:
             self.generation = 0
             return
         is_old = self._is_old()
-        if told != self._read_to or is_old:
+        if last_commit != self._read_to or is_old:
             await self._catch_up(self._log.read, is_old=is_old)
-            self._read_to = told
+            self._read_to = last_commit
         self.generation = self.next_generation
 
     async def _refresh_remote(self) -> None:

@@ -50,14 +50,14 @@ class Candidates(NamedTuple):
 
     def only(self, ids: Collection[int]) -> Candidates:
         """The rows of these posts."""
-        there = [at for at, id_ in enumerate(self.facts.ids.tolist()) if id_ in ids]
-        return self if len(there) == len(self.facts.ids) else self.take(np.array(there, np.int64))
+        places = [at for at, id_ in enumerate(self.facts.ids.tolist()) if id_ in ids]
+        return self if len(places) == len(self.facts.ids) else self.take(np.array(places, np.int64))
 
     def reasons(self, reader: NodeId, pinned: Container[int]) -> list[str]:
         """The reason of each post, in a word. `pinned`: posts that boards brought."""
-        said = zip(self.facts.ids.tolist(), self.facts.authors.tolist(), light.reasons(self.features), strict=True)
+        rows = zip(self.facts.ids.tolist(), self.facts.authors.tolist(), light.reasons(self.features), strict=True)
         return [
-            light.OWN if author == reader else light.PINNED if id_ in pinned else reason for id_, author, reason in said
+            light.OWN if author == reader else light.PINNED if id_ in pinned else reason for id_, author, reason in rows
         ]
 
     def placed(self, reader: NodeId, pinned: Container[int]) -> dict[int, Placed]:

@@ -133,8 +133,8 @@ class PostFacts:
     async def with_authors(self, ids: Integers, others: Sequence[int]) -> tuple[Facts, dict[int, int]]:
         """Facts of `ids`, as `of` returns them, and the author of each post in `others`, in one lookup."""
         count = len(ids)
-        ids, rows, there = await self._look_up(np.append(ids, np.array(others, np.int64)))
-        count = int(np.count_nonzero(there[:count]))
+        ids, rows, are_posts = await self._look_up(np.append(ids, np.array(others, np.int64)))
+        count = int(np.count_nonzero(are_posts[:count]))
         authors = dict(zip(ids[count:].tolist(), rows["author"][count:].tolist(), strict=True))
         return _facts(ids[:count], rows[:count]), authors
 
@@ -149,19 +149,19 @@ class PostFacts:
         changed = rows["touched"] | (read_ms <= self._touched_ms) | (read_ms > now)
         if (known & ~(changed & (age > FACTS_STALE_MS))).all():
             return ids, rows, known
-        at, there = np.flatnonzero(~known | (changed & (age > FACTS_RELOAD_MS))), np.ones(len(ids), np.bool_)
+        at, are_posts = np.flatnonzero(~known | (changed & (age > FACTS_RELOAD_MS))), np.ones(len(ids), np.bool_)
         rows["version"][~known] = 0
-        there[at], rows[at] = await self._read(ids[at], rows.take(at), now)
-        return (ids, rows, there) if there.all() else (ids[there], rows[there], there)
+        are_posts[at], rows[at] = await self._read(ids[at], rows.take(at), now)
+        return (ids, rows, are_posts) if are_posts.all() else (ids[are_posts], rows[are_posts], are_posts)
 
     def _note_changes(self, now: int) -> None:
         """Evict the rows of posts whose record changed, and mark those whose counts changed."""
         rewritten, counted, authors = self._rewritten.take(), self._counted.take(), self._authors_touched.take()
         if rewritten is None or counted is None or authors is None or authors:
             self._touched_ms = now  # rows cannot be found by author, so all count as changed; accounts seldom change
-        for told in self._reads:
-            told.rewritten.update(rewritten or ())
-            told.counted.update(counted or ())
+        for changes in self._reads:
+            changes.rewritten.update(rewritten or ())
+            changes.counted.update(counted or ())
         if rewritten:
             slots, known = self._find(_ids_in(rewritten))
             self._ids.reshape(-1)[slots[known]] = -1
@@ -172,8 +172,8 @@ class PostFacts:
     def _find(self, ids: Integers) -> tuple[Integers, NDArray[np.bool_]]:
         """The slot of each id, and whether the id is in it."""
         sets = self._sets(ids)
-        there = self._ids.take(sets, axis=0, mode="clip") == ids[:, None]
-        slots = sets * WAYS + there.argmax(axis=1)
+        matches = self._ids.take(sets, axis=0, mode="clip") == ids[:, None]
+        slots = sets * WAYS + matches.argmax(axis=1)
         return slots, self._ids.reshape(-1).take(slots) == ids
 
     def _sets(self, ids: Integers) -> Integers:
@@ -186,16 +186,16 @@ class PostFacts:
         A record whose version did not change is not decoded again; engagement and limits are always read. A post whose
         record changed during the read is not cached; one whose counts changed is marked for a reload.
         """
-        told = _Changes(set(), set())
-        self._reads.append(told)
+        changes = _Changes(set(), set())
+        self._reads.append(changes)
         try:
-            there = await self._read_since(ids, rows, now, told)
+            are_posts = await self._read_since(ids, rows, now, changes)
         finally:
-            self._reads = [batch for batch in self._reads if batch is not told]
-        return there, rows
+            self._reads = [batch for batch in self._reads if batch is not changes]
+        return are_posts, rows
 
-    async def _read_since(self, ids: Integers, rows: Rows, now: int, told: _Changes) -> NDArray[np.bool_]:
-        """As `_read`. `told` collects what changes during the read."""
+    async def _read_since(self, ids: Integers, rows: Rows, now: int, changes: _Changes) -> NDArray[np.bool_]:
+        """As `_read`. `changes` collects what changes during the read."""
         records = await self._records.get_many(RecordKind.POST, ids.tolist())
         versions = np.fromiter((0 if record is None else record.updated_at for record in records), np.int64, len(ids))
         changed = np.flatnonzero(versions != rows["version"])
@@ -208,12 +208,12 @@ class PostFacts:
         )
         if found:
             rows[changed] = [_row_of(*pair, prints) for pair in zip(found, posts, strict=True)]
-        there, rows["engagement"] = rows["version"] > 0, engagement
+        are_posts, rows["engagement"] = rows["version"] > 0, engagement
         limited = [author for author, node in zip(authors, nodes, strict=True) if node.labels & LIMIT]
         rows["limited"] = rows["labelled"] | np.isin(rows["author"], limited) if limited else rows["labelled"]
-        rows["read_ms"], rows["touched"] = now, np.isin(ids, list(told.counted)) if told.counted else False
-        self._keep(ids, rows, there & ~np.isin(ids, list(told.rewritten)) if told.rewritten else there)
-        return there
+        rows["read_ms"], rows["touched"] = now, np.isin(ids, list(changes.counted)) if changes.counted else False
+        self._keep(ids, rows, are_posts & ~np.isin(ids, list(changes.rewritten)) if changes.rewritten else are_posts)
+        return are_posts
 
     async def _prints(self, posts: Sequence[Post | None]) -> dict[int, bytes]:
         """The prints of these posts' files (`file_print`), by media id."""
@@ -225,15 +225,15 @@ class PostFacts:
         """The engagement of each post, weighted by kind."""
         return self._worth @ (await self._store.counts(self._lists, ids)).astype(np.float32)
 
-    def _keep(self, ids: Integers, rows: Rows, there: NDArray[np.bool_]) -> None:
+    def _keep(self, ids: Integers, rows: Rows, are_posts: NDArray[np.bool_]) -> None:
         """Store rows in their slot, a free slot of their set, or the slot that was read longest ago. Evict ids that are
         posts no longer.
         """
         places = self._ids.reshape(-1)
-        if not there.all():
+        if not are_posts.all():
             slots, known = self._find(ids)
-            places[slots[known & ~there]] = -1
-            ids, rows = ids[there], rows[there]
+            places[slots[known & ~are_posts]] = -1
+            ids, rows = ids[are_posts], rows[are_posts]
         sets = self._sets(ids)
         held = self._ids.take(sets, axis=0)
         since = np.where(held < 0, 0, self._rows["read_ms"].reshape(-1, WAYS)[sets])

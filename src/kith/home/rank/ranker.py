@@ -83,8 +83,8 @@ class Ranker:
         counts = questions.counts([views, fewer])
         newest, wishes = questions.page(views, views_window), questions.page(fewer, _WISHES)
         answers = await self._store.answer(questions)
-        saw, said = answers.pages[newest].items, answers.pages[wishes].items
-        return OwnLists(ListState(answers.counts[counts], [saw[:1], said[:1]]), said), saw
+        saw, newest_wishes = answers.pages[newest].items, answers.pages[wishes].items
+        return OwnLists(ListState(answers.counts[counts], [saw[:1], newest_wishes[:1]]), newest_wishes), saw
 
     async def reader_facts(self, reader: NodeId) -> ReaderFacts:
         """Read everything that ranking needs of a reader."""
@@ -118,12 +118,12 @@ class Ranker:
         if count in (0, len(ids)):
             return await self.score(reader, ids if showing_seen == (count > 0) else ids[:0], pinned)
         facts, affinities = await self._look_up(reader, ids)
-        those = seen if len(facts.ids) == len(ids) else _is_in(facts.ids, ids[seen])  # some were deleted meanwhile
-        known = _is_in(facts.copy_keys, facts.copy_keys[those])
+        seen_posts = seen if len(facts.ids) == len(ids) else _is_in(facts.ids, ids[seen])  # some were deleted meanwhile
+        known = _is_in(facts.copy_keys, facts.copy_keys[seen_posts])
         found = self._scored(reader, facts.take(np.flatnonzero(known == showing_seen)), affinities, pinned)
         if not showing_seen:
             return found
-        return found._replace(scores=np.where(those[known], found.scores, found.scores - 2))  # no score is above 1
+        return found._replace(scores=np.where(seen_posts[known], found.scores, found.scores - 2))  # no score is above 1
 
     async def _look_up(self, reader: ReaderFacts, ids: Integers) -> tuple[Facts, Affinities]:
         """Facts of those of `ids` that are posts, in their order, and the reader's affinities."""
@@ -171,17 +171,17 @@ class Ranker:
         if not reader.own.fewer:
             return limits
         wishes = sorted((mark.id, mark.position) for mark in reader.own.fewer)
-        said = np.array([author for author, _ in wishes], np.int64)
+        authors = np.array([author for author, _ in wishes], np.int64)
         age = self._now_ms() - np.array([at for _, at in wishes], np.float64)
-        less = (1 - FEWER_FACTOR) * np.exp2(-np.maximum(age, 0) / FEWER_HALF_LIFE_MS)
-        return limits * (1 - at_keys(said, less.astype(np.float32), facts.authors))
+        reduction = (1 - FEWER_FACTOR) * np.exp2(-np.maximum(age, 0) / FEWER_HALF_LIFE_MS)
+        return limits * (1 - at_keys(authors, reduction.astype(np.float32), facts.authors))
 
 
-def _is_in(values: Integers, those: Integers) -> Flags:
-    """Which of `values` are in `those`. For so few, np.isin takes three times as long."""
-    if not len(those):
+def _is_in(values: Integers, members: Integers) -> Flags:
+    """Which of `values` are in `members`. For so few, np.isin takes three times as long."""
+    if not len(members):
         return np.zeros(len(values), np.bool_)
-    known = np.sort(those)
+    known = np.sort(members)
     found: Flags = known.take(known.searchsorted(values), mode="clip") == values
     return found
 

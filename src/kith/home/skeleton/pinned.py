@@ -63,7 +63,8 @@ _NO_HOME_PINS = HomePins()
 class _CachedBoards(NamedTuple):
     """Boards that a reader may follow, each with its owner. `lengths`: of the reader's lists at that time.
 
-    `followed`: the users whose boards were searched. `told`: the number of board changes seen before the search.
+    `followed`: the users whose boards were searched. `changes_seen`: the number of board changes seen before the
+    search.
     """
 
     lengths: list[int]
@@ -116,18 +117,18 @@ class PinnedPosts:
         `matches_cache`: the lengths of the reader's lists and the owners of the boards did not change. It is the only
         test where the log cannot tell, and it misses a follow that replaced another one.
         """
-        told = self._board_changes
+        changes = self._board_changes
         if not self._read_cache.generation:
             return matches_cache
         if (kept.owners and not matches_cache) or self._unchanged.now.get(reader) is not kept:
             return False
-        return told.now == kept.changes_seen or told.none_of(set(kept.followed.tolist()), kept.changes_seen)
+        return changes.now == kept.changes_seen or changes.none_of(set(kept.followed.tolist()), kept.changes_seen)
 
     async def _nobody_has_boards(self) -> bool:
         """Whether nobody has a board, as of the last refresh."""
-        told = self._board_changes.now
-        if self._no_boards_at != told or not self._read_cache.generation:
-            self._no_boards_at = None if await self._reconciler.any_board_exists() else told
+        seen = self._board_changes.now
+        if self._no_boards_at != seen or not self._read_cache.generation:
+            self._no_boards_at = None if await self._reconciler.any_board_exists() else seen
         return self._no_boards_at is not None
 
     def _lists_of(self, reader: NodeId) -> list[Listing]:
@@ -140,7 +141,12 @@ class PinnedPosts:
 
     async def _candidates(self, reader: NodeId, refreshed: Awaitable[None]) -> _CachedBoards:
         """Search the boards that the reader may follow, and cache them."""
-        questions, now, told, lists = Questions(), self.now_ms(), self._board_changes.now, self._lists_of(reader)
+        questions, now, changes_seen, lists = (
+            Questions(),
+            self.now_ms(),
+            self._board_changes.now,
+            self._lists_of(reader),
+        )
         counts, explicit = questions.counts(lists), questions.page(lists[1], Window(BOARDS_MAX))
         answers, follows = await gather(
             self._immediate, self._store.answer(questions), self._store.ids(lists[0], FOLLOWEES_SEARCHED_MAX)
@@ -153,7 +159,7 @@ class PinnedPosts:
         owners = {board.id: board.owner for board in boards if board is not None} | others
         if len(self._kept) >= self._readers_max:
             make_room(self._kept, 1)
-        kept = self._kept[reader] = _CachedBoards(answers.counts[counts], now, owners, follows, told)
+        kept = self._kept[reader] = _CachedBoards(answers.counts[counts], now, owners, follows, changes_seen)
         return kept
 
     async def _of_owners(self, owners: Sequence[int], limit: int) -> dict[int, int]:
@@ -248,12 +254,12 @@ class PinnedPosts:
 
         def pages(answers: Answers, boards: Sequence[Board | None]) -> dict[int, Page]:
             found, muting = standings(answers), dict(zip(people, answers.members[muted].tolist(), strict=True))
-            said = zip(
+            rows = zip(
                 boards, answers.towards[explicit], answers.towards[unfollowed], answers.pages[first:], strict=True
             )
             return {
                 board.id: page
-                for board, by_itself, unfollowed, page in said
+                for board, by_itself, unfollowed, page in rows
                 if board is not None
                 and board.is_open
                 and board.owner == owners[board.id]
