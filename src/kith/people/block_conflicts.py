@@ -25,23 +25,25 @@ async def undo_blocked(
 ) -> list[bool]:
     """Undo those of the follows and requests just written that now stand beside a block; returns which these are."""
     barred = [False] * len(writes)
-    made = [at for at, change in enumerate(changes) if change.outcome is Outcome.APPLIED]
-    if graph.store.transactional or not made:
+    applied = [index for index, change in enumerate(changes) if change.outcome is Outcome.APPLIED]
+    if graph.store.transactional or not applied:
         return barred
-    ends = [(writes[at].edge.source, writes[at].edge.destination) for at in made]
-    blocked = await privacy.blocks([pair for one, other in ends for pair in ((one, other), (other, one))])
-    for at, *by in zip(made, blocked[::2], blocked[1::2], strict=True):
-        barred[at] = any(by)
+    ends = [(writes[index].edge.source, writes[index].edge.destination) for index in applied]
+    blocked = await privacy.blocks(
+        [pair for source, destination in ends for pair in ((source, destination), (destination, source))]
+    )
+    for index, *by in zip(applied, blocked[::2], blocked[1::2], strict=True):
+        barred[index] = any(by)
     edges = [write.edge for write, undo in zip(writes, barred, strict=True) if undo]
     if edges:
         await graph.write([graph.remove_write(edge.graph, edge.source, edge.destination) for edge in edges])
     return barred
 
 
-def forbidden_edges(graph: Graph, one: NodeId, other: NodeId) -> list[tuple[int, NodeId, NodeId]]:
+def forbidden_edges(graph: Graph, user: NodeId, other: NodeId) -> list[tuple[int, NodeId, NodeId]]:
     """The edges that a block between two users forbids: their follows and requests, in both directions."""
     numbers = (graph.graphs.number(FOLLOWS), graph.graphs.number(FOLLOW_REQUESTS))
-    return [(number, *pair) for number in numbers for pair in ((one, other), (other, one))]
+    return [(number, *pair) for number in numbers for pair in ((user, other), (other, user))]
 
 
 async def drop_blocked(graph: Graph, blocks: Sequence[tuple[NodeId, NodeId]]) -> WriteMark:
@@ -56,9 +58,9 @@ async def drop_blocked(graph: Graph, blocks: Sequence[tuple[NodeId, NodeId]]) ->
     questions, number = Questions(), graph.graphs.number(BLOCKS)
     questions.states(edge for _, edge in barred)
     states = (await graph.store.answer(questions)).states
-    left = [
+    writes = [
         msgspec.structs.replace(graph.remove_write(*edge), while_edge=(number, *block, True))
         for (block, edge), state in zip(barred, states, strict=True)
         if state in PRESENT
     ]
-    return (await graph.write(left))[1] if left else NO_MARK
+    return (await graph.write(writes))[1] if writes else NO_MARK

@@ -90,14 +90,14 @@ class Privacy:
         edges: list[EdgeKey] = []
         if viewer is not None:
             edges = [(self._blocks, user, viewer), (self._follows, viewer, user)]
-        asked = questions.states(edges)
+        rows = questions.states(edges)
 
         def check(answers: Answers) -> None:
             (node,) = answers.nodes[nodes]
             if not is_visible_account(node, user, viewer):
                 raise UserNotFound("there is no such account, or it is hidden from you", id=str(user))
             if edges:
-                block, follow = answers.states[asked]
+                block, follow = answers.states[rows]
                 if block in FORBIDDING_STATES:
                     raise Forbidden("this account is not available to you", id=str(user))
                 if node.private and follow != State.NORMAL:
@@ -114,11 +114,11 @@ class Privacy:
     def ask_blocked(self, questions: Questions, user: int, others: Sequence[int]) -> Callable[[Answers], list[bool]]:
         """Ask `blocked_either_way`."""
         if len(others) <= _LOOKED_UP_MAX:
-            blocks = self.ask_blocks(questions, [pair for one in others for pair in ((user, one), (one, user))])
+            blocks = self.ask_blocks(questions, [pair for other in others for pair in ((user, other), (other, user))])
 
             def by_rows(answers: Answers) -> list[bool]:
                 bars = blocks(answers)
-                return [one or other for one, other in zip(bars[::2], bars[1::2], strict=True)]
+                return [out or into for out, into in zip(bars[::2], bars[1::2], strict=True)]
 
             return by_rows
         return self._ask_blocked_of_many(questions, user, np.array(others, np.int64))
@@ -130,7 +130,7 @@ class Privacy:
         ]
 
         def by_lists(answers: Answers) -> list[bool]:
-            return _any_of([answers.members[at] for at in lists])
+            return _any_of([answers.members[row] for row in lists])
 
         return by_lists
 
@@ -148,16 +148,18 @@ class Privacy:
         rows = questions.states([(self._blocks, *pair) for pair in pairs])
         return lambda answers: [state in FORBIDDING_STATES for state in answers.states[rows]]
 
-    def blocks_between(self, one: int, others: Iterable[int]) -> tuple[tuple[int, int, int], ...]:
-        """The edges of possible blocks between `one` and each of the others, both ways, for `EdgeWrite.unless`."""
-        return tuple((self._blocks, *pair) for other in others for pair in ((one, other), (other, one)))
+    def blocks_between(self, user: int, others: Iterable[int]) -> tuple[tuple[int, int, int], ...]:
+        """The edges of possible blocks between `user` and each of the others, both ways, for `EdgeWrite.unless`."""
+        return tuple((self._blocks, *pair) for other in others for pair in ((user, other), (other, user)))
 
     async def without_blockers(self, viewer: Viewer, page: Page) -> Page:
         """The page without users who block `viewer` or do not exist for `viewer` (`is_visible_account`).
 
         It may be short although more entries follow.
         """
-        return _without(page, [not seen for seen in await self.are_visible(viewer, [mark.id for mark in page.items])])
+        return _without(
+            page, [not visible for visible in await self.are_visible(viewer, [mark.id for mark in page.items])]
+        )
 
     async def are_visible(self, viewer: Viewer, users: Sequence[int]) -> list[bool]:
         """For each of `users`, whether the account exists for `viewer` (`is_visible_account`) and does not block them.
@@ -170,13 +172,13 @@ class Privacy:
             nodes = await self._store.nodes(users)
             return [is_visible_account(node, user, viewer) for node, user in zip(nodes, users, strict=True)]
         questions = Questions()
-        asked, blocking = questions.nodes(users), self._ask_blocking(questions, viewer, users)
+        node_rows, blocking = questions.nodes(users), self._ask_blocking(questions, viewer, users)
         answers = await self._store.answer(questions)
-        nodes, blocks = answers.nodes[asked], blocking(answers)
+        nodes, blocks = answers.nodes[node_rows], blocking(answers)
         if True not in blocks and nodes.count(_DEFAULT_NODE) == len(nodes):  # nearly every page
             return [True] * len(users)
-        found = zip(nodes, users, blocks, strict=True)
-        return [not block and is_visible_account(node, user, viewer) for node, user, block in found]
+        accounts = zip(nodes, users, blocks, strict=True)
+        return [not block and is_visible_account(node, user, viewer) for node, user, block in accounts]
 
     def _ask_blocking(self, questions: Questions, user: int, others: Sequence[int]) -> Callable[[Answers], list[bool]]:
         """Ask which of `others` block the user."""
@@ -186,7 +188,7 @@ class Privacy:
         lists = [
             questions.members(Listing(self._blocks, user, Direction.IN, state), ids) for state in FORBIDDING_STATES
         ]
-        return lambda answers: _any_of([answers.members[at] for at in lists])
+        return lambda answers: _any_of([answers.members[row] for row in lists])
 
     def ask_without_blocks(self, questions: Questions, viewer: Viewer, page: Page) -> Callable[[Answers], Page]:
         """Ask for the page without users who are not active, hidden by the app, or in a block with `viewer`.
@@ -195,15 +197,15 @@ class Privacy:
         active users; a visitor sees no private ones.
         """
         users = [mark.id for mark in page.items]
-        found = self.ask_standings(questions, viewer, users)
+        read_standings = self.ask_standings(questions, viewer, users)
 
-        def gone(user: int, one: Standing) -> bool:
-            hidden = viewer is not SYSTEM and viewer != user and bool(one.labels & HIDE)
-            return one.state != State.NORMAL or one.blocked or hidden or (viewer is None and one.private)
+        def is_dropped(user: int, standing: Standing) -> bool:
+            hidden = viewer is not SYSTEM and viewer != user and bool(standing.labels & HIDE)
+            return standing.state != State.NORMAL or standing.blocked or hidden or (viewer is None and standing.private)
 
         def present(answers: Answers) -> Page:
-            standings = found(answers)
-            return _without(page, [gone(user, standings[user]) for user in users])
+            standings = read_standings(answers)
+            return _without(page, [is_dropped(user, standings[user]) for user in users])
 
         return present
 
@@ -222,28 +224,31 @@ class Privacy:
 
         `follows_back` is asked only for the authors in `follow_back_of`; it is False for the others.
         """
-        known = list(dict.fromkeys(authors))
-        nodes = questions.nodes(known)
+        author_ids = list(dict.fromkeys(authors))
+        nodes = questions.nodes(author_ids)
         if viewer is None or viewer is SYSTEM:
             return lambda answers: {
                 author: Standing(node.state, node.private, labels=node.labels)
-                for author, node in zip(known, answers.nodes[nodes], strict=True)
+                for author, node in zip(author_ids, answers.nodes[nodes], strict=True)
             }
-        tied = [author for author in known if author in follow_back_of] if follow_back_of else []
+        tied = [author for author in author_ids if author in follow_back_of] if follow_back_of else []
         back = questions.states([(self._follows, author, viewer) for author in tied])
-        blocks_and_follows = self._ask_blocks_and_follows(questions, viewer, known)
+        blocks_and_follows = self._ask_blocks_and_follows(questions, viewer, author_ids)
 
         def standings(answers: Answers) -> Mapping[int, Standing]:
             states = zip(tied, answers.states[back], strict=True)
             follow_back = {author for author, state in states if state is State.NORMAL}
-            found, (blocked, followed) = answers.nodes[nodes], blocks_and_follows(answers)
+            author_nodes, (blocked, followed) = answers.nodes[nodes], blocks_and_follows(answers)
             if (
-                not follow_back and True not in blocked and found.count(_DEFAULT_NODE) == len(known)
+                not follow_back and True not in blocked and author_nodes.count(_DEFAULT_NODE) == len(author_ids)
             ):  # nearly every page
-                return {author: _FOLLOWED if one else _STRANGER for author, one in zip(known, followed, strict=True)}
+                return {
+                    author: _FOLLOWED if follow else _STRANGER
+                    for author, follow in zip(author_ids, followed, strict=True)
+                }
             return {
-                author: Standing(node.state, node.private, bar, one, author in follow_back, node.labels)
-                for author, node, bar, one in zip(known, found, blocked, followed, strict=True)
+                author: Standing(node.state, node.private, bar, follow, author in follow_back, node.labels)
+                for author, node, bar, follow in zip(author_ids, author_nodes, blocked, followed, strict=True)
             }
 
         return standings
@@ -267,16 +272,16 @@ class Privacy:
                 pair for pair, state in zip(follow_back_of, answers.states[back], strict=True) if state is _NORMAL
             }
             states = iter(answers.states[rows])  # three for each
-            found = {}
+            by_pair = {}
             for pair, node, out, into, follow in zip(pairs, answers.nodes[nodes], states, states, states, strict=True):
                 if node == _DEFAULT_NODE and out is into is None and pair not in returned:
-                    found[pair] = _FOLLOWED if follow is _NORMAL else _STRANGER
+                    by_pair[pair] = _FOLLOWED if follow is _NORMAL else _STRANGER
                 else:
                     blocked = out in FORBIDDING_STATES or into in FORBIDDING_STATES
-                    found[pair] = Standing(
+                    by_pair[pair] = Standing(
                         node.state, node.private, blocked, follow is _NORMAL, pair in returned, node.labels
                     )
-            return found
+            return by_pair
 
         return standings
 
@@ -287,10 +292,12 @@ class Privacy:
         if len(others) > _LOOKED_UP_MAX:
             ids = np.array(others, np.int64)
             blocked = self._ask_blocked_of_many(questions, user, ids)
-            at = questions.members(Listing(self._follows, user, Direction.OUT), ids)
-            return lambda answers: (blocked(answers), answers.members[at].tolist())
+            row = questions.members(Listing(self._follows, user, Direction.OUT), ids)
+            return lambda answers: (blocked(answers), answers.members[row].tolist())
         blocks, follows = self._blocks, self._follows
-        edges = [edge for one in others for edge in ((blocks, user, one), (blocks, one, user), (follows, user, one))]
+        edges = [
+            edge for other in others for edge in ((blocks, user, other), (blocks, other, user), (follows, user, other))
+        ]
         rows = questions.states(edges)
 
         def by_rows(answers: Answers) -> tuple[list[bool], list[bool]]:
@@ -338,8 +345,8 @@ def is_visible_account(node: Node, user: int, viewer: Viewer) -> bool:
 
 def _any_of(flags: Sequence[NDArray[np.bool_]]) -> list[bool]:
     """The element-wise "or" of these arrays."""
-    found: list[bool] = reduce(np.bitwise_or, flags).tolist()
-    return found
+    combined: list[bool] = reduce(np.bitwise_or, flags).tolist()
+    return combined
 
 
 def _without(page: Page, dropped: Sequence[bool]) -> Page:
@@ -347,5 +354,5 @@ def _without(page: Page, dropped: Sequence[bool]) -> Page:
     if True not in dropped:
         return page
     covers = (page.newest, page.oldest) if page.newest and page.oldest else None
-    shown = [mark for mark, drop in zip(page.items, dropped, strict=True) if not drop]
-    return Page(shown, page.more_after, page.more_before, covers)
+    marks = [mark for mark, drop in zip(page.items, dropped, strict=True) if not drop]
+    return Page(marks, page.more_after, page.more_before, covers)

@@ -34,19 +34,19 @@ class UnrestrictedPeople:
 
     async def are_unrestricted(self, users: Sequence[int]) -> bool:
         """Whether everybody may see all these accounts: they are active, public and unlabelled."""
-        kept = self._accounts.now
-        known = list(map(kept.get, users))
-        if False in known:
+        cached = self._accounts.now
+        flags = list(map(cached.get, users))
+        if False in flags:
             return False
-        if None in known:
-            return await self._read_accounts([user for user, one in zip(users, known, strict=True) if one is None])
+        if None in flags:
+            return await self._read_accounts([user for user, flag in zip(users, flags, strict=True) if flag is None])
         return True
 
     async def _read_accounts(self, users: Sequence[int]) -> bool:
         generation = self.read_cache.generation
-        found = {user: node == _UNRESTRICTED for user, node in zip(users, await self._store.nodes(users), strict=True)}
-        self._accounts.keep(generation, found)
-        return all(found.values())
+        flags = {user: node == _UNRESTRICTED for user, node in zip(users, await self._store.nodes(users), strict=True)}
+        self._accounts.keep(generation, flags)
+        return all(flags.values())
 
     def are_known_unrestricted(self, users: Sequence[int], reader: NodeId) -> bool:
         """Whether the cache alone shows that these accounts are unrestricted and that the reader is in no block."""
@@ -59,7 +59,7 @@ class UnrestrictedPeople:
         """Load what `are_known_unrestricted` needs and the cache lacks, concurrently."""
         sides = [(self._blocked, Direction.IN), (self._blocking, Direction.OUT)]
         await gather(
-            False, self.are_unrestricted(users), *(self._has_blocks(kept, reader, side) for kept, side in sides)
+            False, self.are_unrestricted(users), *(self._has_blocks(cached, reader, side) for cached, side in sides)
         )
 
     async def refresh_and_check(self, viewer: NodeId, user: int) -> bool:
@@ -82,13 +82,13 @@ class UnrestrictedPeople:
         """Whether the user neither blocks anybody nor is blocked."""
         return await self.is_unblocked(user) and not await self._has_blocks(self._blocking, user, Direction.OUT)
 
-    async def _has_blocks(self, kept: CachedValues[bool], user: NodeId, side: Direction) -> bool:
-        found = kept.now.get(user)
-        return await self._read_blocks(kept, user, side) if found is None else found
+    async def _has_blocks(self, cached: CachedValues[bool], user: NodeId, side: Direction) -> bool:
+        has_blocks = cached.now.get(user)
+        return await self._read_blocks(cached, user, side) if has_blocks is None else has_blocks
 
-    async def _read_blocks(self, kept: CachedValues[bool], user: NodeId, side: Direction) -> bool:
+    async def _read_blocks(self, cached: CachedValues[bool], user: NodeId, side: Direction) -> bool:
         generation = self.read_cache.generation
         lists = [Listing(self._blocks, user, side, state) for state in FORBIDDING_STATES]
-        found = any(await self._store.count_many(lists))
-        kept.keep(generation, {user: found})
-        return found
+        has_blocks = any(await self._store.count_many(lists))
+        cached.keep(generation, {user: has_blocks})
+        return has_blocks
