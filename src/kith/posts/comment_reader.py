@@ -63,7 +63,7 @@ class StoredComments(NamedTuple):
     @property
     def authors(self) -> list[int]:
         """The authors of all comments and replies on the page."""
-        return [one.author for one in (*self.comments, *itertools.chain.from_iterable(self.replies))]
+        return [comment.author for comment in (*self.comments, *itertools.chain.from_iterable(self.replies))]
 
 
 class CommentPage(NamedTuple):
@@ -103,19 +103,19 @@ class CommentReader:
         (comment,) = await self.read([id_])
         if comment is None:
             return None
-        posts, known = await gather(
+        posts, ancestry = await gather(
             self._store.immediate, self._posts.read([comment.post]), with_ancestors([comment], self.read)
         )
         questions = Questions()
         visible = self._posts.ask_visible(questions, viewer, posts)
-        thread = self.ask_visible(questions, viewer, known)
+        thread = self.ask_visible(questions, viewer, ancestry)
         answers = await self._graph.store.answer(questions)
-        seen = by_id(thread(answers))
-        if not has_visible_ancestry(id_, seen) or visible(answers) == [None]:
+        visible_by_id = by_id(thread(answers))
+        if not has_visible_ancestry(id_, visible_by_id) or visible(answers) == [None]:
             return None
-        if seen[id_].deleted and not (or_stub and await self._with_visible_replies(viewer, [id_])):
+        if visible_by_id[id_].deleted and not (or_stub and await self._with_visible_replies(viewer, [id_])):
             return None
-        return seen[id_]
+        return visible_by_id[id_]
 
     async def visible(self, viewer: Viewer, ids: Sequence[int], *, deleted_too: bool = False) -> list[Comment | None]:
         """The comment of each id, or None if `viewer` may not see it (as in `get`). Three batches, and one for a level.
@@ -123,26 +123,32 @@ class CommentReader:
         `deleted_too`: treat deleted comments as if they were not.
         """
         comments = await self.read(ids)
-        posts = list(dict.fromkeys(one.post for one in comments if one is not None))
-        read, known = await gather(self._store.immediate, self._posts.read(posts), with_ancestors(comments, self.read))
+        post_ids = list(dict.fromkeys(comment.post for comment in comments if comment is not None))
+        posts, ancestry = await gather(
+            self._store.immediate, self._posts.read(post_ids), with_ancestors(comments, self.read)
+        )
         if deleted_too:
-            comments = [None if one is None else msgspec.structs.replace(one, deleted=False) for one in comments]
+            comments = [
+                None if comment is None else msgspec.structs.replace(comment, deleted=False) for comment in comments
+            ]
         questions = Questions()
-        visible = self._posts.ask_visible(questions, viewer, read)
-        thread = self.ask_visible(questions, viewer, [*comments, *known])
+        visible = self._posts.ask_visible(questions, viewer, posts)
+        thread = self.ask_visible(questions, viewer, [*comments, *ancestry])
         answers = await self._graph.store.answer(questions)
-        shown = {post for post, one in zip(posts, visible(answers), strict=True) if one is not None}
-        found = thread(answers)
-        seen = by_id(found[len(ids) :])
+        visible_post_ids = {
+            post_id for post_id, post in zip(post_ids, visible(answers), strict=True) if post is not None
+        }
+        checked = thread(answers)
+        ancestors_by_id = by_id(checked[len(ids) :])
 
-        def is_there(one: Comment) -> bool:
+        def is_shown(comment: Comment) -> bool:
             return (
-                not one.deleted
-                and one.post in shown
-                and (one.reply_to is None or has_visible_ancestry(one.reply_to, seen))
+                not comment.deleted
+                and comment.post in visible_post_ids
+                and (comment.reply_to is None or has_visible_ancestry(comment.reply_to, ancestors_by_id))
             )
 
-        return [one if one is not None and is_there(one) else None for one in found[: len(ids)]]
+        return [comment if comment is not None and is_shown(comment) else None for comment in checked[: len(ids)]]
 
     async def of_post(self, viewer: Viewer, post: NodeId, order: ThreadOrder, window: Window) -> StoredComments:
         """A page of the comments on a post, as input for `visible_page`. PostNotFound if `viewer` may not see
@@ -160,44 +166,44 @@ class CommentReader:
 
         CommentNotFound if `viewer` may see neither the comment nor its stub.
         """
-        seen, thread = await gather(
+        parent, thread = await gather(
             self._store.immediate,
             self._visible(viewer, comment, or_stub=True),
             self._threads.page(self._threads.of_comment(comment), order, window),
         )
-        if seen is None:
+        if parent is None:
             raise no_comment(comment)
         return await self._stored_page(viewer, thread, {})
 
-    async def visible_page(self, viewer: Viewer, found: StoredComments) -> CommentPage:
+    async def visible_page(self, viewer: Viewer, stored: StoredComments) -> CommentPage:
         """What `viewer`, who may see the post, sees of a page. A stub is included only if they see a reply below it."""
-        questions, replies = Questions(), list(itertools.chain.from_iterable(found.replies))
-        seen = self.ask_visible(questions, viewer, [*found.comments, *replies])
+        questions, replies = Questions(), list(itertools.chain.from_iterable(stored.replies))
+        visible = self.ask_visible(questions, viewer, [*stored.comments, *replies])
         counted = self._ask_counts(questions, viewer, [reply.id for reply in replies])
         answers = await self._graph.store.answer(questions)
         entries = (
-            None if one is None or (one.deleted and not counts.answered) else (one, counts)
-            for one, counts in zip(seen(answers), [*found.counts, *counted(answers)], strict=True)
+            None if comment is None or (comment.deleted and not counts.answered) else (comment, counts)
+            for comment, counts in zip(visible(answers), [*stored.counts, *counted(answers)], strict=True)
         )
-        listed = list(itertools.islice(entries, len(found.comments)))
-        under = [[entry for _ in replies if (entry := next(entries)) is not None] for replies in found.replies]
+        listed = list(itertools.islice(entries, len(stored.comments)))
+        reply_rows = [[entry for _ in replies if (entry := next(entries)) is not None] for replies in stored.replies]
         stubs = [
             entry[0].id
-            for entry, replied in zip(listed, under, strict=True)
+            for entry, replied in zip(listed, reply_rows, strict=True)
             if entry is not None and entry[0].deleted and all(reply.deleted for reply, _ in replied)
         ]
-        stubs += [reply.id for replied in under for reply, _ in replied if reply.deleted]
+        stubs += [reply.id for replied in reply_rows for reply, _ in replied if reply.deleted]
         bare = set(stubs).difference(await self._with_visible_replies(viewer, stubs)) if stubs else ()
-        kept = [
+        rows = [
             (*entry, [reply for reply in replied if reply[0].id not in bare])
-            for entry, replied in zip(listed, under, strict=True)
+            for entry, replied in zip(listed, reply_rows, strict=True)
             if entry is not None and entry[0].id not in bare
         ]
         return CommentPage(
-            [comment for comment, _, _ in kept],
-            [counts for _, counts, _ in kept],
-            [replied for _, _, replied in kept],
-            *found.thread,
+            [comment for comment, _, _ in rows],
+            [counts for _, counts, _ in rows],
+            [replied for _, _, replied in rows],
+            *stored.thread,
         )
 
     async def _with_visible_replies(self, viewer: Viewer, stubs: Sequence[int]) -> set[int]:
@@ -205,25 +211,27 @@ class CommentReader:
 
         Includes the stubs that are still undecided after STUB_REPLIES_SCANNED_MAX replies.
         """
-        above, found, left = (
+        above, leading, budget = (
             {id_: id_ for id_ in stubs},
             set[int](),
             STUB_REPLIES_SCANNED_MAX,
         )  # comment -> stub of the page
-        while above and left > 0:
+        while above and budget > 0:
             pages = await self._threads.previews(list(above), STUB_REPLIES)
             replies, questions = await self.read([mark.id for page in pages for mark in page.items]), Questions()
             visible = self.ask_visible(questions, viewer, replies)
-            seen = iter(visible(await self._graph.store.answer(questions)))
+            visible_replies = iter(visible(await self._graph.store.answer(questions)))
             further: dict[int, int] = {}
             for stub, page in zip(above.values(), pages, strict=True):
-                there = [one for one in itertools.islice(seen, len(page.items)) if one is not None]
-                if page.more_after or not all(one.deleted for one in there):
-                    found.add(stub)
-                further |= {one.id: stub for one in there}
-            above = {id_: stub for id_, stub in further.items() if stub not in found}
-            left -= len(replies)
-        return found | set(above.values())
+                page_replies = [
+                    reply for reply in itertools.islice(visible_replies, len(page.items)) if reply is not None
+                ]
+                if page.more_after or not all(reply.deleted for reply in page_replies):
+                    leading.add(stub)
+                further |= {reply.id: stub for reply in page_replies}
+            above = {id_: stub for id_, stub in further.items() if stub not in leading}
+            budget -= len(replies)
+        return leading | set(above.values())
 
     async def posts_of(self, ids: Sequence[int]) -> list[int | None]:
         """The post of each comment, or None if there is no such comment. Visibility is not checked."""
@@ -245,7 +253,7 @@ class CommentReader:
         def counted(answers: Answers) -> list[CommentCounts]:
             liked = [state is State.NORMAL for state in answers.states[own]] or [False] * len(ids)
             columns = zip(answers.counts[likes], replies(answers), liked, strict=True)
-            return [CommentCounts(liking, live, mine, answered) for liking, (live, answered), mine in columns]
+            return [CommentCounts(liking, live, own_like, answered) for liking, (live, answered), own_like in columns]
 
         return counted
 
@@ -256,20 +264,25 @@ class CommentReader:
         ids, questions = [mark.id for mark in thread.page.items], Questions()
         visible = self._posts.ask_visible(questions, viewer, list(posts.values()))
         counted = self._ask_counts(questions, viewer, ids)
-        there, answers = await gather(self._store.immediate, self.read(ids), self._graph.store.answer(questions))
-        for post, seen in zip(posts, visible(answers), strict=True):
-            if seen is None:
+        comments, answers = await gather(self._store.immediate, self.read(ids), self._graph.store.answer(questions))
+        for post, visible_post in zip(posts, visible(answers), strict=True):
+            if visible_post is None:
                 raise self._posts.missing(post)
-        rows = [(one, counts) for one, counts in zip(there, counted(answers), strict=True) if one is not None]
-        answered = [one.id for one, counts in rows if counts.answered]
+        rows = [
+            (comment, counts) for comment, counts in zip(comments, counted(answers), strict=True) if comment is not None
+        ]
+        answered = [comment.id for comment, counts in rows if counts.answered]
         pages = await self._threads.previews(answered, REPLIES_SHOWN) if answered else []
         replies = iter(await self.read([mark.id for page in pages for mark in page.items]))
-        under = {
+        replies_by_id = {
             id_: [reply for _ in page.items if (reply := next(replies)) is not None]
             for id_, page in zip(answered, pages, strict=True)
         }
         return StoredComments(
-            [one for one, _ in rows], [counts for _, counts in rows], [under.get(one.id, []) for one, _ in rows], thread
+            [comment for comment, _ in rows],
+            [counts for _, counts in rows],
+            [replies_by_id.get(comment.id, []) for comment, _ in rows],
+            thread,
         )
 
     async def _records(self, ids: Sequence[int]) -> list[Record | None]:
@@ -282,8 +295,8 @@ class CommentReader:
         self, questions: Questions, viewer: Viewer, comments: Sequence[Comment | None]
     ) -> Callable[[Answers], list[Comment | None]]:
         """Ask which of these comments `viewer`, who may see the post, sees (`visible_comments`)."""
-        there = [comment.author for comment in comments if comment is not None]
-        standings = self._privacy.ask_standings(questions, viewer, there)
+        author_ids = [comment.author for comment in comments if comment is not None]
+        standings = self._privacy.ask_standings(questions, viewer, author_ids)
         return lambda answers: visible_comments(comments, viewer, standings(answers))
 
 
@@ -291,19 +304,19 @@ async def with_ancestors(
     comments: Iterable[Comment | None], read: Callable[[list[int]], Awaitable[Iterable[Comment | None]]]
 ) -> list[Comment]:
     """These comments, then all comments above them, each once. `read` is called once for each level."""
-    level = known = by_id(comments)
+    level = comments_by_id = by_id(comments)
     for _ in range(DEPTH_MAX):
-        above = {one.reply_to: None for one in level.values() if one.reply_to is not None}
-        if not (unread := [id_ for id_ in above if id_ not in known]):
+        above = {comment.reply_to: None for comment in level.values() if comment.reply_to is not None}
+        if not (unread := [id_ for id_ in above if id_ not in comments_by_id]):
             break
         level = by_id(await read(unread))
-        known = known | level
-    return list(known.values())
+        comments_by_id = comments_by_id | level
+    return list(comments_by_id.values())
 
 
 def by_id(comments: Iterable[Comment | None]) -> dict[int, Comment]:
     """The comments that are not None, by id."""
-    return {one.id: one for one in comments if one is not None}
+    return {comment.id: comment for comment in comments if comment is not None}
 
 
 def no_comment(id_: int) -> CommentNotFound:

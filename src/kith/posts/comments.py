@@ -57,15 +57,15 @@ class Comments(CommentReader):
         claim = None
         if key is not None:
             claim = claim_of("comment", actor, key, msgspec.msgpack.encode((post, reply_to, text)), id_, version)
-        others: set[int] = set()
+        authors: set[int] = set()
         unchanged: list[AtVersion] = []
         if claim is None or await self._store.claimed([claim]) == [None]:
-            others, unchanged = await self._check_target(actor, post, reply_to)
+            authors, unchanged = await self._check_target(actor, post, reply_to)
         else:
             await check_active(self._graph.store, actor)
         named = await mentioned_users(self._store, self._privacy, actor, text)
         comment = Comment(id_, post, reply_to, actor, made_at_ms(id_), text, named=named)
-        put = await self._put(comment, version, others, claim, unchanged)
+        put = await self._put(comment, version, authors, claim, unchanged)
         again = put.claimed is not None
         if not put.stored and put.claimed is None and put.refusal is None and reply_to is not None:
             raise no_comment(reply_to)  # it was deleted meanwhile
@@ -76,7 +76,7 @@ class Comments(CommentReader):
             if comment.deleted:
                 raise no_comment(id_)
             # completes a first try that stopped half way, such as on a cluster whose store was moved here since
-            put = await self._put(comment, version, others)
+            put = await self._put(comment, version, authors)
         empty = comment_record(emptied(comment), Hlc(version + 1))
         if put.refusal is Outcome.FORBIDDEN:  # somebody blocked meanwhile
             if not self._store.transactional:
@@ -106,7 +106,7 @@ class Comments(CommentReader):
         thread = await with_ancestors((read_comment(record) for record in records if record is not None), self.read)
         questions = Questions()
         active, visible = ask_active(questions, actor), self._posts.ask_visible(questions, actor, [commented])
-        seen = self.ask_visible(questions, actor, thread)
+        visible_thread = self.ask_visible(questions, actor, thread)
         answers = await self._graph.store.answer(questions)
         active(answers)
         (commented,) = visible(answers)
@@ -116,28 +116,28 @@ class Comments(CommentReader):
             raise Forbidden("its author takes no comments on this post; those there are stay readable", id=str(post))
         if reply_to is None:
             return {commented.author}, []
-        above, (record,) = by_id(seen(answers)), records
+        above, (record,) = by_id(visible_thread(answers)), records
         answered = above[reply_to] if has_visible_ancestry(reply_to, above) else None
         if record is None or answered is None or answered.deleted or answered.post != post:
             raise no_comment(reply_to)
         if len(above) > DEPTH_MAX:
             raise InvalidContent(f"replies go {DEPTH_MAX} levels deep; answer a comment above", field="replyTo")
-        authors = {one.author for one in above.values() if not one.deleted}
+        authors = {comment.author for comment in above.values() if not comment.deleted}
         return {commented.author, *authors}, [AtVersion(RecordKind.COMMENT, reply_to, record.updated_at)]
 
     async def _put(
         self,
         comment: Comment,
         version: Hlc,
-        others: Iterable[int],
+        authors: Iterable[int],
         claim: Claim | None = None,
         unchanged: Sequence[AtVersion] = (),
     ) -> Put:
-        """Write a comment and its edges, unless its author is inactive or has a block with one of `others`."""
+        """Write a comment and its edges, unless its author is inactive or has a block with one of `authors`."""
         author, id_ = NodeId(comment.author), NodeId(comment.id)
-        kept = Edge(self._commented, author, id_, State.NORMAL, comment.created_at, version)
-        first = EdgeWrite(kept, unless=self._privacy.blocks_between(author, others), if_active=True)
-        edges = [first, *self._threads.add_writes(comment, version)]
+        edge = Edge(self._commented, author, id_, State.NORMAL, comment.created_at, version)
+        author_write = EdgeWrite(edge, unless=self._privacy.blocks_between(author, authors), if_active=True)
+        edges = [author_write, *self._threads.add_writes(comment, version)]
         return await self._store.put([comment_record(comment, version)], edges, claim=claim, only_if=unchanged)
 
     async def delete(self, actor: NodeId, id_: NodeId) -> WriteMark:
@@ -182,24 +182,31 @@ class Comments(CommentReader):
         if (listing.graph, listing.direction) != (self._commented, Direction.OUT):
             return
 
-        async def empty_those_left() -> tuple[Put, None]:
+        async def empty_remaining() -> tuple[Put, None]:
             records = await self._store.get_many(RecordKind.COMMENT, ids)
-            found = [(record, read_comment(record)) for record in records if record is not None]
-            left = [(record, one) for record, one in found if one.author == listing.node and not one.deleted]
-            empty = [comment_record(emptied(one), next_version(self._graph.clock, record)) for record, one in left]
-            answered = await self._threads.answered([one.id for _, one in left])
+            stored = [(record, read_comment(record)) for record in records if record is not None]
+            remaining = [
+                (record, comment)
+                for record, comment in stored
+                if comment.author == listing.node and not comment.deleted
+            ]
+            empty = [
+                comment_record(emptied(comment), next_version(self._graph.clock, record))
+                for record, comment in remaining
+            ]
+            answered = await self._threads.answered([comment.id for _, comment in remaining])
             edges = [
                 write
-                for (_, one), keep in zip(left, answered, strict=True)
-                for write in self._threads.remove_writes(one, keep=keep)
+                for (_, comment), keep in zip(remaining, answered, strict=True)
+                for write in self._threads.remove_writes(comment, keep=keep)
             ]
-            seen = [AtVersion(RecordKind.COMMENT, record.id, record.updated_at) for record, _ in left]
-            return (await self._store.put(empty, edges, only_if=seen) if left else NOTHING_TO_DO), None
+            unchanged = [AtVersion(RecordKind.COMMENT, record.id, record.updated_at) for record, _ in remaining]
+            return (await self._store.put(empty, edges, only_if=unchanged) if remaining else NOTHING_TO_DO), None
 
-        await rewrite("a comment of this account", listing.node, empty_those_left)
-        found = await self.read(ids)
-        erased = [one for one in found if one is not None and one.author == listing.node]
-        await self._prune(erased, [one.reply_to for one in erased if one.reply_to is not None])
+        await rewrite("a comment of this account", listing.node, empty_remaining)
+        comments = await self.read(ids)
+        erased = [comment for comment in comments if comment is not None and comment.author == listing.node]
+        await self._prune(erased, [comment.reply_to for comment in erased if comment.reply_to is not None])
 
     async def beside(self, listing: Listing, ids: Sequence[int]) -> list[tuple[int, int, int]]:
         """The edges that list and count the comments of a user who is being deactivated or reactivated.
@@ -208,7 +215,9 @@ class Comments(CommentReader):
         """
         if (listing.graph, listing.direction) != (self._commented, Direction.OUT):
             return []
-        return [place for one in await self.read(ids) if one is not None for place in self._threads.places(one)]
+        return [
+            place for comment in await self.read(ids) if comment is not None for place in self._threads.places(comment)
+        ]
 
     async def _prune(self, deleted: Sequence[Comment], above: Sequence[int]) -> None:
         """Unlist deleted comments that have no replies left, then those above them, and so on.
@@ -218,8 +227,8 @@ class Comments(CommentReader):
         above = list(above)
         while deleted or above:
             above += await self._threads.prune(deleted) if deleted else []
-            found = await self.read(list(dict.fromkeys(above)))
-            deleted, above = [one for one in found if one is not None and one.deleted], []
+            comments = await self.read(list(dict.fromkeys(above)))
+            deleted, above = [comment for comment in comments if comment is not None and comment.deleted], []
 
     async def like(self, actor: NodeId, id_: NodeId) -> EngagementWritten:
         """Like a comment. Errors: those of `get`; Forbidden if the actor is deactivated."""
@@ -231,11 +240,11 @@ class Comments(CommentReader):
 
         CommentNotFound if they may not see the comment and do not like it.
         """
-        there = await self._visible(actor, id_) is not None
-        found = await disengage(self._graph, self._likes, actor, id_, counted=there)
-        if not there and not found.changed:
+        visible = await self._visible(actor, id_) is not None
+        result = await disengage(self._graph, self._likes, actor, id_, counted=visible)
+        if not visible and not result.changed:
             raise no_comment(id_)
-        return found
+        return result
 
     def _remove_writes(self, comment: Comment, *, keep: bool = False) -> list[EdgeWrite]:
         """The writes that remove a comment from all lists. `keep`: it stays in its thread, because it has replies."""

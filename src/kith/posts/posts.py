@@ -171,19 +171,19 @@ class Posts:
         if (listing.graph, listing.direction) != (self._authored, Direction.OUT):
             return
 
-        async def empty_those_left() -> tuple[Put, None]:
+        async def empty_remaining() -> tuple[Put, None]:
             records = await self.store.get_many(self._kind.record_kind, ids)
-            found = [(record, read_post(record)) for record in records if record is not None]
-            left = [(record, post) for record, post in found if post.author == listing.node and not post.deleted]
-            seen = [AtVersion(self._kind.record_kind, record.id, record.updated_at) for record, _ in left]
+            stored = [(record, read_post(record)) for record in records if record is not None]
+            remaining = [(record, post) for record, post in stored if post.author == listing.node and not post.deleted]
+            unchanged = [AtVersion(self._kind.record_kind, record.id, record.updated_at) for record, _ in remaining]
             empty, edges = list[Record](), list[EdgeWrite]()
-            for record, post in left:
-                gone, version = emptied(post), next_version(self.graph.clock, record)
-                empty.append(self._record(gone, version))
-                edges += self._mentions.writes(post.mentioned, gone, version)
-            return (await self.store.put(empty, edges, only_if=seen) if left else NOTHING_TO_DO), None
+            for record, post in remaining:
+                empty_post, version = emptied(post), next_version(self.graph.clock, record)
+                empty.append(self._record(empty_post, version))
+                edges += self._mentions.writes(post.mentioned, empty_post, version)
+            return (await self.store.put(empty, edges, only_if=unchanged) if remaining else NOTHING_TO_DO), None
 
-        await rewrite(f"a {self._kind.noun} of this account", listing.node, empty_those_left)
+        await rewrite(f"a {self._kind.noun} of this account", listing.node, empty_remaining)
 
     async def raise_if_inactive(
         self, actor: NodeId, put: Put, empty: Sequence[Record], edges: Sequence[EdgeWrite], *, again: bool
@@ -204,9 +204,9 @@ class Posts:
 
     async def _types_of(self, actor: NodeId, draft: Draft, claim: Claim | None) -> Sequence[MediaType]:
         """The types of a draft's media. For a repeated key the media are not read, as they may be deleted by now."""
-        known = (await self.store.claimed([claim]))[0] if claim is not None and draft.media else None
-        if claim is not None and known is not None:
-            first_of(known, claim)
+        claimed = (await self.store.claimed([claim]))[0] if claim is not None and draft.media else None
+        if claim is not None and claimed is not None:
+            first_of(claimed, claim)
             return ["video" if draft.type == "video" else "image"]
         return await self._media_types(actor, draft.media)
 
@@ -233,8 +233,8 @@ class Posts:
         questions, posts = Questions(), await self.read(ids)
         if deleted_too:
             posts = [None if post is None else msgspec.structs.replace(post, deleted=False) for post in posts]
-        seen = self.ask_visible(questions, viewer, posts)
-        return seen(await self.graph.store.answer(questions))
+        visible = self.ask_visible(questions, viewer, posts)
+        return visible(await self.graph.store.answer(questions))
 
     async def read(self, ids: Sequence[int]) -> list[Post | None]:
         """The post of each id as stored, or None if there never was one. Visibility is not checked."""
@@ -274,8 +274,8 @@ class Posts:
         if post is None:
             return None, [False] * len(viewers)
         questions = Questions()
-        seen = self.ask_visible_to(questions, post, viewers, deleted_too=deleted_too)
-        return seen(await self.graph.store.answer(questions))
+        visible = self.ask_visible_to(questions, post, viewers, deleted_too=deleted_too)
+        return visible(await self.graph.store.answer(questions))
 
     def ask_visible_to(
         self, questions: Questions, post: Post, viewers: Sequence[int], *, deleted_too: bool = False
@@ -284,13 +284,15 @@ class Posts:
 
         `deleted_too`: treat a deleted post as if it were not.
         """
-        asked = msgspec.structs.replace(post, deleted=False) if deleted_too else post
+        checked = msgspec.structs.replace(post, deleted=False) if deleted_too else post
         with_follow_back = post.visibility == "friends"
         standings = self._privacy.ask_standing_to(questions, post.author, viewers, with_follow_back=with_follow_back)
 
         def seen(answers: Answers) -> tuple[Post, list[bool]]:
             authors = standings(answers)
-            allowed = [may_see(asked, NodeId(one), author) for one, author in zip(viewers, authors, strict=True)]
+            allowed = [
+                may_see(checked, NodeId(viewer), author) for viewer, author in zip(viewers, authors, strict=True)
+            ]
             return with_labels(post, authors[0].labels) if authors else post, allowed
 
         return seen
@@ -316,25 +318,25 @@ class Posts:
         A page that is not full after POSTS_SCANNED_MAX posts is short and says that there is more. `prefetch` is called
         with as many posts as the page still lacks, before it is known whether the viewer may see them.
         """
-        shown: dict[int, Post] = {}
+        visible_by_id: dict[int, Post] = {}
 
         async def are_shown(marks: Sequence[Mark]) -> list[bool]:
-            read, questions = await self.read([mark.id for mark in marks]), Questions()
-            seen = self.ask_visible(questions, viewer, read)
-            there = [post for post in read if post is not None and not post.deleted]
+            stored, questions = await self.read([mark.id for mark in marks]), Questions()
+            visible = self.ask_visible(questions, viewer, stored)
+            existing = [post for post in stored if post is not None and not post.deleted]
             answers, _ = await gather(
                 self.store.immediate,
                 self.graph.store.answer(questions),
-                prefetch(there[: window.limit - len(shown)]),
+                prefetch(existing[: window.limit - len(visible_by_id)]),
             )
-            posts = seen(answers)
-            shown.update((post.id, post) for post in posts if post is not None)
+            posts = visible(answers)
+            visible_by_id.update((post.id, post) for post in posts if post is not None)
             return [post is not None for post in posts]
 
         page = await walk(
             self.graph.store, listing, window, are_shown, entries_max=POSTS_SCANNED_MAX, first=window.limit + 1
         )
-        return [shown[mark.id] for mark in page.items], page
+        return [visible_by_id[mark.id] for mark in page.items], page
 
     def _edge_rewrite(self, author: NodeId, id_: NodeId) -> EdgeWrite:
         """Writes the edge of a post again at its place, so that the log has an event of the change."""
@@ -344,10 +346,10 @@ class Posts:
     def _remove_write(self, author: NodeId, id_: NodeId) -> EdgeWrite:
         return self.graph.remove_write(self._authored, author, id_)
 
-    def _listing(self, record: Record, made: Hlc) -> list[EdgeWrite]:
-        """The edges that list a post. `made`: the post's first version, so repeating them overrides no later change."""
+    def _listing(self, record: Record, first_version: Hlc) -> list[EdgeWrite]:
+        """The edges that list a post. `first_version`: the new post's, so repeating them overrides no later change."""
         post = read_post(record)
-        edge = Edge(self._authored, NodeId(post.author), NodeId(post.id), State.NORMAL, post.created_at, made)
+        edge = Edge(self._authored, NodeId(post.author), NodeId(post.id), State.NORMAL, post.created_at, first_version)
         return [EdgeWrite(edge, if_active=True), *self._mentions.writes((), post, record.updated_at)]
 
     def _record(self, post: Post, version: Hlc) -> Record:
@@ -390,9 +392,9 @@ class Posts:
             changed = self._record(new, version)
             changed = changed if new.deleted else with_newer_fields(changed, record)
             records = [changed, *([] if note is None else [note(version)])]
-            seen = AtVersion(self._kind.record_kind, id_, record.updated_at)
+            unchanged = AtVersion(self._kind.record_kind, id_, record.updated_at)
             edges = [edge(NodeId(post.author), id_), *self._mentions.writes(stored.mentioned, new, version)]
-            put = await self.store.put(records, edges, only_if=[seen])
+            put = await self.store.put(records, edges, only_if=[unchanged])
             return put, with_labels(new, post.labels)
 
         put, new = await rewrite(f"this {self._kind.noun}", id_, replace)

@@ -62,19 +62,19 @@ class Threads:
                 self._store.immediate, self._store.count_many(listings), self._top.page(listings, window)
             )
             return ThreadPage(page, counts[0], sum(counts) > RANKED_MAX)
-        asked = window if order == "newest" else reversed_window(window)
+        oriented = window if order == "newest" else reversed_window(window)
         questions = Questions()
-        counted, rows = questions.counts(listings), [questions.page(one, asked) for one in listings]
+        counted, rows = questions.counts(listings), [questions.page(part, oriented) for part in listings]
         answers = await self._store.answer(questions)
-        page = _merged([answers.pages[at] for at in rows], asked)
+        page = _merged([answers.pages[row] for row in rows], oriented)
         return ThreadPage(page if order == "newest" else reversed_page(page), answers.counts[counted][0], False)
 
     async def previews(self, ids: Sequence[int], limit: int) -> list[Page]:
         """The oldest `limit` replies to each of these comments, including those that do not count."""
         questions, window = Questions(), reversed_window(Window(limit))
-        asked = [[questions.page(one, window) for one in _all_listed(self.of_comment(id_))] for id_ in ids]
+        row_lists = [[questions.page(part, window) for part in _all_listed(self.of_comment(id_))] for id_ in ids]
         answers = await self._store.answer(questions)
-        return [reversed_page(_merged([answers.pages[at] for at in rows], window)) for rows in asked]
+        return [reversed_page(_merged([answers.pages[row] for row in rows], window)) for rows in row_lists]
 
     async def answered(self, ids: Sequence[int]) -> list[bool]:
         """For each comment, whether it has a reply in any listed state, even one that does not count."""
@@ -89,7 +89,7 @@ class Threads:
 
     def ask_replies(self, questions: Questions, ids: Sequence[int]) -> Callable[[Answers], list[tuple[int, bool]]]:
         """Ask how many replies to each comment count, and `answered`."""
-        counted = questions.counts([one for id_ in ids for one in _all_listed(self.of_comment(id_))])
+        counted = questions.counts([part for id_ in ids for part in _all_listed(self.of_comment(id_))])
 
         def replies(answers: Answers) -> list[tuple[int, bool]]:
             counts = iter(answers.counts[counted])  # three for each
@@ -115,12 +115,12 @@ class Threads:
 
         Without transactions the add of a comment may come after them; they win over it by their later version.
         """
-        gone = (
+        removed = (
             self._graph.edge_now(graph, NodeId(source), NodeId(id_), State.REMOVED)
             for graph, source, id_ in self.places(comment)
         )
-        shown, *counted = (EdgeWrite(edge, supersede=True, keep_place=True, keep_live=True) for edge in gone)
-        return [self._relist_write(comment, State.NORMAL, State.ARCHIVED) if keep else shown, *counted]
+        listed, *counted = (EdgeWrite(edge, supersede=True, keep_place=True, keep_live=True) for edge in removed)
+        return [self._relist_write(comment, State.NORMAL, State.ARCHIVED) if keep else listed, *counted]
 
     async def prune(self, deleted: Sequence[Comment]) -> list[int]:
         """List those of the deleted comments that have replies, and unlist the others.
@@ -158,12 +158,12 @@ def _merged(pages: Sequence[Page], window: Window) -> Page:
     if len(used) < 2:
         return used[0] if used else _EMPTY
     marks = sorted({mark for page in used for mark in page.items}, reverse=True)
-    backward, more = window.before is not None, len(marks) > window.limit
+    backward, is_cut = window.before is not None, len(marks) > window.limit
     items = marks[-window.limit :] if backward else marks[: window.limit]
     return Page(
         items,
-        any(page.more_after for page in used) or (more and not backward),
-        any(page.more_before for page in used) or (more and backward),
+        any(page.more_after for page in used) or (is_cut and not backward),
+        any(page.more_before for page in used) or (is_cut and backward),
     )
 
 
