@@ -112,8 +112,8 @@ class Boards:
             version = record.updated_at
         refused = put.refusal is not None
         if not self._records.transactional and ((refused and not again) or await is_removed(self.store, actor)):
-            gone, later = msgspec.structs.replace(board, name="", deleted=True), Hlc(version + 1)
-            await self._records.put([board_record(gone, later)], [self._listing(gone, later)])
+            emptied, later = msgspec.structs.replace(board, name="", deleted=True), Hlc(version + 1)
+            await self._records.put([board_record(emptied, later)], [self._listing(emptied, later)])
             refused = True
         if put.refusal is Outcome.OVER_LIMIT:
             raise _too_many_boards()
@@ -151,8 +151,8 @@ class Boards:
         UserNotFound if `to` is inactive or hidden by the app; BoardLimitReached; Conflict while followers are still
         being reconciled after an earlier change.
         """
-        if (given := await self._already_given(actor, id_, to)) is not None:
-            return BoardWritten(given, NO_MARK)
+        if (already_moved := await self._already_given(actor, id_, to)) is not None:
+            return BoardWritten(already_moved, NO_MARK)
         board = await self.owned(actor, id_)
         if board.owner == to:
             raise SelfEdge("this board is theirs already; name another user", id=str(to))
@@ -183,7 +183,9 @@ class Boards:
         (board,) = await self.reconciler.read([id_])
         if board is not None and board.deleted and (board.owner, board.merged_into) == (actor, into):
             return (await self._finish(id_)).mark
-        return (await self._rewrite(actor, id_, lambda one, at: _emptied(one, into, at), into=into)).mark
+        return (
+            await self._rewrite(actor, id_, lambda merged, version: _emptied(merged, into, version), into=into)
+        ).mark
 
     async def erase(self, listing: Listing, ids: Sequence[int]) -> None:
         """Empty boards of a removed owner. May be repeated. `listing`: the list that is being removed."""
@@ -196,10 +198,10 @@ class Boards:
                 board = None if record is None else read_board(record)
                 if record is None or board is None or board.deleted or board.owner != listing.node:
                     return NOTHING_TO_DO, None
-                gone, version = _emptied(board), next_version(self.graph.clock, record)
-                await self._prepare(board, gone, version)
-                seen = AtVersion(RecordKind.BOARD, id_, record.updated_at)
-                return await self._records.put([board_record(gone, version)], only_if=[seen]), None
+                emptied, version = _emptied(board), next_version(self.graph.clock, record)
+                await self._prepare(board, emptied, version)
+                unchanged = AtVersion(RecordKind.BOARD, id_, record.updated_at)
+                return await self._records.put([board_record(emptied, version)], only_if=[unchanged]), None
 
             await rewrite("a board of this account", id_, empty)
 
@@ -231,20 +233,22 @@ class Boards:
         boards, questions = await self.reconciler.read(ids), Questions()
         if deleted_too:
             boards = [None if board is None else msgspec.structs.replace(board, deleted=False) for board in boards]
-        seen = self.ask_visible(questions, viewer, boards)
-        return seen(await self.store.answer(questions))
+        visible = self.ask_visible(questions, viewer, boards)
+        return visible(await self.store.answer(questions))
 
     def ask_visible(
         self, questions: Questions, viewer: Viewer, boards: Sequence[Board | None]
     ) -> Callable[[Answers], list[Board | None]]:
         """Ask which of these boards `viewer` may see. The answer has None for the others."""
-        there = [board for board in boards if board is not None and not board.deleted]
-        standings = self.privacy.ask_standings(questions, viewer, [board.owner for board in there])
-        others = [board.id for board in there if board.owner != viewer]
-        asked = questions.states([(self.members, viewer, id_) for id_ in others] if isinstance(viewer, int) else [])
+        existing = [board for board in boards if board is not None and not board.deleted]
+        standings = self.privacy.ask_standings(questions, viewer, [board.owner for board in existing])
+        foreign_ids = [board.id for board in existing if board.owner != viewer]
+        member_rows = questions.states(
+            [(self.members, viewer, id_) for id_ in foreign_ids] if isinstance(viewer, int) else []
+        )
 
         def visible(answers: Answers) -> list[Board | None]:
-            states = zip(others, answers.states[asked], strict=False)
+            states = zip(foreign_ids, answers.states[member_rows], strict=False)
             joined = {id_ for id_, state in states if state == State.NORMAL}
             return visible_boards(boards, viewer, standings(answers), joined)
 
@@ -262,11 +266,11 @@ class Boards:
 
     async def listed(self, viewer: Viewer, lists: Sequence[Listing], window: Window) -> tuple[list[Board], Page]:
         """The boards in some lists that `viewer` may see, newest first, and their page."""
-        shown: dict[int, Board] = {}
+        visible_by_id: dict[int, Board] = {}
 
         async def are_shown(marks: Sequence[Mark]) -> list[bool]:
             boards = await self.visible(viewer, [mark.id for mark in marks])
-            shown.update((board.id, board) for board in boards if board is not None)
+            visible_by_id.update((board.id, board) for board in boards if board is not None)
             return [board is not None for board in boards]
 
         first = window.limit + 1
@@ -275,7 +279,7 @@ class Boards:
             for listing in lists
         ]
         page = pages[0] if len(pages) == 1 else merge_pages(pages, window)
-        return [shown[mark.id] for mark in page.items], page
+        return [visible_by_id[mark.id] for mark in page.items], page
 
     # --- how -------------------------------------------------------------------------------------------
 
@@ -329,27 +333,29 @@ class Boards:
         async def replace() -> tuple[Put, Board]:
             (record, board), *target = await self._read_owned(actor, [id_] if into is None else [id_, into])
             await check_active(self.store, actor)
-            if any(board.secret != other.secret for _, other in target):
+            if any(board.secret != target_board.secret for _, target_board in target):
                 raise Conflict("one of these boards is secret; make both secret, or neither, first", id=str(id_))
             version = next_version(self.graph.clock, record)
             new = change(board, version)
             await self._prepare(board, new, version)
             edges = [EdgeWrite(self._edge_of(new, version))]
             if new.owner != board.owner:
-                gone = Edge(self._boards, NodeId(board.owner), NodeId(id_), State.REMOVED, board.created_at, version)
-                edges.append(EdgeWrite(gone))
+                old_edge = Edge(
+                    self._boards, NodeId(board.owner), NodeId(id_), State.REMOVED, board.created_at, version
+                )
+                edges.append(EdgeWrite(old_edge))
                 if self._records.transactional:  # without, the record is written before an edge can be refused
                     barring = self.privacy.blocks_between(board.owner, [new.owner])
                     edges[0] = msgspec.structs.replace(self._listing(new, version), unless=barring)
-            kept = [
-                msgspec.structs.replace(other, updated_at=next_version(self.graph.clock, other)) for other, _ in target
+            target_records = [
+                msgspec.structs.replace(old, updated_at=next_version(self.graph.clock, old)) for old, _ in target
             ]
             changed = board_record(new, version)
             changed = changed if new.deleted else with_newer_fields(changed, record)
-            seen = [
-                AtVersion(RecordKind.BOARD, one.id, one.updated_at) for one in (record, *(one for one, _ in target))
+            unchanged = [
+                AtVersion(RecordKind.BOARD, row.id, row.updated_at) for row in (record, *(row for row, _ in target))
             ]
-            put = await self._records.put([*kept, changed], edges, only_if=seen)
+            put = await self._records.put([*target_records, changed], edges, only_if=unchanged)
             if put.refusal is not None:
                 raise _cannot_give_error(put.refusal, new.owner)
             return put, new
@@ -363,22 +369,22 @@ class Boards:
         records, questions = await self._records.get_many(RecordKind.BOARD, ids), Questions()
         stored = [None if record is None else read_board(record) for record in records]
         boards = self.ask_visible(questions, actor, stored)(await self.store.answer(questions))
-        found = []
+        rows = []
         for id_, record, board in zip(ids, records, boards, strict=True):
             if record is None or board is None:
                 raise missing(id_)
             if board.owner != actor:
                 raise not_owner(id_)
-            found.append((record, board))
-        return found
+            rows.append((record, board))
+        return rows
 
     def _edge_of(self, board: Board, version: Hlc) -> Edge:
         return Edge(self._boards, NodeId(board.owner), NodeId(board.id), board.listed_as, board.created_at, version)
 
 
-def _emptied(board: Board, into: int = 0, at: int = 0) -> Board:
+def _emptied(board: Board, into: int = 0, version: int = 0) -> Board:
     """What remains of a board that was deleted, or merged into another."""
-    return msgspec.structs.replace(board, name="", deleted=True, merged_into=into, merged_at=at)
+    return msgspec.structs.replace(board, name="", deleted=True, merged_into=into, merged_at=version)
 
 
 def _too_many_boards() -> BoardLimitReached:

@@ -83,9 +83,9 @@ class BoardsConsumer:
         if not noted:
             return ReconcileResult(mark, True)
         for key, raw in sorted(noted.items(), key=lambda item: _decode(item[1]).version, reverse=True):
-            left: bytes | None = raw
-            while left is not None and pages_max:
-                written, left = await self._reconcile_page(key, left)
+            rest: bytes | None = raw
+            while rest is not None and pages_max:
+                written, rest = await self._reconcile_page(key, rest)
                 mark, pages_max = self._graph.later_mark(mark, written), pages_max - 1
         (record,) = await self._reconciler.records.get_many(RecordKind.BOARD, [board])
         changed = 0 if record is None else record.updated_at
@@ -115,19 +115,21 @@ class BoardsConsumer:
             await self._store.put_note(key, None, only_if=raw)
             return NO_MARK, None
         mark = NO_MARK if change.step or change.after else await self._correct_lists(board, change)
-        step, after, found = change.step, change.after, False
-        while step < len(lists) and not found:  # skip empty lists, which most are, because each checkpoint is a write
+        step, after, has_entries = change.step, change.after, False
+        while (
+            step < len(lists) and not has_entries
+        ):  # skip empty lists, which most are, because each checkpoint is a write
             listing = lists[step]
             page = await self._store.page(listing, Window(_PAGE, after=after))
-            mark, found = (
+            mark, has_entries = (
                 self._graph.later_mark(mark, await self._reconcile_entries(board, listing, page.items)),
                 bool(page.items),
             )
             step, after = (step, page.oldest) if page.more_after else (step + 1, None)
         further = msgspec.structs.replace(change, step=step, after=after)
-        left = None if step == len(lists) else newer_fields(_encode(further), raw)
-        await self._store.put_note(key, left, only_if=raw)
-        return mark, left
+        rest = None if step == len(lists) else newer_fields(_encode(further), raw)
+        await self._store.put_note(key, rest, only_if=raw)
+        return mark, rest
 
     def _lists(self, change: ReconcileTask) -> list[Listing]:
         """The lists of a board that a change may concern, in the order in which they are reconciled."""
@@ -156,7 +158,7 @@ class BoardsConsumer:
         if not marks:
             return NO_MARK
         if listing.graph in (self._reconciler.explicit, self._reconciler.unfollowed):
-            return await self._reconciler.reconcile([(one.id, board) for one in marks])
+            return await self._reconciler.reconcile([(mark.id, board) for mark in marks])
         return await self._remove_entries(board, listing, marks) if board.deleted else NO_MARK
 
     async def _remove_entries(self, board: Board, listing: Listing, marks: Sequence[Mark]) -> WriteMark:
@@ -165,16 +167,16 @@ class BoardsConsumer:
         That takes a call of its own, because the writes of one call may be applied in any order, or only in part.
         """
         out = listing.direction is Direction.OUT
-        ends = [(board.id, one.id) if out else (one.id, board.id) for one in marks]
-        there = [
+        ends = [(board.id, mark.id) if out else (mark.id, board.id) for mark in marks]
+        edges = [
             edge
             for edge in await self._store.get_many(listing.graph, ends)
             if edge is not None and edge.state == State.NORMAL
         ]
-        if board.merged_into and out and there:
+        if board.merged_into and out and edges:
             source = NodeId(board.merged_into)
-            await self._store.apply([EdgeWrite(msgspec.structs.replace(edge, source=source)) for edge in there])
-        return write_mark_of(await self._store.apply([EdgeWrite(_ended(edge)) for edge in there])) if there else NO_MARK
+            await self._store.apply([EdgeWrite(msgspec.structs.replace(edge, source=source)) for edge in edges])
+        return write_mark_of(await self._store.apply([EdgeWrite(_ended(edge)) for edge in edges])) if edges else NO_MARK
 
     # --- changes in the log ----------------------------------------------------------------------------
 
@@ -219,8 +221,8 @@ class BoardsConsumer:
         ids = (await read_whole_list(self._store, Listing(self._members, member, Direction.OUT))).tolist()
         for start in range(0, len(ids), _PAGE):
             boards = await self._reconciler.read(ids[start : start + _PAGE])
-            theirs = [(member, board.id) for board in boards if board is not None and board.owner == owner]
-            edges = await self._store.get_many(self._members, theirs) if theirs else []
+            pairs = [(member, board.id) for board in boards if board is not None and board.owner == owner]
+            edges = await self._store.get_many(self._members, pairs) if pairs else []
             writes = [
                 EdgeWrite(msgspec.structs.replace(_ended(edge), updated_at=Hlc(block.updated_at)))
                 for edge in edges
@@ -298,8 +300,8 @@ class BoardsConsumer:
             counts = await self._store.count_many(
                 [Listing(graph, id_, Direction.IN, state) for id_ in chunk for graph, state in kinds]
             )
-            for at, id_ in enumerate(chunk):
-                if any(counts[at * len(kinds) : (at + 1) * len(kinds)]):
+            for index, id_ in enumerate(chunk):
+                if any(counts[index * len(kinds) : (index + 1) * len(kinds)]):
                     await self._note_board(id_, away=True)
 
     async def _unpin(self, post: int) -> None:
@@ -307,7 +309,7 @@ class BoardsConsumer:
         listing, window = Listing(self._pins, post, Direction.IN), Window(_PAGE)
         while True:
             page = await self._store.page(listing, window)
-            await self._drop_pins([(one.id, post) for one in page.items])
+            await self._drop_pins([(mark.id, post) for mark in page.items])
             if not page.more_after:
                 break
             window = Window(_PAGE, after=page.oldest)

@@ -92,10 +92,10 @@ class FollowReconciler:
         )
         away = [node.state is State.ARCHIVED for node in nodes]
         private = [node.private for node in nodes[1::2]]
-        each = zip(
+        columns = zip(
             follows, explicit, unfollowed, zip(out, into, strict=True), away[::2], away[1::2], private, strict=True
         )
-        return [BoardFollowRows(*row) for row in each]
+        return [BoardFollowRows(*row) for row in columns]
 
     async def reconcile(self, pairs: Sequence[Pair]) -> WriteMark:
         """Drop the void follows and unfollows of each (user, board), and correct the implicit follows.
@@ -140,8 +140,8 @@ class FollowReconciler:
 
     def _state_write(self, edge: Edge, state: State) -> EdgeWrite:
         """The write that changes the state of an edge and keeps its place."""
-        now = self.graph.edge_now(edge.graph, edge.source, edge.destination, state)
-        return EdgeWrite(now, supersede=True, keep_place=True, only_from=frozenset({edge.state}))
+        new_edge = self.graph.edge_now(edge.graph, edge.source, edge.destination, state)
+        return EdgeWrite(new_edge, supersede=True, keep_place=True, only_from=frozenset({edge.state}))
 
     async def any_board_exists(self) -> bool:
         """Whether anybody has, or had, a board. The answer "yes" is cached."""
@@ -209,25 +209,25 @@ class FollowReconciler:
 
         If lists may lag, the owner's lists are read, because the user's lists are just changing.
         """
-        theirs, boards = self.lists_of(user), self._board_lists_of(owner)
+        user_lists, owner_lists = self.lists_of(user), self._board_lists_of(owner)
         if self.store.transactional:
-            counts = await self.store.count_many([*theirs, *boards])
-            edge_count, owned = sum(counts[: len(theirs)]), sum(counts[len(theirs) :])
+            counts = await self.store.count_many([*user_lists, *owner_lists])
+            edge_count, owned = sum(counts[: len(user_lists)]), sum(counts[len(user_lists) :])
             if not edge_count or not owned:
                 return []
             if edge_count < owned:
-                ids = np.concatenate([await read_whole_list(self.store, listing) for listing in theirs])
-                found = await self.read(np.unique(ids).tolist())
-                return [board for board in found if board is not None and board.owner == owner]
-        elif not any(await self.store.count_many(boards)):
+                ids = np.concatenate([await read_whole_list(self.store, listing) for listing in user_lists])
+                boards = await self.read(np.unique(ids).tolist())
+                return [board for board in boards if board is not None and board.owner == owner]
+        elif not any(await self.store.count_many(owner_lists)):
             return []
         at_once = self.store.immediate
-        ids = np.concatenate(await gather(at_once, *(read_whole_list(self.store, listing) for listing in boards)))
+        ids = np.concatenate(await gather(at_once, *(read_whole_list(self.store, listing) for listing in owner_lists)))
         if not len(ids):
             return []
-        there = await gather(at_once, *(self.store.contains(listing, ids) for listing in theirs))
-        found = await self.read(ids[np.logical_or.reduce(there)].tolist())
-        return [board for board in found if board is not None and board.owner == owner]
+        membership = await gather(at_once, *(self.store.contains(listing, ids) for listing in user_lists))
+        boards = await self.read(ids[np.logical_or.reduce(membership)].tolist())
+        return [board for board in boards if board is not None and board.owner == owner]
 
     async def update_implicit_follow(self, user: int, owner: int) -> WriteMark:
         """Correct the implicit follow of an owner: it exists if the user follows any of their boards explicitly.
@@ -240,34 +240,37 @@ class FollowReconciler:
             if row is not None and row.state == State.ARCHIVED:
                 break  # one of the two is deactivated
             holds = row is not None and row.state == State.NORMAL
-            wanted = user != owner and await self._follows_any(user, owner)
-            if holds == wanted:
+            should_hold = user != owner and await self._follows_any(user, owner)
+            if holds == should_hold:
                 break
-            change = self.graph.add_write if wanted else self.graph.remove_write
+            change = self.graph.add_write if should_hold else self.graph.remove_write
             changes = await self.store.apply([change(self.implicit, NodeId(user), NodeId(owner))])
             mark = self.graph.later_mark(mark, write_mark_of(changes))
         return mark
 
     async def _follows_any(self, user: int, owner: int) -> bool:
         """Whether a user follows any board of an owner explicitly."""
-        theirs, boards = Listing(self.explicit, user, Direction.OUT), Listing(self.boards, owner, Direction.OUT)
-        followed, owned = await self.store.count_many([theirs, boards])
+        followed_list, owned_list = (
+            Listing(self.explicit, user, Direction.OUT),
+            Listing(self.boards, owner, Direction.OUT),
+        )
+        followed, owned = await self.store.count_many([followed_list, owned_list])
         if self.store.transactional and not (followed and owned):
             return False
         if self.store.transactional and followed < owned:
-            return await self._have_common_id(theirs, boards)
-        return await self._have_common_id(boards, theirs)
+            return await self._have_common_id(followed_list, owned_list)
+        return await self._have_common_id(owned_list, followed_list)
 
-    async def _have_common_id(self, listing: Listing, other: Listing) -> bool:
+    async def _have_common_id(self, listing: Listing, searched: Listing) -> bool:
         """Whether two lists have an id in common. The first list is read whole; the second is searched for its ids."""
         ids: Ids = await read_whole_list(self.store, listing)
-        return bool(len(ids)) and bool((await self.store.contains(other, ids)).any())
+        return bool(len(ids)) and bool((await self.store.contains(searched, ids)).any())
 
 
 async def read_boards(records: RecordStore, ids: Sequence[int]) -> list[Board | None]:
     """The board of each id as stored, or None if there never was one. Visibility is not checked."""
-    found = await records.get_many(RecordKind.BOARD, ids) if ids else []
-    return [None if record is None else decode_board(record.data) for record in found]
+    rows = await records.get_many(RecordKind.BOARD, ids) if ids else []
+    return [None if record is None else decode_board(record.data) for record in rows]
 
 
 def void_edges(user: int, board: Board, rows: BoardFollowRows) -> list[Edge]:
@@ -300,7 +303,7 @@ def archive_changes(user: int, board: Board, rows: BoardFollowRows) -> list[tupl
     of the owner is. When a deactivated user returns, all their archived edges are restored; so an edge that became void
     meanwhile is removed at once.
     """
-    stored, gone = (
+    stored, void = (
         [edge for edge in (rows.explicit, rows.unfollowed) if edge is not None],
         void_edges(user, board, rows),
     )
@@ -313,7 +316,7 @@ def archive_changes(user: int, board: Board, rows: BoardFollowRows) -> list[tupl
                 changed.append((edge, State.REMOVED))
             elif not (shut or archived_at or rows.user_deactivated):
                 changed.append((edge, State.NORMAL))
-        elif edge.state == State.NORMAL and edge not in gone and (shut or edge.updated_at < archived_at):
+        elif edge.state == State.NORMAL and edge not in void and (shut or edge.updated_at < archived_at):
             changed.append((edge, State.ARCHIVED))  # a newer unfollow was restored with its user; the follow will be
     return changed
 
@@ -373,10 +376,10 @@ def _is_follow_of_merged(user: int, board: Board, rows: BoardFollowRows) -> bool
     """
     if not board.merged_into or rows.explicit is None:
         return False
-    there = msgspec.structs.replace(board, deleted=False)
+    unmerged = msgspec.structs.replace(board, deleted=False)
     if rows.explicit.state == State.ARCHIVED:
-        return not _is_ended(user, there, rows, rows.explicit)
-    return rows.explicit.state == State.NORMAL and rows.explicit not in void_edges(user, there, rows)
+        return not _is_ended(user, unmerged, rows, rows.explicit)
+    return rows.explicit.state == State.NORMAL and rows.explicit not in void_edges(user, unmerged, rows)
 
 
 def _follow_of_target(edge: Edge, board: Board) -> EdgeWrite:
