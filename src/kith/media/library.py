@@ -166,11 +166,11 @@ class MediaLibrary:
 
     async def delete(self, actor: NodeId, id_: NodeId) -> WriteMark:
         """Delete a picture or video for good. After an error, repeat it. MediaNotFound for all but its owner."""
-        written = await self._rewrite(
+        deleted = await self._rewrite(
             actor, id_, lambda media: msgspec.structs.replace(media, alt_text="", deleted=True), deleted_too=True
         )
-        await self.blobs.delete(keys_of(written.media))
-        return written.mark
+        await self.blobs.delete(keys_of(deleted.media))
+        return deleted.mark
 
     # --- reading ---------------------------------------------------------------------------------------
 
@@ -186,8 +186,8 @@ class MediaLibrary:
         if not ids:
             return {}
         records = await self._store.get_many(RecordKind.MEDIA, list(dict.fromkeys(ids)))
-        found = (read_media(record) for record in records if record is not None)
-        return {media.id: media for media in found if not media.deleted}
+        media_read = (read_media(record) for record in records if record is not None)
+        return {media.id: media for media in media_read if not media.deleted}
 
     async def locate(self, key: str) -> Path | str:
         """Where a file is (see `BlobStore.locate`). MediaNotFound unless a record names it and its owner exists.
@@ -216,19 +216,19 @@ class MediaLibrary:
         async for listed in self.blobs.list():
             blobs = [blob for blob in listed if id_in_key(blob.key) is not None]
             names = await self._referenced_keys([blob.key for blob in blobs])
-            gone = [blob for blob in blobs if blob.key not in names and _is_old(blob, now_ms)]
+            orphaned = [blob for blob in blobs if blob.key not in names and _is_old(blob, now_ms)]
             if remove:
-                await self._delete_of_removed_owners([blob.key for blob in gone])
-                await self.blobs.delete([blob.key for blob in gone])
-            files, orphans = files + len(blobs), orphans + len(gone)
-            orphan_bytes += sum(blob.size for blob in gone)
+                await self._delete_of_removed_owners([blob.key for blob in orphaned])
+                await self.blobs.delete([blob.key for blob in orphaned])
+            files, orphans = files + len(blobs), orphans + len(orphaned)
+            orphan_bytes += sum(blob.size for blob in orphaned)
         return SweepResult(files, orphans, orphan_bytes)
 
     async def _delete_of_removed_owners(self, keys: Sequence[str]) -> None:
         """Delete those media of these files whose owners were removed."""
-        found = await self._media_of_keys(keys)
-        living = await self._with_owners(found)
-        for media in found:
+        named_media = await self._media_of_keys(keys)
+        living = await self._with_owners(named_media)
+        for media in named_media:
             if media not in living:
                 await self.delete(NodeId(media.owner), NodeId(media.id))
 
@@ -240,10 +240,10 @@ class MediaLibrary:
         """The existing media that these files belong to."""
         return list((await self.get_many([id_ for key in keys if (id_ := id_in_key(key)) is not None])).values())
 
-    async def _with_owners(self, found: Sequence[Media]) -> list[Media]:
+    async def _with_owners(self, media_list: Sequence[Media]) -> list[Media]:
         """The media whose owners were not removed."""
-        nodes = await self._graph.store.nodes([NodeId(media.owner) for media in found])
-        return [media for media, node in zip(found, nodes, strict=True) if node.state != State.REMOVED]
+        nodes = await self._graph.store.nodes([NodeId(media.owner) for media in media_list])
+        return [media for media, node in zip(media_list, nodes, strict=True) if node.state != State.REMOVED]
 
     async def _rewrite(
         self, actor: NodeId, id_: NodeId, change: Callable[[Media], Media], *, deleted_too: bool = False
@@ -255,8 +255,8 @@ class MediaLibrary:
             if record is None:
                 raise _no_media(id_)
             media = read_media(record)
-            gone = not deleted_too and (media.deleted or not await self._with_owners([media]))
-            if media.owner != actor or gone:
+            is_gone = not deleted_too and (media.deleted or not await self._with_owners([media]))
+            if media.owner != actor or is_gone:
                 raise _no_media(id_)
             new = change(media)
             changed = media_record(new, next_version(self._graph.clock, record))
@@ -283,12 +283,12 @@ def check_alt_text(text: str) -> None:
 
 def sniff(head: bytes) -> Format:
     """The format of a file by its first bytes, not by its name; InvalidContent if it is not supported."""
-    found = filetype.guess_mime(head)
-    form = _FORMATS.get(found or "")
+    mime_type = filetype.guess_mime(head)
+    form = _FORMATS.get(mime_type or "")
     if form is None:
         raise InvalidContent(
-            f"this file is {found or 'of no kind we know'}; images may be JPEG, PNG, GIF or WebP, videos MP4 or WebM",
-            contentType=found,
+            f"this file is {mime_type or 'of no kind we know'}; images may be JPEG, PNG, GIF or WebP, videos MP4 or WebM",
+            contentType=mime_type,
         )
     return form
 

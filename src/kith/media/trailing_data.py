@@ -56,48 +56,48 @@ def _is_camera_data(behind: bytes) -> bool:
 
 def _jpeg(data: bytes) -> tuple[int, int]:
     """Where a JPEG ends, and its number of scans."""
-    at, scans = 2, 0
+    offset, scans = 2, 0
     for _ in range(PARTS_MAX):
-        while data[at] == 0xFF == data[at + 1]:  # padding
-            at += 1
-        marker = data[at + 1]
-        if data[at] != 0xFF:
+        while data[offset] == 0xFF == data[offset + 1]:  # padding
+            offset += 1
+        marker = data[offset + 1]
+        if data[offset] != 0xFF:
             raise InvalidContent("this JPEG is damaged; save it again", format="jpg")
         if marker == _END:
-            return at + 2, scans
-        at += 2 if marker in _MARKERS_WITHOUT_LENGTH else 2 + int.from_bytes(data[at + 2 : at + 4], "big")
+            return offset + 2, scans
+        offset += 2 if marker in _MARKERS_WITHOUT_LENGTH else 2 + int.from_bytes(data[offset + 2 : offset + 4], "big")
         if marker == _SCAN:
             scans += 1
-            following = _MARKER.search(data, at)
+            following = _MARKER.search(data, offset)
             if following is None:
                 raise IndexError
-            at = following.start()
+            offset = following.start()
     raise _too_many()
 
 
 def _png(data: bytes) -> int:
-    at = _PNG_HEAD
+    offset = _PNG_HEAD
     for _ in range(PARTS_MAX):
-        size, kind = int.from_bytes(data[at : at + 4], "big"), data[at + 4 : at + 8]
-        at += 12 + size
-        if kind == b"IEND" or at > len(data):
-            return at
+        size, kind = int.from_bytes(data[offset : offset + 4], "big"), data[offset + 4 : offset + 8]
+        offset += 12 + size
+        if kind == b"IEND" or offset > len(data):
+            return offset
     raise _too_many()
 
 
 def _gif(data: bytes) -> int:
-    at = 13 + _palette(data[10])
+    offset = 13 + _palette(data[10])
     in_blocks = False  # sub-blocks follow one another until an empty one
     for _ in range(PARTS_MAX):
         if in_blocks:
-            in_blocks = data[at] != 0
-            at += 1 + data[at]
-        elif data[at] == 0x3B:
-            return at + 1
-        elif data[at] == 0x21:  # extension: its label, then sub-blocks
-            at, in_blocks = at + 2, True
-        elif data[at] == 0x2C:  # image: position, palette, code size, then sub-blocks
-            at, in_blocks = at + 11 + _palette(data[at + 9]), True
+            in_blocks = data[offset] != 0
+            offset += 1 + data[offset]
+        elif data[offset] == 0x3B:
+            return offset + 1
+        elif data[offset] == 0x21:  # extension: its label, then sub-blocks
+            offset, in_blocks = offset + 2, True
+        elif data[offset] == 0x2C:  # image: position, palette, code size, then sub-blocks
+            offset, in_blocks = offset + 11 + _palette(data[offset + 9]), True
         else:
             raise InvalidContent("this GIF is damaged; save it again", format="gif")
     raise _too_many()

@@ -109,17 +109,17 @@ class _Reader:
     def __init__(self, file: BinaryIO, size: int) -> None:
         self._file, self.size, self._parts = file, size, 0
 
-    def bytes(self, at: int, count: int) -> bytes:
-        """`count` bytes from the offset `at`; InvalidContent if the file is shorter."""
-        self._file.seek(at)
-        found = self._file.read(count)
-        if len(found) < count:
+    def bytes(self, offset: int, count: int) -> bytes:
+        """`count` bytes from `offset`; InvalidContent if the file is shorter."""
+        self._file.seek(offset)
+        data = self._file.read(count)
+        if len(data) < count:
             raise truncation_error()
-        return found
+        return data
 
-    def number(self, at: int, count: int) -> int:
+    def number(self, offset: int, count: int) -> int:
         """A big-endian number."""
-        return int.from_bytes(self.bytes(at, count), "big")
+        return int.from_bytes(self.bytes(offset, count), "big")
 
     def count(self) -> None:
         """Count one part; InvalidContent beyond PARTS_MAX."""
@@ -136,9 +136,9 @@ def truncation_error() -> InvalidContent:
 def _overwrite(file: BinaryIO, blank: _Blank) -> None:
     file.seek(blank.start)
     file.write(blank.header)
-    left = blank.end - blank.start - len(blank.header)
-    while left:
-        left -= file.write(_ZEROS[:left])
+    remaining = blank.end - blank.start - len(blank.header)
+    while remaining:
+        remaining -= file.write(_ZEROS[:remaining])
 
 
 # --- MP4 -----------------------------------------------------------------------------------------------------
@@ -246,8 +246,8 @@ def _samples(reader: _Reader, track: list[_Part], data: Sequence[_Part] | None) 
             reader.count()
             end += same or reader.number(at_sizes + 8 + sample * 4, 4)
             sample += 1
-        at = bisect_right(data, start, key=_body) - 1
-        if at < 0 or end > data[at].end:
+        index = bisect_right(data, start, key=_body) - 1
+        if index < 0 or end > data[index].end:
             raise truncation_error()
         yield start, end
 
@@ -277,10 +277,10 @@ def _shown_size(reader: _Reader, track: list[_Part]) -> tuple[int, int]:
 # --- WebM ----------------------------------------------------------------------------------------------------
 
 
-def _element(reader: _Reader, at: int, limit: int) -> _Part:
+def _element(reader: _Reader, offset: int, limit: int) -> _Part:
     """The element at an offset; its `end` is -1 if its size is unknown. InvalidContent if it ends beyond `limit`."""
     reader.count()
-    head = reader.bytes(at, min(_ELEMENT_HEAD, reader.size - at))
+    head = reader.bytes(offset, min(_ELEMENT_HEAD, reader.size - offset))
     id_bytes = 9 - head[0].bit_length() if head else 0
     if not 1 <= id_bytes <= 4 or len(head) <= id_bytes:
         raise truncation_error()
@@ -288,12 +288,12 @@ def _element(reader: _Reader, at: int, limit: int) -> _Part:
     if size_bytes > 8 or len(head) < id_bytes + size_bytes:
         raise truncation_error()
     kind, unknown = int.from_bytes(head[:id_bytes], "big"), (1 << 7 * size_bytes) - 1
-    size, body = int.from_bytes(head[id_bytes : id_bytes + size_bytes], "big") & unknown, at + id_bytes + size_bytes
+    size, body = int.from_bytes(head[id_bytes : id_bytes + size_bytes], "big") & unknown, offset + id_bytes + size_bytes
     if size == unknown:
-        return _Part(kind, at, body, -1)
+        return _Part(kind, offset, body, -1)
     if body + size > limit:
         raise truncation_error()
-    return _Part(kind, at, body, body + size)
+    return _Part(kind, offset, body, body + size)
 
 
 def _elements(reader: _Reader, start: int, end: int) -> Iterator[_Part]:
@@ -312,9 +312,9 @@ def _webm(reader: _Reader) -> tuple[int, int, list[_Blank]]:
     if segment.kind != _SEGMENT or segment.end not in (-1, reader.size):
         raise InvalidContent("this WebM is damaged, or something else was hung onto it; save it again")
     width = height = 0
-    blanks, at, in_cluster, clusters = list[_Blank](), segment.body, False, 0
-    while at < reader.size:
-        part = _element(reader, at, reader.size)
+    blanks, offset, in_cluster, clusters = list[_Blank](), segment.body, False, 0
+    while offset < reader.size:
+        part = _element(reader, offset, reader.size)
         if part.kind not in _IN_SEGMENT and not (in_cluster and part.kind in _IN_CLUSTER):
             raise InvalidContent(f"this WebM holds an element {part.kind!r}, which is no part of a video")
         if part.end < 0 and part.kind != _CLUSTER:
@@ -329,7 +329,7 @@ def _webm(reader: _Reader) -> tuple[int, int, list[_Blank]]:
         elif part.kind in _BLANKED:
             blanks.append(_blank_element(part))
         in_cluster = part.end < 0 if part.kind == _CLUSTER else in_cluster and part.kind in _IN_CLUSTER | _BLANKED
-        at = part.body if part.end < 0 else part.end
+        offset = part.body if part.end < 0 else part.end
     if not clusters:
         raise truncation_error()
     return width, height, blanks
@@ -364,7 +364,7 @@ def _unneeded_of_tracks(reader: _Reader, tracks: _Part) -> Iterator[_Blank]:
 
 def _tracks(reader: _Reader, tracks: _Part) -> tuple[int, int]:
     """The size of the first video track; InvalidContent if there is a track that is neither video nor audio."""
-    found = (0, 0)
+    video_size = (0, 0)
     for track in _elements(reader, tracks.body, tracks.end):
         if track.kind != _TRACK:
             continue
@@ -374,9 +374,9 @@ def _tracks(reader: _Reader, tracks: _Part) -> tuple[int, int]:
                 kind = _value(reader, part)
             elif part.kind == _VIDEO:
                 sides = {
-                    one.kind: _value(reader, one)
-                    for one in _elements(reader, part.body, part.end)
-                    if one.kind in (_WIDTH, _HEIGHT)
+                    side.kind: _value(reader, side)
+                    for side in _elements(reader, part.body, part.end)
+                    if side.kind in (_WIDTH, _HEIGHT)
                 }
                 size = sides.get(_WIDTH, 0), sides.get(_HEIGHT, 0)
         if kind not in _SHOWN_TRACKS:
@@ -384,9 +384,9 @@ def _tracks(reader: _Reader, tracks: _Part) -> tuple[int, int]:
                 f"this WebM has a track of type {kind}, neither video nor audio, which may tell where it was taken; "
                 "save it without"
             )
-        if kind == 1 and found == (0, 0):
-            found = size
-    return found
+        if kind == 1 and video_size == (0, 0):
+            video_size = size
+    return video_size
 
 
 def _value(reader: _Reader, part: _Part) -> int:
