@@ -53,16 +53,16 @@ async def audit_sets(
     before = await sets.progress()
     if before is None:
         return None
-    generation, chosen, found = before.generation, random.Random(), SetAudit()
+    generation, chosen, audit = before.generation, random.Random(), SetAudit()
     differing: dict[SetKey, frozenset[int]] = {}
     async for keys in sets.keys(generation):
         looked_at = keys if sample >= 1 else [key for key in keys if chosen.random() < sample]
         cached = await _cached_sets(sets, generation, looked_at)
-        found.sets += len(cached)
+        audit.sets += len(cached)
         differing |= await _differing(store, cached)
-        progress(found.sets)
+        progress(audit.sets)
     if not differing:
-        return found
+        return audit
     await asyncio.sleep(settle_s)
     later = await sets.progress()
     if later is None:
@@ -72,24 +72,24 @@ async def audit_sets(
     again = await _cached_sets(sets, generation, list(differing))
     unchanged = {key: members for key, members in again.items() if members == differing[key]}
     wrong = await _differing(store, unchanged)
-    found.late, found.wrong = len(differing) - len(wrong), len(wrong)
-    found.examples = [f"graph {graph}, source {source}" for graph, source in list(wrong)[:10]]
+    audit.late, audit.wrong = len(differing) - len(wrong), len(wrong)
+    audit.examples = [f"graph {graph}, source {source}" for graph, source in list(wrong)[:10]]
     if repair and wrong:
         await sets.drop(generation, list(wrong))
-        found.repaired = len(wrong)
-    return found
+        audit.repaired = len(wrong)
+    return audit
 
 
 async def _cached_sets(sets: CachedSets, generation: bytes, keys: Sequence[SetKey]) -> dict[SetKey, frozenset[int]]:
     members = await sets.members(generation, keys) if keys else []
-    return {key: one for key, one in zip(keys, members, strict=True) if one is not None}
+    return {key: ids for key, ids in zip(keys, members, strict=True) if ids is not None}
 
 
 async def _differing(store: EdgeStore, cached: Mapping[SetKey, frozenset[int]]) -> dict[SetKey, frozenset[int]]:
     """The sets that differ from what would be filled now."""
-    left, differing = list(cached.items()), dict[SetKey, frozenset[int]]()
-    for at in range(0, len(left), _AT_ONCE):
-        batch = left[at : at + _AT_ONCE]
+    remaining, differing = list(cached.items()), dict[SetKey, frozenset[int]]()
+    for start in range(0, len(remaining), _AT_ONCE):
+        batch = remaining[start : start + _AT_ONCE]
         true = await gather(False, *(members_of(store, key) for key, _ in batch))
-        differing |= {key: members for (key, members), now in zip(batch, true, strict=True) if now != members}
+        differing |= {key: members for (key, members), stored in zip(batch, true, strict=True) if stored != members}
     return differing

@@ -36,15 +36,15 @@ STALE_S = 3.0
 _PROGRESS_VALID_S = STALE_S - FILTER_LAG_MAX_S
 _LOOKUP_TIMEOUT_S, _PAUSE_S = 0.1, 1.0
 _FILLED_AT_ONCE, _WAITING_MAX = 64, 100_000
-_seen: contextvars.ContextVar[LogPosition] = contextvars.ContextVar("kith_seen", default=NOWHERE)
+_reader_position: contextvars.ContextVar[LogPosition] = contextvars.ContextVar("kith_seen", default=NOWHERE)
 _log = structlog.get_logger("kith.checks")
 
 
 class CheckObserver(Protocol):
     """Counts which layer answered checks."""
 
-    def checked(self, layer: str, there: int, absent: int) -> None:
-        """A layer (`filter`, `cache` or `store`) answered that `there` edges exist and `absent` do not."""
+    def checked(self, layer: str, present: int, absent: int) -> None:
+        """A layer (`filter`, `cache` or `store`) answered that `present` edges exist and `absent` do not."""
         ...
 
 
@@ -57,15 +57,15 @@ class RequestPositionLog:
         self._log = log
 
     def __getattr__(self, name: str) -> Any:
-        found = self.__dict__[name] = getattr(self._log, name)
-        return found
+        attribute = self.__dict__[name] = getattr(self._log, name)
+        return attribute
 
     async def reached(self, position: LogPosition) -> bool:
         """See `LogStore.reached`."""
-        found = await self._log.reached(position)
-        if found:
-            _seen.set(self._log.joined(_seen.get(), position))
-        return found
+        is_reached = await self._log.reached(position)
+        if is_reached:
+            _reader_position.set(self._log.joined(_reader_position.get(), position))
+        return is_reached
 
 
 class TrackedSets:
@@ -114,95 +114,95 @@ class LayeredEdges:
         self._filling: set[asyncio.Task[None]] = set()
 
     def __getattr__(self, name: str) -> Any:
-        found = self.__dict__[name] = getattr(self._store, name)
-        return found
+        attribute = self.__dict__[name] = getattr(self._store, name)
+        return attribute
 
     async def exists_many(self, graph: int, pairs: Sequence[Pair]) -> list[bool]:
         """See `EdgeStore.exists_many`."""
         if graph not in self._live_filter.covered:
-            there = await self._store.exists_many(graph, pairs)
-            self._count("store", sum(there), len(there) - sum(there))
-            return there
-        found = [False] * len(pairs)
-        seen = _seen.get()
-        asked: Sequence[int] = range(len(pairs))
-        filter_ = self._live_filter.for_reader(seen)
+            stored = await self._store.exists_many(graph, pairs)
+            self._count("store", sum(stored), len(stored) - sum(stored))
+            return stored
+        exists = [False] * len(pairs)
+        position = _reader_position.get()
+        unanswered: Sequence[int] = range(len(pairs))
+        filter_ = self._live_filter.for_reader(position)
         if filter_ is not None:
-            asked = [at for at in asked if filter_.may_have(graph, *pairs[at])]
-            self._count("filter", 0, len(pairs) - len(asked))
-        if asked and graph in self._sets.graphs:
-            asked = await self._look_up_sets(graph, pairs, asked, seen, found)
-        if asked:
-            there = await self._store.exists_many(graph, [pairs[at] for at in asked])
-            for at, holds in zip(asked, there, strict=True):
-                found[at] = holds
-            self._count("store", sum(there), len(there) - sum(there))
-        return found
+            unanswered = [index for index in unanswered if filter_.may_have(graph, *pairs[index])]
+            self._count("filter", 0, len(pairs) - len(unanswered))
+        if unanswered and graph in self._sets.graphs:
+            unanswered = await self._look_up_sets(graph, pairs, unanswered, position, exists)
+        if unanswered:
+            stored = await self._store.exists_many(graph, [pairs[index] for index in unanswered])
+            for index, holds in zip(unanswered, stored, strict=True):
+                exists[index] = holds
+            self._count("store", sum(stored), len(stored) - sum(stored))
+        return exists
 
     async def answer(self, questions: Questions) -> Answers:
         """See `EdgeStore.answer`. The state of a removed edge may be None. Only the filter is used, because the store
         is queried anyway.
         """
-        filter_ = self._live_filter.for_reader(_seen.get())
+        filter_ = self._live_filter.for_reader(_reader_position.get())
         if filter_ is None or not questions.asked_states:
             return await self._store.answer(questions)
-        asked = [at for at, key in enumerate(questions.asked_states) if self._may_exist(filter_, key)]
+        possible = [index for index, key in enumerate(questions.asked_states) if self._may_exist(filter_, key)]
         every = questions.asked_states
-        self._count("filter", 0, len(every) - len(asked))
-        left = Questions()
-        left.asked_states = [every[at] for at in asked]
-        left.asked_towards = questions.asked_towards
-        left.asked_members, left.asked_nodes = questions.asked_members, questions.asked_nodes
-        left.asked_counts, left.asked_pages = questions.asked_counts, questions.asked_pages
-        answers = await self._store.answer(left) if len(left) else Answers([], [], [], [], [], [])
+        self._count("filter", 0, len(every) - len(possible))
+        remaining = Questions()
+        remaining.asked_states = [every[index] for index in possible]
+        remaining.asked_towards = questions.asked_towards
+        remaining.asked_members, remaining.asked_nodes = questions.asked_members, questions.asked_nodes
+        remaining.asked_counts, remaining.asked_pages = questions.asked_counts, questions.asked_pages
+        answers = await self._store.answer(remaining) if len(remaining) else Answers([], [], [], [], [], [])
         states: list[State | None] = [None] * len(every)
-        for at, state in zip(asked, answers.states, strict=True):
-            states[at] = state
+        for index, state in zip(possible, answers.states, strict=True):
+            states[index] = state
         return answers._replace(states=states)
 
     def _may_exist(self, filter_: Filter, key: tuple[int, int, int]) -> bool:
         return key[0] not in self._live_filter.covered or filter_.may_have(*key)
 
-    def _count(self, layer: str, there: int, absent: int) -> None:
-        if there or absent:
-            self._observer.checked(layer, there, absent)
+    def _count(self, layer: str, present: int, absent: int) -> None:
+        if present or absent:
+            self._observer.checked(layer, present, absent)
 
     async def _look_up_sets(
-        self, graph: int, pairs: Sequence[Pair], asked: Sequence[int], seen: LogPosition, found: list[bool]
+        self, graph: int, pairs: Sequence[Pair], unanswered: Sequence[int], position: LogPosition, exists: list[bool]
     ) -> list[int]:
-        """Write the answers of cached sets to `found`; returns the pairs without an answer."""
+        """Write the answers of cached sets to `exists`; returns the pairs without an answer."""
         progress, now_s = self._sets.progress(), self._sets.now_s()
-        if progress is None or not (seen == NOWHERE or self._log.covers(progress.at, seen)):
-            return list(asked)
+        if progress is None or not (position == NOWHERE or self._log.covers(progress.at, position)):
+            return list(unanswered)
         by_source: dict[int, list[int]] = {}
-        left = list[int]()
-        for at in asked:
-            source = pairs[at][0]
+        remaining = list[int]()
+        for index in unanswered:
+            source = pairs[index][0]
             if self._waiting.get((graph, source), 0.0) > now_s:
-                left.append(at)
+                remaining.append(index)
             else:
-                by_source.setdefault(source, []).append(at)
+                by_source.setdefault(source, []).append(index)
         if not by_source:
-            return left
-        sets = [((graph, source), [pairs[at][1] for at in indexes]) for source, indexes in by_source.items()]
+            return remaining
+        sets = [((graph, source), [pairs[index][1] for index in indexes]) for source, indexes in by_source.items()]
         try:
             async with asyncio.timeout(_LOOKUP_TIMEOUT_S):
                 found_sets = await self._sets.sets.lookup(progress.generation, sets)
         except (KithError, TimeoutError):
             self._sets.mark_unknown()
-            return list(asked)
-        for (key, _), indexes, one in zip(sets, by_source.values(), found_sets, strict=True):
-            if isinstance(one, Members):
-                for at, there in zip(indexes, one.there, strict=True):
-                    found[at] = there
-                self._count("cache", sum(one.there), len(indexes) - sum(one.there))
+            return list(unanswered)
+        for (key, _), indexes, cached in zip(sets, by_source.values(), found_sets, strict=True):
+            if isinstance(cached, Members):
+                for index, present in zip(indexes, cached.there, strict=True):
+                    exists[index] = present
+                self._count("cache", sum(cached.there), len(indexes) - sum(cached.there))
                 continue
-            left += indexes
-            if isinstance(one, Wait):
-                self._wait(key, now_s + one.ms / 1000)
+            remaining += indexes
+            if isinstance(cached, Wait):
+                self._wait(key, now_s + cached.ms / 1000)
             else:
-                self._begin_filling(progress.generation, key, one)
-        return sorted(left)
+                self._begin_filling(progress.generation, key, cached)
+        return sorted(remaining)
 
     def _wait(self, key: SetKey, until_s: float) -> None:
         """Do not look for this set before `until_s`."""
@@ -238,7 +238,7 @@ async def members_of(store: EdgeStore, key: SetKey) -> frozenset[int] | None:
     if len(ids) > SET_IDS_MAX:
         return None
     edges = await store.get_many(graph, [(source, id_) for id_ in ids])
-    here = [edge for edge in edges if edge is not None and edge.state is State.NORMAL]
-    if any(edge.expires_ms for edge in here):  # a set does not know when its members expire
+    present = [edge for edge in edges if edge is not None and edge.state is State.NORMAL]
+    if any(edge.expires_ms for edge in present):  # a set does not know when its members expire
         return None
-    return frozenset(edge.destination for edge in here)
+    return frozenset(edge.destination for edge in present)

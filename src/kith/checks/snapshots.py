@@ -86,7 +86,7 @@ class Snapshots:
 
     def names(self) -> list[str]:
         """The names of all snapshots, newest first."""
-        named = [one.name for one in self._files.files(_FOLDER) if one.name.endswith(".bloom")]
+        named = [file.name for file in self._files.files(_FOLDER) if file.name.endswith(".bloom")]
         return sorted(named, key=_made_ms, reverse=True)
 
     def newest(self, after_ms: int = 0) -> Snapshot | None:
@@ -126,15 +126,15 @@ class Snapshots:
         beginning, blocks = _LENGTH.pack(len(head)) + head, snapshot.filter.blocks
         hashed = hashlib.sha256(beginning)
         hashed.update(blocks)
-        parts = (memoryview(blocks)[at : at + (1 << 20)] for at in range(0, len(blocks), 1 << 20))
+        parts = (memoryview(blocks)[start : start + (1 << 20)] for start in range(0, len(blocks), 1 << 20))
         name = f"{_FOLDER}/{snapshot.head.made_ms:015d}.bloom"
         self._files.put(name, (hashed.digest() + beginning, *map(bytes, parts)))
         self._files.delete(self.names()[SNAPSHOTS_KEPT:])
 
 
 def _made_ms(name: str) -> int:
-    made = name.rpartition("/")[2].removesuffix(".bloom")
-    return int(made) if made.isdecimal() else 0
+    digits = name.rpartition("/")[2].removesuffix(".bloom")
+    return int(digits) if digits.isdecimal() else 0
 
 
 def growth_allowance(edges: int) -> int:
@@ -148,32 +148,32 @@ async def build(scans: Scans, graphs: dict[str, int], at: LogPosition, made_ms: 
     None, with an error in the log, if there are more than `edges_max` edges. The scan holds 8 bytes per edge in memory.
     """
     parts, edges = list[Hashes](), 0
-    async for graph, found in _scanned(scans, graphs):
-        parts.append(_hashes(graph, found))
+    async for graph, chunk in _scanned(scans, graphs):
+        parts.append(_hashes(graph, chunk))
         edges += len(parts[-1])
         if edges > edges_max:
             _log.error("checks have no filter: there are more edges than `checks_edges_max`", more_than=edges_max)
             return None
-    made = Filter.sized(edges + growth_allowance(edges), FALSE_POSITIVES)
+    new_filter = Filter.sized(edges + growth_allowance(edges), FALSE_POSITIVES)
     for part in parts:
-        made.add_many(part)
+        new_filter.add_many(part)
     _log.info(
         "a filter is made",
         edges=edges,
-        bytes=len(made.blocks),
-        bits_an_edge=round(len(made.blocks) * 8 / max(1, edges), 1),
+        bytes=len(new_filter.blocks),
+        bits_an_edge=round(len(new_filter.blocks) * 8 / max(1, edges), 1),
     )
-    return Snapshot(SnapshotHead(graphs, at, made_ms, made.edges), made)
+    return Snapshot(SnapshotHead(graphs, at, made_ms, new_filter.edges), new_filter)
 
 
 async def _scanned(scans: Scans, graphs: dict[str, int]) -> AsyncIterator[tuple[int, list[Edge]]]:
     for graph in graphs.values():
-        async for found in scans.stored(graph):
-            yield graph, found
+        async for chunk in scans.stored(graph):
+            yield graph, chunk
 
 
-def _hashes(graph: int, found: Sequence[Edge]) -> Hashes:
-    edges = [edge for edge in found if edge.state is not State.REMOVED]
+def _hashes(graph: int, chunk: Sequence[Edge]) -> Hashes:
+    edges = [edge for edge in chunk if edge.state is not State.REMOVED]
     sources, destinations = (
         np.array([getattr(edge, end) for edge in edges], np.int64) for end in ("source", "destination")
     )
