@@ -74,45 +74,45 @@ class QuotaStore(Protocol):
         ...
 
 
-def take(held: Counts, quota: Quota, now_s: float) -> tuple[Counts, TakeResult]:
+def take(window: Counts, quota: Quota, now_s: float) -> tuple[Counts, TakeResult]:
     """The counts after one more request, and its result."""
     width_s = quota.window_s / PARTS
-    if held.last_s - SKEW_S < now_s < held.last_s:
-        now_s = held.last_s
-    held = _advanced(held, int(now_s / width_s), quota.window_s, now_s)
-    over = sum(held.counts) - quota.limit
+    if window.last_s - SKEW_S < now_s < window.last_s:
+        now_s = window.last_s
+    window = _advanced(window, int(now_s / width_s), quota.window_s, now_s)
+    over = sum(window.counts) - quota.limit
     if over < 0:
-        return Counts(held.part, (held.counts[0] + 1, *held.counts[1:]), now_s), TakeResult(held.part)
+        return Counts(window.part, (window.counts[0] + 1, *window.counts[1:]), now_s), TakeResult(window.part)
     age = PARTS
     while over >= 0:  # find the part that must leave the window before there is room
-        over -= held.counts[age]
+        over -= window.counts[age]
         age -= 1
-    passes_s = (held.part - age + PARTS) * width_s - now_s
-    return held, TakeResult(held.part, max(min(passes_s, quota.window_s - (now_s - held.last_s)), 0.001))
+    passes_s = (window.part - age + PARTS) * width_s - now_s
+    return window, TakeResult(window.part, max(min(passes_s, quota.window_s - (now_s - window.last_s)), 0.001))
 
 
-def used(held: Counts, quota: Quota, now_s: float) -> int:
+def used(window: Counts, quota: Quota, now_s: float) -> int:
     """How many requests count against the limit now."""
-    return sum(_advanced(held, int(now_s / (quota.window_s / PARTS)), quota.window_s, now_s).counts)
+    return sum(_advanced(window, int(now_s / (quota.window_s / PARTS)), quota.window_s, now_s).counts)
 
 
-def refund(held: Counts, part: int) -> Counts:
+def refund(window: Counts, part: int) -> Counts:
     """The counts without one request of `part`, if it still counts."""
-    age = held.part - part
-    if not 0 <= age <= PARTS or not held.counts[age]:
-        return held
-    return held._replace(counts=(*held.counts[:age], held.counts[age] - 1, *held.counts[age + 1 :]))
+    age = window.part - part
+    if not 0 <= age <= PARTS or not window.counts[age]:
+        return window
+    return window._replace(counts=(*window.counts[:age], window.counts[age] - 1, *window.counts[age + 1 :]))
 
 
-def _advanced(held: Counts, part: int, window_s: int, now_s: float) -> Counts:
+def _advanced(window: Counts, part: int, window_s: int, now_s: float) -> Counts:
     """The counts moved on to `part`. If the clock was set back, they count as if admitted now; if it was set back by
     more than a window, counting starts over.
     """
-    steps = part - held.part
-    if steps < -PARTS or now_s - held.last_s >= window_s:
+    steps = part - window.part
+    if steps < -PARTS or now_s - window.last_s >= window_s:
         return Counts(part)
-    if now_s < held.last_s:
-        return Counts(part, held.counts, now_s)
+    if now_s < window.last_s:
+        return Counts(part, window.counts, now_s)
     if steps <= 0:
-        return held
-    return Counts(part, (*EMPTY_WINDOW[:steps], *held.counts[:-steps]), held.last_s)
+        return window
+    return Counts(part, (*EMPTY_WINDOW[:steps], *window.counts[:-steps]), window.last_s)
