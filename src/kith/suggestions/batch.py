@@ -63,28 +63,33 @@ async def suggest_everyone(
     finished chunks stay, and the next run resumes after them.
     """
     store = suggestions.graph.store
-    at = await _saved_checkpoint(suggestions, fresh_ms) or await _first_pass(suggestions, report)
-    before = at.done
+    checkpoint = await _saved_checkpoint(suggestions, fresh_ms) or await _first_pass(suggestions, report)
+    before = checkpoint.done
     more = True
     while more:
-        nodes, after = await store.degrees(suggestions.follows, at.after, USERS_A_CHUNK)
+        nodes, after = await store.degrees(suggestions.follows, checkpoint.after, USERS_A_CHUNK)
         users = [NodeId(node.node) for node in nodes if node.out]
         if users:
             rows = [await _row(suggestions, user, first, fresh_ms) for user in users]
             await suggestions.store.put_many(rows, suggestions.now_ms())
-        at, more = msgspec.structs.replace(at, done=at.done + len(users), after=after), after is not None
+        checkpoint, more = (
+            msgspec.structs.replace(checkpoint, done=checkpoint.done + len(users), after=after),
+            after is not None,
+        )
         if more:
-            await store.put_note(_NOTE, msgspec.json.encode(at))
+            await store.put_note(_NOTE, msgspec.json.encode(checkpoint))
         if nodes:
-            report.ranked(at.done, max(at.users, at.done))
+            report.ranked(checkpoint.done, max(checkpoint.users, checkpoint.done))
     await store.put_note(_NOTE, None)
-    return BatchResult(at.done - before, before)
+    return BatchResult(checkpoint.done - before, before)
 
 
 async def _saved_checkpoint(suggestions: Suggestions, fresh_ms: int) -> BatchCheckpoint | None:
     raw = await suggestions.graph.store.get_note(_NOTE)
-    at = None if raw is None else msgspec.json.decode(raw, type=BatchCheckpoint)
-    return at if at is not None and 0 <= suggestions.now_ms() - at.started_ms < fresh_ms else None
+    checkpoint = None if raw is None else msgspec.json.decode(raw, type=BatchCheckpoint)
+    return (
+        checkpoint if checkpoint is not None and 0 <= suggestions.now_ms() - checkpoint.started_ms < fresh_ms else None
+    )
 
 
 async def _first_pass(suggestions: Suggestions, report: BatchObserver) -> BatchCheckpoint:
@@ -99,9 +104,9 @@ async def _first_pass(suggestions: Suggestions, report: BatchObserver) -> BatchC
         report.counted(users)
     ids, followers = [node.node for node in top], [node.into for node in top]
     await suggestions.store_popular(np.array(ids, np.int64), np.array(followers, np.int64))
-    at = BatchCheckpoint(users, 0, None, suggestions.now_ms())
-    await suggestions.graph.store.put_note(_NOTE, msgspec.json.encode(at))
-    return at
+    checkpoint = BatchCheckpoint(users, 0, None, suggestions.now_ms())
+    await suggestions.graph.store.put_note(_NOTE, msgspec.json.encode(checkpoint))
+    return checkpoint
 
 
 async def _row(suggestions: Suggestions, user: NodeId, first: int, fresh_ms: int) -> RankingRow:

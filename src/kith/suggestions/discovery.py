@@ -53,7 +53,9 @@ def without_faces(ids: Ids, scores: Ids) -> ScoredCandidates:
 
 async def lists_of(store: Edges, follows: int, followees: Sequence[int], walk_limits: WalkLimits) -> IdLists:
     """The newest `walk_limits.per_followee` followees of each followee."""
-    return await store.ids_many([Listing(follows, one, Direction.OUT) for one in followees], walk_limits.per_followee)
+    return await store.ids_many(
+        [Listing(follows, followee, Direction.OUT) for followee in followees], walk_limits.per_followee
+    )
 
 
 def score(lists: IdLists, places: Ids, excluded: Ids, held_back: Ids, candidates_max: int) -> ScoredCandidates:
@@ -65,8 +67,8 @@ def score(lists: IdLists, places: Ids, excluded: Ids, held_back: Ids, candidates
     """
     ids, counts = np.unique(lists.ids, return_counts=True)
     if len(ids):
-        at = np.minimum(np.searchsorted(ids, excluded), len(ids) - 1)
-        counts[at[ids[at] == excluded]] = 0
+        indexes = np.minimum(np.searchsorted(ids, excluded), len(ids) - 1)
+        counts[indexes[ids[indexes] == excluded]] = 0
     best = _best(counts, 2 * candidates_max)
     free = ~np.isin(ids[best], held_back)
     best = best[np.cumsum(free) - free < candidates_max]
@@ -76,8 +78,8 @@ def score(lists: IdLists, places: Ids, excluded: Ids, held_back: Ids, candidates
 
 def followees_fingerprint(followees: Ids, count: int) -> bytes:
     """8 bytes that change when the newest followees, the number of all followees, or _VERSION change."""
-    seen = followees.astype("<i8").tobytes() + count.to_bytes(8, "little")
-    return hashlib.blake2b(seen, digest_size=8, person=_VERSION).digest()
+    raw = followees.astype("<i8").tobytes() + count.to_bytes(8, "little")
+    return hashlib.blake2b(raw, digest_size=8, person=_VERSION).digest()
 
 
 def _best(counts: Ids, limit: int) -> Ids:
@@ -99,16 +101,16 @@ def _faces(lists: IdLists, places: Ids, chosen: Ids) -> NDArray[np.int64]:
     marked = np.zeros(1 << _HASH_BITS, np.bool_)
     marked[_hashes(chosen)] = True
     near = np.flatnonzero(marked[_hashes(lists.ids)])
-    seen, owners = lists.ids[near], np.repeat(places, lists.lengths)[near]
-    at = np.searchsorted(ascending, seen)
-    at[at == len(chosen)] = 0
-    true = np.flatnonzero(ascending[at] == seen) if len(chosen) else near[:0]
-    at, owners = at[true].astype(np.uint16), owners[true]  # 16 bits are sorted in linear time
-    groups = np.argsort(at, kind="stable")
-    at, owners = at[groups], owners[groups]
-    nth = np.arange(len(at)) - np.searchsorted(at, at)
-    shown = nth < FACES
-    faces[order[at[shown]], nth[shown]] = owners[shown]
+    near_ids, owners = lists.ids[near], np.repeat(places, lists.lengths)[near]
+    indexes = np.searchsorted(ascending, near_ids)
+    indexes[indexes == len(chosen)] = 0
+    true = np.flatnonzero(ascending[indexes] == near_ids) if len(chosen) else near[:0]
+    indexes, owners = indexes[true].astype(np.uint16), owners[true]  # 16 bits are sorted in linear time
+    groups = np.argsort(indexes, kind="stable")
+    indexes, owners = indexes[groups], owners[groups]
+    nth = np.arange(len(indexes)) - np.searchsorted(indexes, indexes)
+    is_shown = nth < FACES
+    faces[order[indexes[is_shown]], nth[is_shown]] = owners[is_shown]
     return faces
 
 

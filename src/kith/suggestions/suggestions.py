@@ -155,14 +155,14 @@ class Suggestions:
         start, end = _places(ranked, window)
         backward = window.before is not None
         places = np.arange(start, end)[:: -1 if backward else 1]
-        found: list[tuple[Mark, Suggestion]] = []
+        rows: list[tuple[Mark, Suggestion]] = []
         step = max(_CHUNK_MIN, 2 * window.limit)
-        for at in range(0, len(places), step):
-            found += await self._allowed(user, ranked, places[at : at + step], followees)
-            if len(found) > window.limit:
+        for offset in range(0, len(places), step):
+            rows += await self._allowed(user, ranked, places[offset : offset + step], followees)
+            if len(rows) > window.limit:
                 break
-        more, found = len(found) > window.limit, found[: window.limit][:: -1 if backward else 1]
-        marks, items = [mark for mark, _ in found], [one for _, one in found]
+        more, rows = len(rows) > window.limit, rows[: window.limit][:: -1 if backward else 1]
+        marks, items = [mark for mark, _ in rows], [suggestion for _, suggestion in rows]
         if backward:
             return _RankingPage(items, Page(marks, end < len(ranked.ids), more))
         return _RankingPage(items, Page(marks, more, start > 0), ended=not more)
@@ -177,19 +177,19 @@ class Suggestions:
         follows = [(self.follows, face, id_) for id_, row in zip(ids, rows, strict=True) for face in row]
         questions = Questions()
         nodes, barred = questions.nodes(ids), _ask_listed(questions, user, self._excluding_lists, ids)
-        named, followed = self._ask_named(questions, user, faces), questions.states(follows)
+        may_be_named, followed = self._ask_named(questions, user, faces), questions.states(follows)
         answers = await self.graph.store.answer(questions)
-        away = {face for face, ok in zip(faces, named(answers), strict=True) if not ok}
+        away = {face for face, ok in zip(faces, may_be_named(answers), strict=True) if not ok}
         states = dict(zip(follows, answers.states[followed], strict=True))
-        found = []
+        allowed = []
         for id_, score_, row, node, bar in zip(ids, scores, rows, answers.nodes[nodes], barred(answers), strict=True):
-            shown = [face for face in row if face not in away and states[self.follows, face, id_] == State.NORMAL]
-            mutual_count = score_ - (len(row) - len(shown)) if row else 0
+            shown_faces = [face for face in row if face not in away and states[self.follows, face, id_] == State.NORMAL]
+            mutual_count = score_ - (len(row) - len(shown_faces)) if row else 0
             unfindable = not row and node.private  # without a mutual followee, a private account is not suggested
             held_back = node.state != State.NORMAL or node.labels & (HIDE | LIMIT)
             if not (bar or id_ == user or unfindable or held_back or (row and not mutual_count)):
-                found.append((Mark(score_, id_), Suggestion(id_, mutual_count, shown)))
-        return found
+                allowed.append((Mark(score_, id_), Suggestion(id_, mutual_count, shown_faces)))
+        return allowed
 
     def _ask_named(
         self, questions: Questions, user: NodeId, followees: Sequence[int]
@@ -224,11 +224,11 @@ class Suggestions:
         """Rank a user's candidates now; returns the ranking, cut to its `first` candidates, and its bytes to store."""
         store, questions = self.graph.store, Questions()
         may_be_named = self._ask_named(questions, user, followees.ids.tolist())
-        named = np.flatnonzero(may_be_named(await store.answer(questions)))
-        walking = lists_of(store, self.follows, followees.ids[named].tolist(), self._walk_limits)
+        named_rows = np.flatnonzero(may_be_named(await store.answer(questions)))
+        walking = lists_of(store, self.follows, followees.ids[named_rows].tolist(), self._walk_limits)
         lists, (followed, *others) = await gather(store.immediate, walking, self._excluded_ids(user))
         excluded, held_back = np.append(followed, np.int64(user)), np.concatenate(others)
-        arguments = lists, named, excluded, held_back, self._walk_limits.candidates
+        arguments = lists, named_rows, excluded, held_back, self._walk_limits.candidates
         ranked = score(*arguments) if len(lists.ids) <= _IN_LOOP_MAX else await asyncio.to_thread(score, *arguments)
         complete = first is None or len(ranked.ids) <= first
         ranking = CachedRanking(ranked.first(len(ranked.ids) if first is None else first), self.now_ms(), complete)
@@ -248,8 +248,8 @@ class Suggestions:
         """The cached ranking in a row, if it has not expired and the user's followees are the same; otherwise None."""
         if row is None or row.until_ms <= self.now_ms():
             return None
-        known, computed_at_ms, complete = _HEAD.unpack_from(row.data)
-        if known != followees.fingerprint or computed_at_ms > self.now_ms():  # the latter: the clock was set back
+        fingerprint, computed_at_ms, complete = _HEAD.unpack_from(row.data)
+        if fingerprint != followees.fingerprint or computed_at_ms > self.now_ms():  # the latter: the clock was set back
             return None
         return CachedRanking(unpack(row.data[_HEAD.size :]), computed_at_ms, bool(complete))
 
@@ -297,15 +297,15 @@ def _ask_listed(
     """Ask for each of `ids` whether it is in one of these lists of `user`. Archived edges (of a deactivated account)
     count, too.
     """
-    asked = np.array(ids, np.int64)
+    searched = np.array(ids, np.int64)
     places = [
-        questions.members(Listing(graph, user, direction, state), asked)
+        questions.members(Listing(graph, user, direction, state), searched)
         for (graph, direction), state in itertools.product(sides, FORBIDDING_STATES)
     ]
 
     def listed(answers: Answers) -> list[bool]:
-        found: list[bool] = np.any([answers.members[at] for at in places], axis=0).tolist()
-        return found
+        in_any: list[bool] = np.any([answers.members[row] for row in places], axis=0).tolist()
+        return in_any
 
     return listed
 
