@@ -81,8 +81,10 @@ class Strip:
         close, partial = await self._authors(viewer)
         authors = list(close)
         entries: dict[int, StripEntry] = {}
-        for at in range(0, len(authors), self._batch):
-            entries |= {entry.author: entry for entry in await self._entries(viewer, authors[at : at + self._batch])}
+        for start in range(0, len(authors), self._batch):
+            entries |= {
+                entry.author: entry for entry in await self._entries(viewer, authors[start : start + self._batch])
+            }
             await asyncio.sleep(0)  # let other requests run
         marks = sorted(
             (_place(entry, viewer, close[author]) for author, entry in entries.items()),
@@ -94,10 +96,10 @@ class Strip:
     async def _authors(self, viewer: NodeId) -> tuple[dict[int, float], bool]:
         """The authors to read, with their closeness; and whether there are more."""
         (authors, more), close = await gather(self._immediate, self._candidates(viewer), self._closeness(viewer))
-        others = {author: close.get(author, 0.0) for author in authors if author != viewer}
-        nearest = sorted(others, key=others.__getitem__, reverse=True)[:AUTHORS_MAX]
+        closeness = {author: close.get(author, 0.0) for author in authors if author != viewer}
+        nearest = sorted(closeness, key=closeness.__getitem__, reverse=True)[:AUTHORS_MAX]
         own = {int(viewer): 0.0} if viewer in authors else {}
-        return own | {author: others[author] for author in nearest}, more or len(others) > len(nearest)
+        return own | {author: closeness[author] for author in nearest}, more or len(closeness) > len(nearest)
 
     async def _candidates(self, viewer: NodeId) -> tuple[list[int], bool]:
         """The viewer and the authors whom they follow; and whether they follow more than FOLLOWED_MAX.
@@ -118,17 +120,17 @@ class Strip:
             self._graph.store.contains(mutes, ids),
         )
         away = set(ids[muted].tolist())
-        found: dict[int, StripEntry] = {}
+        entries: dict[int, StripEntry] = {}
         for story, saw in await self._stories.shown(viewer, [mark.id for mark in newest]):
             if story.author in away:
                 continue
-            known = found.get(story.author, StripEntry(story.author, 0, 0, 0, False))
-            if known.stories == STORIES_MAX:
-                found[story.author] = known._replace(more=True)
+            entry = entries.get(story.author, StripEntry(story.author, 0, 0, 0, False))
+            if entry.stories == STORIES_MAX:
+                entries[story.author] = entry._replace(more=True)
                 continue
-            latest = max(known.latest_at, story.created_at)
-            found[story.author] = StripEntry(known.author, known.stories + 1, known.unseen + (not saw), latest, False)
-        return list(found.values())
+            latest = max(entry.latest_at, story.created_at)
+            entries[story.author] = StripEntry(entry.author, entry.stories + 1, entry.unseen + (not saw), latest, False)
+        return list(entries.values())
 
 
 def _place(entry: StripEntry, viewer: NodeId, close: float) -> Mark:
