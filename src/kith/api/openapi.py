@@ -43,15 +43,15 @@ _ID = {"type": "string", "pattern": "^[0-9]{1,19}$"}
 
 def document(operations: Iterable[Operation]) -> dict[str, Any]:
     """The document of these operations."""
-    shown = [operation for operation in operations if operation.spec.documented]
+    documented = [operation for operation in operations if operation.spec.documented]
     types = [
         ErrorAnswer,
-        *(one for operation in shown for one in (operation.body, operation.answer_type) if _is_struct(one)),
+        *(type_ for operation in documented for type_ in (operation.body, operation.answer_type) if _is_struct(type_)),
     ]
     _, schemas = msgspec.json.schema_components(list(dict.fromkeys(types)), ref_template=_REF)
     _complete(schemas)
     paths: dict[str, dict[str, Any]] = {}
-    for operation in shown:
+    for operation in documented:
         paths.setdefault(operation.path, {})[operation.spec.method.lower()] = _described(operation)
     return {
         "openapi": "3.1.0",
@@ -66,8 +66,8 @@ def document(operations: Iterable[Operation]) -> dict[str, Any]:
 def _complete(schema: Any) -> None:
     """Adds to a schema what msgspec leaves out: the type of enums, and which numbers may also be strings."""
     if isinstance(schema, list):
-        for one in schema:
-            _complete(one)
+        for item in schema:
+            _complete(item)
     elif isinstance(schema, dict):
         if isinstance(schema.get("enum"), list) and "type" not in schema:
             schema["type"] = "string"
@@ -76,8 +76,8 @@ def _complete(schema: Any) -> None:
         if schema.get("items") is False:  # a tuple: its length says so too, and some client generators fail on it
             parts = schema.pop("prefixItems")
             schema["items"] = parts[0] if parts.count(parts[0]) == len(parts) else {"anyOf": parts}
-        for one in schema.values():
-            _complete(one)
+        for value in schema.values():
+            _complete(value)
 
 
 def _is_struct(type_: Any) -> bool:
@@ -104,9 +104,9 @@ def _described(operation: Operation) -> dict[str, Any]:
             "content": {"application/json": {"schema": schema}},
             "required": operation.body_default is None,
         }
-    more = dict(spec.openapi)
-    operation_object["responses"] |= more.pop("responses", {})
-    return {**operation_object, **more}
+    extra = dict(spec.openapi)
+    operation_object["responses"] |= extra.pop("responses", {})
+    return {**operation_object, **extra}
 
 
 def _content(description: str, answer: Any, media_type: str = "application/json") -> dict[str, Any]:
@@ -117,7 +117,7 @@ def _content(description: str, answer: Any, media_type: str = "application/json"
 
 
 def _parameter(parameter: Parameter) -> dict[str, Any]:
-    metas = [one for one in get_args(parameter.type)[1:] if isinstance(one, msgspec.Meta)]
+    metas = [meta for meta in get_args(parameter.type)[1:] if isinstance(meta, msgspec.Meta)]
     description = next((meta.description for meta in metas if meta.description), "")
     operation_object: dict[str, Any] = {
         "name": parameter.name,
@@ -136,7 +136,7 @@ def _schema(parameter: Parameter) -> dict[str, Any]:
     bare = get_args(parameter.type)[0] if annotated else parameter.type
     if bare is NodeId:
         return _ID
-    metas = [one for one in get_args(parameter.type)[1:] if isinstance(one, msgspec.Meta)]
+    metas = [meta for meta in get_args(parameter.type)[1:] if isinstance(meta, msgspec.Meta)]
     schema = msgspec.json.schema(bare)
     _complete(schema)
     for meta in metas:

@@ -104,15 +104,15 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     def arguments(self, parts: Sequence[str], exchange: Exchange) -> tuple[list[Any], dict[str, Any]]:
         """The handler's arguments, without the call and the body. BadRequest, BadId."""
         query = exchange.query_string
-        named = dict(self.read_query(query)) if query else {}
+        keywords = dict(self.read_query(query)) if query else {}
         positional = [read(part) for read, part in zip(self.path_reads, parts, strict=True)]
         if self.headers:
             headers = exchange.headers
             for name, key in self.headers:
                 value = headers.get(name)
                 if value is not None:
-                    named[key] = value
-        return positional, named
+                    keywords[key] = value
+        return positional, keywords
 
     def decode(self, raw: bytes) -> Any:
         """The decoded body. BadRequest says what is wrong with it, and where."""
@@ -130,23 +130,23 @@ def _query_reader(reads: Mapping[str, tuple[str, Read]]) -> Callable[[str], Mapp
     """
 
     def read(query: str) -> Mapping[str, Any]:
-        named: dict[str, Any] = {}
+        values: dict[str, Any] = {}
         unknown = []
         for name, value in _pairs(query):
-            known = reads.get(name)
-            if known is None:
+            parameter = reads.get(name)
+            if parameter is None:
                 unknown.append(name)
-            elif known[0] in named:
+            elif parameter[0] in values:
                 raise BadRequest(f"query parameter {name} is given twice; send it once. See /docs")
             else:
-                named[known[0]] = known[1](value)
+                values[parameter[0]] = parameter[1](value)
         if unknown:
             unknown = sorted(set(unknown))
             raise BadRequest(f"unknown query parameter: {', '.join(unknown)}; see /docs", unknown=unknown)
-        return named
+        return values
 
-    kept = lru_cache(_QUERIES_CACHED)(read)
-    return lambda query: kept(query) if len(query) <= _QUERY_CHARS_MAX else read(query)
+    cached_read = lru_cache(_QUERIES_CACHED)(read)
+    return lambda query: cached_read(query) if len(query) <= _QUERY_CHARS_MAX else read(query)
 
 
 def _pairs(query: str) -> list[tuple[str, str]]:
@@ -227,9 +227,11 @@ def _operation(spec: Spec, handler: Handler, resource: str) -> Operation:
         body=body,
         body_default=None if body is None or default is inspect.Parameter.empty else default,
         answer_type=spec.answers or answer,
-        path_reads=[one.read for one in parameters if one.place == "path"],
-        read_query=_query_reader({one.name: (one.key, one.read) for one in parameters if one.place == "query"}),
-        headers=[(one.name.lower(), one.key) for one in parameters if one.place == "header"],
+        path_reads=[parameter.read for parameter in parameters if parameter.place == "path"],
+        read_query=_query_reader(
+            {parameter.name: (parameter.key, parameter.read) for parameter in parameters if parameter.place == "query"}
+        ),
+        headers=[(parameter.name.lower(), parameter.key) for parameter in parameters if parameter.place == "header"],
         decoder=None if body is None else BodyDecoder(body, numbers_as_strings=spec.numbers_as_strings),
         plain=body is None and spec.quota is None and not (spec.upload or spec.streams),
     )
@@ -241,8 +243,8 @@ def _parameter(key: str, type_: Any, in_path: bool, default: Any) -> Parameter:
     )
     name = marks[0].name if marks else key
     if in_path:
-        shown = "other" if key == "other_id" else "id" if key.endswith("_id") else key
-        return Parameter(key, key, "path", type_, _reader(type_, shown))
+        shown_name = "other" if key == "other_id" else "id" if key.endswith("_id") else key
+        return Parameter(key, key, "path", type_, _reader(type_, shown_name))
     if default is inspect.Parameter.empty:
         raise TypeError(f"{key} comes in the query or a header, so it needs a default")
     place: Literal["query", "header"] = "header" if marks and isinstance(marks[0], Header) else "query"
@@ -255,7 +257,7 @@ def _is_annotated(type_: Any) -> bool:
 
 def _reader(type_: Any, name: str) -> Read:
     """The parser of a text to a value of this type."""
-    metas = [one for one in get_args(type_)[1:] if isinstance(one, msgspec.Meta)] if _is_annotated(type_) else []
+    metas = [meta for meta in get_args(type_)[1:] if isinstance(meta, msgspec.Meta)] if _is_annotated(type_) else []
     bare = get_args(type_)[0] if _is_annotated(type_) else type_
     kinds = [kind for kind in (get_args(bare) if get_origin(bare) is not Literal else ()) if kind is not type(None)]
     kind = kinds[0] if kinds else bare

@@ -91,9 +91,9 @@ class PageEncoder:
 
     async def encoded(self, page: HomePage[Mark] | HomePage[Slate]) -> bytes:
         """The posts of the page, as the JSON of a list of `PostAnswer`."""
-        kept = self._encoder.cached_page(self._reader, page)
-        if kept is not None:
-            return kept
+        cached = self._encoder.cached_page(self._reader, page)
+        if cached is not None:
+            return cached
         await self.read([post for post in page.posts if post.id not in self.totals])
         return self._encoder.encoded(self._reader, page, self)
 
@@ -130,21 +130,21 @@ class PostEncoder:
         are `immediate`, because it queries them one after another.
         """
         await self._read_cache.refresh()
-        posts, shown, questions = self._posts.posts, self.of(reader), Questions()
+        posts, details, questions = self._posts.posts, self.of(reader), Questions()
         stored = await self._posts.read([id_])
         is_plain = bool(stored) and await self._is_unrestricted(stored[0], reader)
         visible = None if is_plain else posts.ask_visible(questions, reader, stored)
         own = self._engagement.ask_own(questions, reader, [id_])
-        if not all(self._fill_from_cache(post, shown) for post in stored):
-            await self._read_people(stored, shown)
-            await self._read_totals([id_], shown.totals)
+        if not all(self._fill_from_cache(post, details) for post in stored):
+            await self._read_people(stored, details)
+            await self._read_totals([id_], details.totals)
         answers = await posts.graph.store.answer(questions)
-        seen = stored if visible is None else visible(answers)
-        if not seen or seen[0] is None:
+        visible_now = stored if visible is None else visible(answers)
+        if not visible_now or visible_now[0] is None:
             raise posts.missing(id_)
         (liked,), (saved,) = own(answers)
-        shown.own[id_] = _OWN[liked, saved]
-        return b"".join(self._parts(reader, seen[0], shown, self._encoded.now)) + b"}"
+        details.own[id_] = _OWN[liked, saved]
+        return b"".join(self._parts(reader, visible_now[0], details, self._encoded.now)) + b"}"
 
     async def _is_unrestricted(self, post: Post, reader: NodeId) -> bool:
         """Whether no rule can hide the post or anything of it: it is public and unlabelled, its author is unrestricted,
@@ -184,16 +184,16 @@ class PostEncoder:
         """The profiles of the posts' authors, and the pictures of both."""
         generation = self._read_cache.generation
         if missing := _copy_cached(self._profiles.now, {post.author for post in posts}, into.profiles):
-            found = dict(zip(missing, await self._profile_store.get_many(missing), strict=True))
-            into.profiles.update(found)
-            self._profiles.keep(generation, found)
+            profiles = dict(zip(missing, await self._profile_store.get_many(missing), strict=True))
+            into.profiles.update(profiles)
+            self._profiles.keep(generation, profiles)
         pictures = {id_ for post in posts for id_ in _pictures_of(post, into.profiles[post.author])}
-        known, generation = self._media.now, self._read_cache.generation
-        into.media.update((id_, known[id_]) for id_ in pictures if id_ in known)
+        cached, generation = self._media.now, self._read_cache.generation
+        into.media.update((id_, cached[id_]) for id_ in pictures if id_ in cached)
         unknown = [id_ for id_ in pictures if id_ not in into.media]
         if unknown:
-            there = await self._library.get_many(unknown)
-            media = {id_: there.get(id_) for id_ in unknown}
+            stored = await self._library.get_many(unknown)
+            media = {id_: stored.get(id_) for id_ in unknown}
             into.media.update(media)
             self._media.keep(generation, media)
 
@@ -201,47 +201,49 @@ class PostEncoder:
         generation = self._read_cache.generation
         if missing := _copy_cached(self._totals.now, ids, into):
             totals = await self._engagement.totals(missing)
-            found = {id_: _TOTALS % numbers for id_, numbers in zip(missing, totals, strict=True)}
-            into.update(found)
-            self._totals.keep(generation, found)
+            encoded = {id_: _TOTALS % numbers for id_, numbers in zip(missing, totals, strict=True)}
+            into.update(encoded)
+            self._totals.keep(generation, encoded)
 
     async def _read_own(self, reader: NodeId, ids: Sequence[int], into: dict[int, bytes]) -> None:
-        kept, generation = self._own.now.get(reader, {}), self._read_cache.generation
-        if missing := _copy_cached(kept, ids, into):
-            found = {
+        cached, generation = self._own.now.get(reader, {}), self._read_cache.generation
+        if missing := _copy_cached(cached, ids, into):
+            encoded = {
                 id_: _OWN[own] for id_, own in zip(missing, await self._engagement.own(reader, missing), strict=True)
             }
-            into.update(found)
-            self._own.keep(generation, {reader: {**kept, **found} if len(kept) + len(found) <= _OWN_MAX else found})
+            into.update(encoded)
+            self._own.keep(
+                generation, {reader: {**cached, **encoded} if len(cached) + len(encoded) <= _OWN_MAX else encoded}
+            )
 
     def cached_page(self, reader: NodeId, page: HomePage[Mark] | HomePage[Slate]) -> bytes | None:
         """The JSON of the page, if it equals the page that the reader was shown last and nothing of it changed; else
         None.
         """
-        kept = self._pages.get(reader)
-        if kept is None or kept.posts != page.posts or kept.ranking != _ranking_data(page):
+        cached = self._pages.get(reader)
+        if cached is None or cached.posts != page.posts or cached.ranking != _ranking_data(page):
             return None
-        return kept.encoded
+        return cached.encoded
 
-    def encoded(self, reader: NodeId, page: HomePage[Mark] | HomePage[Slate], shown: PageEncoder) -> bytes:
+    def encoded(self, reader: NodeId, page: HomePage[Mark] | HomePage[Slate], details: PageEncoder) -> bytes:
         """The posts of a page as the JSON of a list; cached for the reader's next request."""
-        encoded = self._encode_all(reader, page, shown)
+        encoded = self._encode_all(reader, page, details)
         self._pages.keep(
-            shown.generation or 0,
+            details.generation or 0,
             reader,
             _LastPage(page.posts, _ranking_data(page), encoded),
-            (self._count_changes, shown.totals.keys()),
-            (self._profile_changes, shown.profiles.keys()),
-            (self._media_changes, shown.media.keys()),
+            (self._count_changes, details.totals.keys()),
+            (self._profile_changes, details.profiles.keys()),
+            (self._media_changes, details.media.keys()),
         )
         return encoded
 
-    def _encode_all(self, reader: NodeId, page: HomePage[Mark] | HomePage[Slate], shown: PageEncoder) -> bytes:
+    def _encode_all(self, reader: NodeId, page: HomePage[Mark] | HomePage[Slate], details: PageEncoder) -> bytes:
         placed, seen, copies = page.placed, page.seen, page.copies
         parts, rankings, encoded = list[bytes](), _rankings(placed), self._encoded.now
         for post in page.posts:
             id_ = post.id
-            parts += self._parts(reader, post, shown, encoded)
+            parts += self._parts(reader, post, details, encoded)
             if id_ in rankings:
                 parts.append(rankings[id_])
             if id_ in seen:
@@ -252,31 +254,31 @@ class PostEncoder:
         return b"[%b]" % b"".join(parts)[:-1]
 
     def _parts(
-        self, reader: NodeId, post: Post, shown: PageEncoder, encoded: Mapping[int, _EncodedPost]
+        self, reader: NodeId, post: Post, details: PageEncoder, encoded: Mapping[int, _EncodedPost]
     ) -> tuple[bytes, bytes, bytes, bytes]:
         """A post as JSON, without its end. `encoded`: the cached posts."""
-        known = encoded.get(post.id)
-        if known is None or known.post is not post or post.author == reader or not _is_current(known, shown):
-            known = self._encode(reader, post, shown)
-        return known.head, shown.totals[post.id], shown.own[post.id], known.rest
+        cached = encoded.get(post.id)
+        if cached is None or cached.post is not post or post.author == reader or not _is_current(cached, details):
+            cached = self._encode(reader, post, details)
+        return cached.head, details.totals[post.id], details.own[post.id], cached.rest
 
-    def _encode(self, reader: NodeId, post: Post, shown: PageEncoder) -> _EncodedPost:
+    def _encode(self, reader: NodeId, post: Post, details: PageEncoder) -> _EncodedPost:
         """A post as `reader` sees it; cached, unless it is their own."""
-        profile = shown.profiles[post.author]
-        pictures = tuple((id_, shown.media[id_]) for id_ in _pictures_of(post, profile))
-        there = {id_: media for id_, media in pictures if media is not None}
-        raw = _encode(self._present.post_answer(reader, post, _NO_COUNTS, profile, there))
+        profile = details.profiles[post.author]
+        pictures = tuple((id_, details.media[id_]) for id_ in _pictures_of(post, profile))
+        existing = {id_: media for id_, media in pictures if media is not None}
+        raw = _encode(self._present.post_answer(reader, post, _NO_COUNTS, profile, existing))
         head, _, rest = raw.partition(_NO_NUMBERS)  # it occurs only once: quotes within texts are escaped
-        made = _EncodedPost(post, profile, pictures, head + _NUMBERS, rest[:-1])
+        post_json = _EncodedPost(post, profile, pictures, head + _NUMBERS, rest[:-1])
         if reader != post.author:
-            self._encoded.keep(self._read_cache.generation, {post.id: made})
-        return made
+            self._encoded.keep(self._read_cache.generation, {post.id: post_json})
+        return post_json
 
 
-def _copy_cached(kept: Mapping[int, V], ids: Collection[int], into: dict[int, V]) -> list[int]:
+def _copy_cached(cached: Mapping[int, V], ids: Collection[int], into: dict[int, V]) -> list[int]:
     """Copy the cached values of these ids to `into`; returns the ids that are not cached."""
-    into.update({id_: kept[id_] for id_ in ids if id_ in kept})
-    return [id_ for id_ in ids if id_ not in kept]
+    into.update({id_: cached[id_] for id_ in ids if id_ in cached})
+    return [id_ for id_ in ids if id_ not in cached]
 
 
 def _ranking_data(page: HomePage[Mark] | HomePage[Slate]) -> tuple[object, ...]:
@@ -284,11 +286,11 @@ def _ranking_data(page: HomePage[Mark] | HomePage[Slate]) -> tuple[object, ...]:
     return page.placed, page.seen, page.copies
 
 
-def _is_current(known: _EncodedPost, shown: PageEncoder) -> bool:
+def _is_current(cached: _EncodedPost, details: PageEncoder) -> bool:
     """Whether a cached post was encoded with the current profile and pictures."""
-    if known.profile is not shown.profiles[known.post.author]:
+    if cached.profile is not details.profiles[cached.post.author]:
         return False
-    return not known.pictures or all(shown.media[id_] is picture for id_, picture in known.pictures)
+    return not cached.pictures or all(details.media[id_] is picture for id_, picture in cached.pictures)
 
 
 def _rankings(placed: Mapping[int, Placed]) -> dict[int, bytes]:

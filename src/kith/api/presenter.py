@@ -204,8 +204,8 @@ class Presenter:
 
     def prefetch_details(self, viewer: Viewer) -> tuple[PostDetails, Prefetch]:
         """An empty `PostDetails`, and a prefetch that fills it."""
-        known = PostDetails({}, {}, {})
-        return known, partial(self.read_details, viewer, into=known)
+        details = PostDetails({}, {}, {})
+        return details, partial(self.read_details, viewer, into=details)
 
     async def read_details(self, viewer: Viewer, posts: Sequence[Post], into: PostDetails) -> None:
         """Read what posts are shown with, `into` a `PostDetails`. It may run before it is known which posts the viewer
@@ -225,19 +225,21 @@ class Presenter:
 
     async def posts_if_visible(self, viewer: Viewer, posts: Sequence[Post | None]) -> list[PostAnswer | None]:
         """The given posts as answers; None for each that does not exist or that the viewer may not see."""
-        there = [post for post in posts if post is not None]
-        if not there:
+        existing = [post for post in posts if post is not None]
+        if not existing:
             return [None] * len(posts)
-        (authors, media), found = await gather(
+        (authors, media), visible = await gather(
             self._immediate,
-            self.authors_and_media([post.author for post in there], (id_ for post in there for id_ in post.media)),
-            self._engagement.seen(viewer, there),
+            self.authors_and_media(
+                [post.author for post in existing], (id_ for post in existing for id_ in post.media)
+            ),
+            self._engagement.seen(viewer, existing),
         )
-        seen = {one[0].id: one for one in found if one is not None}
+        visible_by_id = {entry[0].id: entry for entry in visible if entry is not None}
         return [
             None
-            if post is None or post.id not in seen
-            else self._post(viewer, *seen[post.id], authors[post.author], media)
+            if post is None or post.id not in visible_by_id
+            else self._post(viewer, *visible_by_id[post.id], authors[post.author], media)
             for post in posts
         ]
 
@@ -266,10 +268,10 @@ class Presenter:
             edited_at=time_of(post.edited_at) if post.edited_at else None,
         )
 
-    async def comments(self, viewer: Viewer, found: StoredComments) -> tuple[list[CommentAnswer], CommentPage]:
+    async def comments(self, viewer: Viewer, stored: StoredComments) -> tuple[list[CommentAnswer], CommentPage]:
         """A page of comments for a viewer who may see the post, with the first replies to each."""
         page, authors = await gather(
-            self._immediate, self._comments.visible_page(viewer, found), self.authors(found.authors)
+            self._immediate, self._comments.visible_page(viewer, stored), self.authors(stored.authors)
         )
         answers = [
             self.comment(viewer, comment, counts, authors, [self.comment(viewer, *reply, authors) for reply in replies])
@@ -301,10 +303,10 @@ class Presenter:
             replies=list(replies),
         )
 
-    def content(self, post: Post, known: Mapping[int, Media]) -> ContentAnswer:
-        """The content of a post. `known`: its media that still exist."""
-        there = [self.media(known[id_]) for id_ in post.media if id_ in known]
-        return ContentAnswer(post.type, post.text, post.link, there)
+    def content(self, post: Post, existing: Mapping[int, Media]) -> ContentAnswer:
+        """The content of a post. `existing`: its media that still exist."""
+        media = [self.media(existing[id_]) for id_ in post.media if id_ in existing]
+        return ContentAnswer(post.type, post.text, post.link, media)
 
     async def users(self, page: Page) -> list[UserItem]:
         """The users of a page."""
@@ -326,11 +328,11 @@ class Presenter:
         self, ids: Sequence[int], media: Iterable[int] = ()
     ) -> tuple[dict[int, AuthorAnswer], dict[int, Media]]:
         """The users with these ids, and the media of `media` that exist. Avatars and media are read in one batch."""
-        known = list(dict.fromkeys(ids))
-        profiles = await self._profiles.get_many(known)
+        author_ids = list(dict.fromkeys(ids))
+        profiles = await self._profiles.get_many(author_ids)
         avatars = [profile.avatar for profile in profiles if profile.avatar is not None]
-        found = await self._media.get_many([*media, *avatars])
-        return self._authors(dict(zip(known, profiles, strict=True)), found), found
+        existing = await self._media.get_many([*media, *avatars])
+        return self._authors(dict(zip(author_ids, profiles, strict=True)), existing), existing
 
     def _authors(self, profiles: Mapping[int, Profile], pictures: Mapping[int, Media]) -> dict[int, AuthorAnswer]:
         return {
@@ -359,9 +361,9 @@ class Presenter:
             media.width, media.height, media.alt_text,
         )  # fmt: skip
 
-    def avatar_url(self, avatar: int | None, known: Mapping[int, Media]) -> str | None:
+    def avatar_url(self, avatar: int | None, existing: Mapping[int, Media]) -> str | None:
         """The URL of an avatar's thumbnail; None if the profile has no avatar or it was deleted."""
-        media = None if avatar is None else known.get(avatar)
+        media = None if avatar is None else existing.get(avatar)
         return None if media is None else self.media(media).thumbnail_url
 
 

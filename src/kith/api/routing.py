@@ -56,14 +56,14 @@ class Routes:
 
     def _match(self, path: str) -> tuple[_Node, list[str]]:
         segments = path.rstrip("/").split("/")[1:]
-        found = _match_simple(self._root, segments)
-        if found is None:
+        matched = _match_simple(self._root, segments)
+        if matched is None:
             values: list[str] = []
             node = _match_backtracking(self._root, segments, 0, values)
             if node is None:
                 raise NotFound(f"there is nothing at {path}; the API is under /api/v1, see /docs")
-            found = node, values
-        return found
+            matched = node, values
+        return matched
 
 
 def _match_simple(node: _Node, segments: Sequence[str]) -> tuple[_Node, list[str]] | None:
@@ -80,17 +80,17 @@ def _match_simple(node: _Node, segments: Sequence[str]) -> tuple[_Node, list[str
     return (node, values) if node.operations else None
 
 
-def _match_backtracking(node: _Node, segments: Sequence[str], at: int, values: list[str]) -> _Node | None:
-    """The node for the segments from `at` on, with backtracking; collects parameters in `values`."""
-    if at == len(segments):
+def _match_backtracking(node: _Node, segments: Sequence[str], index: int, values: list[str]) -> _Node | None:
+    """The node for the segments from `index` on, with backtracking; collects parameters in `values`."""
+    if index == len(segments):
         return node if node.operations else None
-    literal = node.literals.get(segments[at])
-    if literal is not None and (found := _match_backtracking(literal, segments, at + 1, values)) is not None:
-        return found
-    if node.parameter is None or not segments[at]:
+    literal = node.literals.get(segments[index])
+    if literal is not None and (matched := _match_backtracking(literal, segments, index + 1, values)) is not None:
+        return matched
+    if node.parameter is None or not segments[index]:
         return None
-    values.append(segments[at])
-    found = _match_backtracking(node.parameter, segments, at + 1, values)
-    if found is None:
+    values.append(segments[index])
+    matched = _match_backtracking(node.parameter, segments, index + 1, values)
+    if matched is None:
         values.pop()
-    return found
+    return matched

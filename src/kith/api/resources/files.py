@@ -82,8 +82,8 @@ class FilesResource:
         files are stored in a bucket, the answer is 307 with an address there that is valid for an hour.
         """
         key, tag = f"{folder}/{file}", f'"{file}"'
-        named = KEY.fullmatch(key)
-        if named is None:
+        matched = KEY.fullmatch(key)
+        if matched is None:
             raise no_file()
         place = await self._media.locate(key)
         headers = [*_SAFE, ("etag", tag)]
@@ -95,33 +95,33 @@ class FilesResource:
             size = place.stat().st_size
         except FileNotFoundError:  # deleted just now
             raise no_file() from None
-        wanted = wanted_of(call.header("range"), call.header("if-range") in (None, tag))
-        start, end = (0, size) if wanted is None else wanted.within(size)
-        if wanted is not None and start >= end:
+        byte_range = wanted_of(call.header("range"), call.header("if-range") in (None, tag))
+        start, end = (0, size) if byte_range is None else byte_range.within(size)
+        if byte_range is not None and start >= end:
             raise RangeNotSatisfiable(f"this file has {size} bytes; ask for some of them", size=size)
         headers += [
-            ("content-disposition", f'inline; filename="{file.partition("-")[0]}.{named[2]}"'),
-            ("content-type", _TYPES[named[2]]),
+            ("content-disposition", f'inline; filename="{file.partition("-")[0]}.{matched[2]}"'),
+            ("content-type", _TYPES[matched[2]]),
         ]
-        if wanted is None:
+        if byte_range is None:
             return FileAnswer(place, start, end, 200, headers)
         return FileAnswer(place, start, end, 206, [*headers, ("content-range", f"bytes {start}-{end - 1}/{size}")])
 
 
-def has_version(known: str | None, tag: str) -> bool:
+def has_version(header: str | None, tag: str) -> bool:
     """Whether an If-None-Match header lists this version of the file."""
-    tags = [one.strip().removeprefix("W/") for one in (known or "").split(",")]
+    tags = [part.strip().removeprefix("W/") for part in (header or "").split(",")]
     return "*" in tags or tag in tags
 
 
-def wanted_of(asked: str | None, unchanged: bool) -> ByteRange | None:
+def wanted_of(header: str | None, unchanged: bool) -> ByteRange | None:
     """The byte range that a Range header asks for. None for the whole file: there is no header, `unchanged` is false,
     or the header is one that we do not support.
     """
-    found = _RANGE.fullmatch(asked or "")
-    if found is None or not unchanged or not any(found.groups()):
+    matched = _RANGE.fullmatch(header or "")
+    if matched is None or not unchanged or not any(matched.groups()):
         return None
-    first, last = found.groups()
+    first, last = matched.groups()
     if not first:
         return ByteRange(-int(last)) if int(last) else ByteRange(1 << 62)  # the last 0 bytes are not there
     if last and int(last) < int(first):

@@ -106,7 +106,7 @@ class SpreadResource:
         mentions = await trace_mentions(post, self._records, self._walks, self._graph.clock)
         return SpreadAnswer(
             str(post.id), str(post.author), time_of(post.created_at), post.deleted, str(post.visibility), followers,
-            consumers, delivery, failures, snapshot.withheld.rate_of(post.author), [_mention(one) for one in mentions],
+            consumers, delivery, failures, snapshot.withheld.rate_of(post.author), list(map(_mention, mentions)),
         )  # fmt: skip
 
     async def _consumer(self, name: str, post: Post) -> ConsumerOfPost:
@@ -123,9 +123,9 @@ def _delivery(
     post: Post, snapshot: FanoutSnapshot, reached: bool
 ) -> tuple[Literal["waits", "under way", "failed", "ended"], int]:
     """The state of the delivery, and how often a part of it failed."""
-    for one in snapshot.deliveries:
-        if one.post == post.id:
-            return "under way", one.failures
+    for delivery in snapshot.deliveries:
+        if delivery.post == post.id:
+            return "under way", delivery.failures
     if any(event.destination == post.id for event in snapshot.failures):
         return "failed", 1
     return ("ended" if reached else "waits"), 0
@@ -133,11 +133,13 @@ def _delivery(
 
 def _mention(traced: TracedMention) -> MentionOfPost:
     tiers = [
-        TierOfMention(one.tier.name.lower(), "under way", one.done, one.chunks, one.told, one.suppressed, one.tries)
-        for one in traced.under_way
+        TierOfMention(
+            tier.tier.name.lower(), "under way", tier.done, tier.chunks, tier.told, tier.suppressed, tier.tries
+        )
+        for tier in traced.under_way
     ]
     tiers += [
-        TierOfMention(one.tier.name.lower(), "ended", 0, 0, one.told, one.suppressed, left=one.left, dead=one.dead)
-        for one in traced.ended
+        TierOfMention(tier.tier.name.lower(), "ended", 0, 0, tier.told, tier.suppressed, left=tier.left, dead=tier.dead)
+        for tier in traced.ended
     ]
     return MentionOfPost(str(traced.account), None if traced.notice is None else str(traced.notice), tiers)

@@ -130,31 +130,33 @@ class PostsResource:
             allow_sharing=body.allow_sharing,
             location=_location(body.location),
         )
-        made, (authors, media) = await gather(
+        created, (authors, media) = await gather(
             self._posts.store.immediate,
             call.perform_write(self._posts.create(call.acting_user, draft, idempotency_key)),
             self._present.authors_and_media([call.acting_user], draft.media),
         )
-        if made.media != draft.media:  # it is the post of an earlier request, and was changed since
-            authors, media = await self._present.authors_and_media([call.acting_user], made.media)
-        content = self._present.content(made, media)
-        return PostCreated(str(made.id), authors[made.author], content, time_of(made.created_at), made.visibility)
+        if created.media != draft.media:  # it is the post of an earlier request, and was changed since
+            authors, media = await self._present.authors_and_media([call.acting_user], created.media)
+        content = self._present.content(created, media)
+        return PostCreated(
+            str(created.id), authors[created.author], content, time_of(created.created_at), created.visibility
+        )
 
     @get("/posts/{post_id}", "A post", answers=PostAnswer)
     async def get_post(self, call: Call, post_id: Id) -> bytes:
         """404 if the post does not exist, is deleted, or is hidden from the acting user."""
         if call.caller.user is not None and self._shown.immediate:
             return await self._shown.one(call.caller.user, post_id)
-        (found,) = await self._present.posts_if_visible(call.viewer, await self._posts.read([post_id]))
-        if found is None:
+        (answer,) = await self._present.posts_if_visible(call.viewer, await self._posts.read([post_id]))
+        if answer is None:
             raise self._posts.missing(post_id)
-        return _encode(found)
+        return _encode(answer)
 
     @post_query("/posts/lookup", "Many posts by id")
     async def lookup_posts(self, call: Call, body: LookupRequest) -> PostsLookedUp:
         """One answer per id, in the order of the request: null where GET would answer 404. At most 100 ids."""
-        found = await self._posts.read(check_lookup(body.ids))
-        return PostsLookedUp(await self._present.posts_if_visible(call.viewer, found))
+        posts = await self._posts.read(check_lookup(body.ids))
+        return PostsLookedUp(await self._present.posts_if_visible(call.viewer, posts))
 
     @patch("/posts/{post_id}", "Change a post", callers="acting")
     async def edit_post(self, call: Call, post_id: Id, body: PostChange) -> PostAnswer:
@@ -196,26 +198,30 @@ class PostsResource:
         """
         list_key = with_bounds(f"posts {user_id}", since, until)
         window = call.window_of_objects(list_key, limit, cursor, since, until)
-        known, prefetch = self._present.prefetch_details(call.viewer)
+        details, prefetch = self._present.prefetch_details(call.viewer)
         _, (posts, page) = await gather(
             self._posts.store.immediate,
             self._access.check_may_see_lists(call.caller, user_id),
             self._posts.outbox(call.viewer, user_id, window, prefetch),
         )
-        return PostsAnswer(await self._present.posts(call.viewer, posts, known=known), call.pagination(list_key, page))
+        return PostsAnswer(
+            await self._present.posts(call.viewer, posts, known=details), call.pagination(list_key, page)
+        )
 
     @get("/users/{user_id}/mentions", "Posts that mention a user")
     async def mentions(self, call: Call, user_id: Id, limit: ObjectLimit = None, cursor: Cursor = None) -> PostsAnswer:
         """Only the user may read this list. Newest first, without posts that they may not see."""
         check_own_read(call.caller, user_id)
         list_key = f"mentions {user_id}"
-        window, (known, prefetch) = (
+        window, (details, prefetch) = (
             call.window_of_objects(list_key, limit, cursor),
             self._present.prefetch_details(call.viewer),
         )
         posts, page = await self._posts.mentioning(call.viewer, user_id, window, prefetch)
-        return PostsAnswer(await self._present.posts(call.viewer, posts, known=known), call.pagination(list_key, page))
+        return PostsAnswer(
+            await self._present.posts(call.viewer, posts, known=details), call.pagination(list_key, page)
+        )
 
 
-def _location(asked: LocationRequest | None) -> Location | None:
-    return None if asked is None else Location(asked.latitude, asked.longitude, asked.name)
+def _location(request: LocationRequest | None) -> Location | None:
+    return None if request is None else Location(request.latitude, request.longitude, request.name)

@@ -281,8 +281,8 @@ class RelationsResource:
         return await self._people(call, list_key, page)
 
     async def _chosen(self, call: Call, list_key: str, page: Page) -> UsersAnswer:
-        shown = await self._access.without_hidden_users(call.caller, page)
-        return UsersAnswer(await self._present.users(shown), call.pagination(list_key, shown))
+        visible = await self._access.without_hidden_users(call.caller, page)
+        return UsersAnswer(await self._present.users(visible), call.pagination(list_key, visible))
 
     @get("/search/users", "Search people by the beginning of a name")
     async def search_users(
@@ -293,8 +293,8 @@ class RelationsResource:
         """
         prefix = check_prefix(q or "")
         list_key = f"search users {prefix}"
-        seen = partial(self._access.without_invisible, call.caller)
-        page = await self._search.page(prefix, call.window_of_objects(list_key, limit, cursor), seen)
+        visible_only = partial(self._access.without_invisible, call.caller)
+        page = await self._search.page(prefix, call.window_of_objects(list_key, limit, cursor), visible_only)
         return UsersAnswer(await self._present.users(page), call.pagination(list_key, page))
 
     async def _sorted(
@@ -312,11 +312,11 @@ class RelationsResource:
         limit, list_key = check_limit(LIMIT_DEFAULT if limit is None else limit), f"{list_key} by name {prefix}"
         after = _decode_place(call.unseal(list_key, cursor)) if cursor else None
         people = await self._access.if_lists_visible(call.caller, [user], listed(user, Window(SORTED_MAX)))
-        named = await self._name_sorter.page(people, prefix, after, limit)
-        shown = await self._access.without_invisible(call.caller, named.page)
-        items = items_of(shown.items)
-        following = call.seal(list_key, _encode_place(named.end)) if named.end else None
-        return ListAnswer(items, Pagination(following, None, following is not None), named.partial)
+        sorted_page = await self._name_sorter.page(people, prefix, after, limit)
+        visible = await self._access.without_invisible(call.caller, sorted_page.page)
+        items = items_of(visible.items)
+        following = call.seal(list_key, _encode_place(sorted_page.end)) if sorted_page.end else None
+        return ListAnswer(items, Pagination(following, None, following is not None), sorted_page.partial)
 
     async def _people(self, call: Call, list_key: str, page: Page) -> ListAnswer:
         return call.answer(list_key, await self._access.without_invisible(call.caller, page))

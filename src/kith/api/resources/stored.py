@@ -174,13 +174,13 @@ class StoredResource:
     async def stored(self, call: Call, object_id: Id) -> StoredAnswer:
         """An id may be a user, a post, a comment or several of these at once."""
         (node,) = await self._graph.store.nodes([object_id])
-        found = [(await self._records.get_many(kind, [object_id]))[0] for kind in _TYPES]
+        records = [(await self._records.get_many(kind, [object_id]))[0] for kind in _TYPES]
         return StoredAnswer(
             str(object_id),
             node.state.name.lower(),
             node.private,
             node.labels,
-            [_record(record) for record in found if record is not None],
+            [_record(record) for record in records if record is not None],
             await self._lists(object_id),
         )
 
@@ -194,8 +194,8 @@ class StoredResource:
     async def stored_edge(self, call: Call, graph: GraphName, source: Id, destination: Id) -> StoredEdges:
         """The row and both list entries of the edge, and the same for the edge in the opposite direction."""
         pairs = [(source, destination), (destination, source)]
-        there, back = await self._graph.store.ends(self._graph.graphs.number(graph), pairs)
-        return StoredEdges(_edge(graph, there), _edge(graph, back))
+        forward, back = await self._graph.store.ends(self._graph.graphs.number(graph), pairs)
+        return StoredEdges(_edge(graph, forward), _edge(graph, back))
 
     @get(
         "/console/log",
@@ -206,13 +206,13 @@ class StoredResource:
     )
     async def log_readers(self, call: Call) -> LogAnswer:
         """Consumers with their lag, leases, dead events."""
-        groups, gone = [], []
+        groups, dead_events = [], []
         for name in self._groups:
             failures = await self._log.failures(name)
             progress = await self._log.progress(name)
             lag = None if progress is None else lag_of(progress.behind, wall_ms())
             died = [failure for failure in failures if failure.dead]
-            gone += [self._dead(failure) for failure in died[:DEAD_SHOWN_MAX]]
+            dead_events += [self._dead(failure) for failure in died[:DEAD_SHOWN_MAX]]
             groups.append(
                 GroupAnswer(
                     name,
@@ -224,10 +224,10 @@ class StoredResource:
                 )
             )
         leases = [
-            LeaseAnswer(one.name, time_of(one.until_ms), one.lost, (await self._log.behind(one.at)).events)
-            for one in await self._log.leases()
+            LeaseAnswer(lease.name, time_of(lease.until_ms), lease.lost, (await self._log.behind(lease.at)).events)
+            for lease in await self._log.leases()
         ]
-        return LogAnswer(groups, leases, gone)
+        return LogAnswer(groups, leases, dead_events)
 
     @post(
         "/console/dead/{group}/{mark}/replay",
@@ -249,11 +249,11 @@ class StoredResource:
     @get("/console/jobs", "Bulk operations", absolute=True, callers="server", documented=False)
     async def jobs(self, call: Call) -> JobsAnswer:
         """Running jobs, and jobs that finished within the last day."""
-        known = sorted(await self._jobs.known(), key=lambda job: (job.done, -job.finished_at, job.id))
-        shown = [
-            ShownJob(job.id, job.operation.value, str(job.node), job.edges, job.done) for job in known[:JOBS_SHOWN_MAX]
+        jobs = sorted(await self._jobs.known(), key=lambda job: (job.done, -job.finished_at, job.id))
+        items = [
+            ShownJob(job.id, job.operation.value, str(job.node), job.edges, job.done) for job in jobs[:JOBS_SHOWN_MAX]
         ]
-        return JobsAnswer(shown, len(known))
+        return JobsAnswer(items, len(jobs))
 
     async def _chosen(self, group: str, mark: str) -> Failure:
         failure = (await dead(self._log, group)).get(f"{group}/{mark}") if group in self._groups else None
@@ -272,19 +272,19 @@ class StoredResource:
         ]
         counts = await self._graph.store.count_many(listings)
         return [
-            StoredList(graphs.name(one.graph), one.direction.name.lower(), one.state.name.lower(), count)
-            for one, count in zip(listings, counts, strict=True)
+            StoredList(graphs.name(listing.graph), listing.direction.name.lower(), listing.state.name.lower(), count)
+            for listing, count in zip(listings, counts, strict=True)
             if count
         ]
 
     def _dead(self, failure: Failure) -> DeadEvent:
         event, graphs = failure.event, self._graph.graphs
-        shown = _plain({name: getattr(event, name) for name in ("source", "destination", "position", "updated_at")})
+        fields = _plain({name: getattr(event, name) for name in ("source", "destination", "position", "updated_at")})
         states = {state.value: state.name.lower() for state in State}
-        shown["graph"] = graphs.name(event.graph) if graphs.knows([event.graph]) else str(event.graph)
-        shown["state"] = states.get(event.state, f"kind {event.state}")
+        fields["graph"] = graphs.name(event.graph) if graphs.knows([event.graph]) else str(event.graph)
+        fields["state"] = states.get(event.state, f"kind {event.state}")
         return DeadEvent(
-            failure.group, event.log_position.hex(), failure.tries, failure.error, time_of(failure.failed_at_ms), shown
+            failure.group, event.log_position.hex(), failure.tries, failure.error, time_of(failure.failed_at_ms), fields
         )
 
 

@@ -109,17 +109,17 @@ class WebhooksResource:
         arrive at least once and in order per key, and are retried for hours if they fail. Answer 2xx within 15 seconds.
         The URL must be public; redirects are not followed. docs/webhooks.md shows how to check the signature.
         """
-        seen, secret = await self._webhooks.create(
+        progress, secret = await self._webhooks.create(
             self._next_id(), body.url, graphs=body.graphs, kinds=body.kinds, known=self._graphs, secret=body.secret,
             key=idempotency_key,
         )  # fmt: skip
-        answer = self._answer(seen)
+        answer = self._answer(progress)
         return WebhookMade(**msgspec.structs.asdict(answer), secret=secret)
 
     @get("/webhooks", "All webhooks", callers="server")
     async def webhooks(self, call: Call) -> WebhooksAnswer:
         """Oldest first."""
-        return WebhooksAnswer([self._answer(seen) for seen in await self._webhooks.progress_of_all()])
+        return WebhooksAnswer([self._answer(progress) for progress in await self._webhooks.progress_of_all()])
 
     @get("/webhooks/{webhook_id}", "A webhook, and the state of its deliveries", callers="server")
     async def webhook(self, call: Call, webhook_id: Id) -> WebhookAnswer:
@@ -136,8 +136,8 @@ class WebhooksResource:
         """Deliveries that failed for `webhook_retry_hours` and were given up, so that later changes could be
         delivered.
         """
-        found = await self._webhooks.dead(webhook_id)
-        changes = await self._watch.changes_of([failure.event for failure in found[: limit or DEAD_SHOWN_MAX]])
+        failures = await self._webhooks.dead(webhook_id)
+        changes = await self._watch.changes_of([failure.event for failure in failures[: limit or DEAD_SHOWN_MAX]])
         letters = [
             DeadLetter(
                 msgspec.json.decode(msgspec.json.encode(change)),
@@ -145,9 +145,9 @@ class WebhooksResource:
                 failure.error,
                 time_of(failure.failed_at_ms),
             )
-            for change, failure in zip(changes, found, strict=False)
+            for change, failure in zip(changes, failures, strict=False)
         ]
-        return DeadLetters(letters, len(found))
+        return DeadLetters(letters, len(failures))
 
     @post("/webhooks/{webhook_id}/replay", "Replay dead letters", callers="server")
     async def replay_webhook(self, call: Call, webhook_id: Id) -> CountAnswer:
@@ -156,18 +156,18 @@ class WebhooksResource:
         """
         return CountAnswer(await self._webhooks.replay(webhook_id))
 
-    def _answer(self, seen: WebhookProgress) -> WebhookAnswer:
-        webhook, standing = seen.webhook, seen.webhook.standing
+    def _answer(self, progress: WebhookProgress) -> WebhookAnswer:
+        webhook, standing = progress.webhook, progress.webhook.standing
         state = WebhookState(
-            None if seen.at is None else self._watch.token(seen.at),
-            0 if seen.behind is None else seen.behind.events,
-            standing.gap or seen.behind is None or seen.behind.lost,
+            None if progress.at is None else self._watch.token(progress.at),
+            0 if progress.behind is None else progress.behind.events,
+            standing.gap or progress.behind is None or progress.behind.lost,
             standing.failures,
             standing.status,
             standing.error,
             standing.resting,
             time_of(standing.next_try_ms) if standing.next_try_ms else None,
-            seen.dead,
+            progress.dead,
         )
         names = list(webhook.graphs), list(webhook.kinds)
         return WebhookAnswer(str(webhook.id), webhook.url, *names, time_of(webhook.created_ms), state)
