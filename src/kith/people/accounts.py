@@ -38,8 +38,8 @@ async def check_not_removed(store: Nodes, actor: NodeId, *others: NodeId) -> Non
     node, *nodes = await store.nodes([actor, *others])
     if node.state == State.REMOVED:
         raise _inactive(actor, node.state)
-    for other, found in zip(others, nodes, strict=True):
-        if found.state == State.REMOVED:
+    for other, other_node in zip(others, nodes, strict=True):
+        if other_node.state == State.REMOVED:
             raise UserNotFound("this account was removed for good", id=str(other))
 
 

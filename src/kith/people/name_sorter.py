@@ -53,8 +53,8 @@ class NameSorter:
         none) in the order of Unicode code points. People without any name come last.
         """
         placed: list[tuple[NamePosition, Mark]] = []
-        for at in range(0, len(people.items), _READ_AT_ONCE):
-            marks = people.items[at : at + _READ_AT_ONCE]
+        for start in range(0, len(people.items), _READ_AT_ONCE):
+            marks = people.items[start : start + _READ_AT_ONCE]
             profiles = await self._profiles.get_many([mark.id for mark in marks])
             placed += [
                 (_place(mark.id, profile), mark)
@@ -62,10 +62,10 @@ class NameSorter:
                 if matches(profile, prefix)
             ]
             await asyncio.sleep(0)  # let other requests run
-        left = sorted(one for one in placed if after is None or one[0] > after)
-        shown = left[:limit]
-        end = shown[-1][0] if len(left) > limit else None
-        return NamedPage(Page([mark for _, mark in shown], end is not None, False), end, people.more_after)
+        remaining = sorted(row for row in placed if after is None or row[0] > after)
+        page_rows = remaining[:limit]
+        end = page_rows[-1][0] if len(remaining) > limit else None
+        return NamedPage(Page([mark for _, mark in page_rows], end is not None, False), end, people.more_after)
 
 
 def matches(profile: Profile, prefix: str) -> bool:

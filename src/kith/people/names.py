@@ -61,8 +61,8 @@ def searchable_names(username: str, display_name: str) -> Iterator[tuple[int, st
     if username:
         yield _USERNAME, fold_name(username)
     words = fold_name(display_name).split()
-    for at in range(min(len(words), WORDS_MAX)):
-        yield 1 + at, " ".join(words[at:])
+    for index in range(min(len(words), WORDS_MAX)):
+        yield 1 + index, " ".join(words[index:])
 
 
 def index_entry(kind: int, name: str) -> NameEntry:
@@ -73,8 +73,8 @@ def index_entry(kind: int, name: str) -> NameEntry:
 def index_range(kind: int, prefix: str) -> NameRange:
     """The span of the names with this folded prefix. It may contain others if the prefix is longer than an entry."""
     start = prefix[1:].encode()[:_BYTES]
-    first, last = _position(start.ljust(_BYTES, b"\0")), _position(start.ljust(_BYTES, b"\xff"))
-    return NameRange(_list_id(kind, prefix), last, None if first == POSITION_MAX else first + 1)
+    low, high = _position(start.ljust(_BYTES, b"\0")), _position(start.ljust(_BYTES, b"\xff"))
+    return NameRange(_list_id(kind, prefix), high, None if low == POSITION_MAX else low + 1)
 
 
 def index_writes(
@@ -87,9 +87,9 @@ def index_writes(
     """
     if atomic and before == after:
         return []
-    old, new = (dict(index_entry(*one) for one in searchable_names(*names)) for names in (before, after))
-    gone = [NameEntry(list_id, position) for list_id, position in old.items() if list_id not in new]
-    writes = [_write(graph, user, entry, version, State.REMOVED) for entry in gone]
+    old, new = (dict(index_entry(*name) for name in searchable_names(*names)) for names in (before, after))
+    removed = [NameEntry(list_id, position) for list_id, position in old.items() if list_id not in new]
+    writes = [_write(graph, user, entry, version, State.REMOVED) for entry in removed]
     for list_id, position in new.items():
         stays = atomic and old.get(list_id) == position
         writes.append(_write(graph, user, NameEntry(list_id, position), version, State.NORMAL, stays=stays))

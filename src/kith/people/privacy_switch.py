@@ -86,13 +86,13 @@ class PrivacySwitch:
     def _start(self, note: str, user: NodeId) -> None:
         self._background.start(note, partial(self._run, user))
 
-    async def _run(self, user: NodeId, held: HeldLease) -> None:
-        if await with_retries(held, lambda: self._is_about_to_open(user, held.lease.name)):
+    async def _run(self, user: NodeId, held_lease: HeldLease) -> None:
+        if await with_retries(held_lease, lambda: self._is_about_to_open(user, held_lease.lease.name)):
             return
         window: Window | None = Window(_PAGE)
         while window is not None:
-            window = await with_retries(held, partial(self._accept_page, user, window))
-        await with_retries(held, partial(self._store.put_note, held.lease.name, None))
+            window = await with_retries(held_lease, partial(self._accept_page, user, window))
+        await with_retries(held_lease, partial(self._store.put_note, held_lease.lease.name, None))
 
     async def _is_about_to_open(self, user: NodeId, note: str) -> bool:
         """Whether the account is private, but the note so new that its request may still be about to open it."""
@@ -116,12 +116,12 @@ class PrivacySwitch:
 
     async def _accept_page_elsewhere(self, user: NodeId, window: Window) -> Window | None:
         """For a page of the user's own requests, accept those to public accounts; returns the next window or None."""
-        asked = Listing(self._graph.graphs.number(FOLLOW_REQUESTS), user, Direction.OUT)
-        page = await self._store.page(asked, window)
-        others = [NodeId(mark.id) for mark in reversed(page.items)]
-        for other, node in zip(others, await self._store.nodes(others), strict=True):
+        listing = Listing(self._graph.graphs.number(FOLLOW_REQUESTS), user, Direction.OUT)
+        page = await self._store.page(listing, window)
+        targets = [NodeId(mark.id) for mark in reversed(page.items)]
+        for target, node in zip(targets, await self._store.nodes(targets), strict=True):
             if _is_public(node):
-                await self._relations.accept_all(other, [user])
+                await self._relations.accept_all(target, [user])
         return Window(_PAGE, after=page.oldest) if page.more_after else None
 
 

@@ -67,7 +67,7 @@ class Profiles:
 
         async def replace() -> tuple[Put, Profile]:
             (stored,) = await self.store.get_many(RecordKind.USER, [user])
-            old, at = read_profile(stored), 0 if stored is None else stored.updated_at
+            old, stored_at = read_profile(stored), 0 if stored is None else stored.updated_at
             profile, version = change(old), next_version(self._clock, stored)
             _check(profile)
             if profile.avatar is not None and profile.avatar != old.avatar:
@@ -78,9 +78,9 @@ class Profiles:
             record = Record(RecordKind.USER, user, version, _encode(profile))
             if profile != Profile():
                 record = with_newer_fields(record, stored)
-            only_if = [*renamed.only_if, AtVersion(RecordKind.USER, user, at)]
-            shown = [(one.username, one.display_name) for one in (old, profile)]
-            entries = index_writes(self._names, user, shown[0], shown[1], version, atomic=self.store.transactional)
+            only_if = [*renamed.only_if, AtVersion(RecordKind.USER, user, stored_at)]
+            names = [(one.username, one.display_name) for one in (old, profile)]
+            entries = index_writes(self._names, user, names[0], names[1], version, atomic=self.store.transactional)
             put = await self.store.put([*renamed.before, record, *renamed.after], entries, only_if=only_if)
             return put, profile
 
@@ -99,12 +99,12 @@ class Profiles:
 
         async def write_anew() -> tuple[Put, bool]:
             (stored,) = await self.store.get_many(RecordKind.USER, [user])
-            profile, at = read_profile(stored), 0 if stored is None else stored.updated_at
+            profile, stored_at = read_profile(stored), 0 if stored is None else stored.updated_at
             if fold(profile.username) == name:
                 return NOTHING_TO_DO, False
             record = Record(RecordKind.USER, user, next_version(self._clock, stored), _encode(profile))
             record = with_newer_fields(record, stored)
-            return await self.store.put([record], only_if=[AtVersion(RecordKind.USER, user, at)]), True
+            return await self.store.put([record], only_if=[AtVersion(RecordKind.USER, user, stored_at)]), True
 
         return (await rewrite("this username", user, write_anew))[1]
 

@@ -113,13 +113,13 @@ class Relations:
         """
         _check_not_self(actor, requester)
         (request,) = await self._store.get_many(self._requests, [(requester, actor)])
-        asked = request is not None and request.state is State.NORMAL
-        if not asked and await self._graph.exists(self._follows, requester, actor):
+        is_requested = request is not None and request.state is State.NORMAL
+        if not is_requested and await self._graph.exists(self._follows, requester, actor):
             return RelationWritten(True, False, NO_MARK)
-        if request is None or not asked or await self._privacy.hidden([requester]) == [True]:
+        if request is None or not is_requested or await self._privacy.hidden([requester]) == [True]:
             raise _no_request(requester)
         try:
-            written = await self._follow(requester, actor, accepted=True, expires_ms=request.expires_ms)
+            result = await self._follow(requester, actor, accepted=True, expires_ms=request.expires_ms)
         except FollowLimitReached:
             limit = self._limits.follows_max
             raise RequesterLimitReached(
@@ -127,7 +127,7 @@ class Relations:
                 id=str(requester),
                 max=limit,
             ) from None
-        return written or RelationWritten(True, False, NO_MARK)
+        return result or RelationWritten(True, False, NO_MARK)
 
     async def accept_all(self, actor: NodeId, requesters: Sequence[NodeId]) -> None:
         """Accept the follow requests of `requesters` to `actor`, whose account is public, in one write.
@@ -285,15 +285,15 @@ class Relations:
         return msgspec.structs.replace(write, any_of=lists)
 
     async def _update_dependents(
-        self, asked: EdgeChange, *pairs: tuple[NodeId, NodeId], ended: bool = False
+        self, change: EdgeChange, *pairs: tuple[NodeId, NodeId], ended: bool = False
     ) -> WriteMark:
         """Settle what depends on a write, even if it changed nothing: an earlier try may have stopped before settling.
 
-        `asked`: the answer to the write; without transactions it does not tell whether anything depends on it. Returns
+        `change`: the answer to the write; without transactions it does not tell whether anything depends on it. Returns
         the mark; NO_MARK if nothing changed.
         """
         dependents = self._dependents
-        if dependents is None or (self._store.transactional and not asked.any_listed):
+        if dependents is None or (self._store.transactional and not change.any_listed):
             return NO_MARK
         marks = await gather(self._store.immediate, *(dependents.on_change(*pair, ended=ended) for pair in pairs))
         return reduce(self._graph.later_mark, marks, NO_MARK)

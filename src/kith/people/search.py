@@ -34,24 +34,24 @@ class PeopleSearch:
     def __init__(self, graph: Graph, profiles: Profiles) -> None:
         self._store, self._names, self._profiles = graph.store, graph.graphs.number(NAMES), profiles
 
-    async def page(self, prefix: str, window: Window, seen: VisibleOnly) -> Page:
+    async def page(self, prefix: str, window: Window, visible_only: VisibleOnly) -> Page:
         """People with a name that begins with a folded `prefix`, sorted by the first 9 characters of that name.
 
         Each person comes once, at the first of their matching names.
         """
-        walks = [self._walk(kind, prefix, window, seen) for kind in KINDS]
+        walks = [self._walk(kind, prefix, window, visible_only) for kind in KINDS]
         return merge_pages(await gather(self._store.immediate, *walks), window)
 
-    async def _walk(self, kind: int, prefix: str, window: Window, seen: VisibleOnly) -> Page:
+    async def _walk(self, kind: int, prefix: str, window: Window, visible_only: VisibleOnly) -> Page:
         span, size = index_range(kind, prefix), _FIRST_READ_PAGES * window.limit
         window = window._replace(since=span.since, until=span.until)
-        shown, listing = partial(self._shown, prefix, seen), span.listing(self._names)
-        return await walk(self._store, listing, window, shown, entries_max=ENTRIES_SCANNED_MAX, first=size)
+        are_shown, listing = partial(self._shown, prefix, visible_only), span.listing(self._names)
+        return await walk(self._store, listing, window, are_shown, entries_max=ENTRIES_SCANNED_MAX, first=size)
 
-    async def _shown(self, prefix: str, seen: VisibleOnly, marks: Sequence[Mark]) -> list[bool]:
+    async def _shown(self, prefix: str, visible_only: VisibleOnly, marks: Sequence[Mark]) -> list[bool]:
         """For each entry, whether it is the first matching name of a person whom the reader may see."""
         profiles = await self._profiles.get_many([mark.id for mark in marks])
-        first = [
+        positions = [
             max(
                 (
                     index_entry(kind, name).position
@@ -62,6 +62,11 @@ class PeopleSearch:
             )
             for profile in profiles
         ]
-        found = [mark for mark, position in zip(marks, first, strict=True) if mark.position == position]
-        left = {mark.id for mark in (await seen(Page(found, False, False))).items} if found else set()
-        return [mark.position == position and mark.id in left for mark, position in zip(marks, first, strict=True)]
+        candidates = [mark for mark, position in zip(marks, positions, strict=True) if mark.position == position]
+        visible_ids = (
+            {mark.id for mark in (await visible_only(Page(candidates, False, False))).items} if candidates else set()
+        )
+        return [
+            mark.position == position and mark.id in visible_ids
+            for mark, position in zip(marks, positions, strict=True)
+        ]

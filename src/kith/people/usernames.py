@@ -84,7 +84,7 @@ async def change_name(
     change = NameChange([], [], [])
     ids = list(dict.fromkeys(_id(name) for name in (new, old) if name))
     for id_, stored in zip(ids, await store.get_many(RecordKind.USERNAME, ids), strict=True):
-        holders, at = _holders(stored), Hlc(0) if stored is None else stored.updated_at
+        holders, stored_at = _holders(stored), Hlc(0) if stored is None else stored.updated_at
         if old and holders.get(old) == user:
             del holders[old]
         if takes := bool(new) and id_ == _id(new):
@@ -92,9 +92,9 @@ async def change_name(
             if holder != user and not await disown(holder, new):
                 raise UsernameTaken("this username is taken; choose another", username=names[1])
             holders[new] = user
-        record = Record(RecordKind.USERNAME, id_, max(version, Hlc(at + 1)), _encode(holders))
+        record = Record(RecordKind.USERNAME, id_, max(version, Hlc(stored_at + 1)), _encode(holders))
         (change.before if takes else change.after).append(record)
-        change.only_if.append(AtVersion(RecordKind.USERNAME, id_, at))
+        change.only_if.append(AtVersion(RecordKind.USERNAME, id_, stored_at))
     return change
 
 
