@@ -57,17 +57,17 @@ def with_author_labels(comment: Comment, labels: int) -> Comment:
     return msgspec.structs.replace(comment, labels=labels) if labels else comment
 
 
-def ancestry_of(id_: int, known: Mapping[int, Comment]) -> list[Comment]:
-    """A comment, then those above it, upwards, until one is not in `known`."""
+def ancestry_of(id_: int, comments: Mapping[int, Comment]) -> list[Comment]:
+    """A comment, then those above it, upwards, until one is not in `comments`."""
     line: list[Comment] = []
     above: int | None = id_
-    while above is not None and (comment := known.get(above)) is not None:
+    while above is not None and (comment := comments.get(above)) is not None:
         line.append(comment)
         above = comment.reply_to
     return line
 
 
-def has_visible_ancestry(id_: int, seen: Mapping[int, Comment]) -> bool:
-    """Whether `seen`, the comments that a viewer sees (stubs included), has this comment and all above it."""
-    line = ancestry_of(id_, seen)
+def has_visible_ancestry(id_: int, visible: Mapping[int, Comment]) -> bool:
+    """Whether `visible`, the comments that a viewer sees (stubs included), has this comment and all above it."""
+    line = ancestry_of(id_, visible)
     return bool(line) and line[-1].reply_to is None

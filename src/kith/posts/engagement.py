@@ -102,22 +102,22 @@ class Engagement:
 
         Forbidden if the actor is deactivated.
         """
-        there = [post for post in await self._posts.visible(actor, posts) if post is not None]
-        targets = {NodeId(post.id): NodeId(post.author) for post in there}
+        visible = [post for post in await self._posts.visible(actor, posts) if post is not None]
+        targets = {NodeId(post.id): NodeId(post.author) for post in visible}
         engaged, mark = await _engage_many(self._graph, self._number(graph), actor, list(targets.items()))
-        found = dict(zip(targets, engaged, strict=True))
-        return [found.get(post) for post in posts], mark
+        by_post = dict(zip(targets, engaged, strict=True))
+        return [by_post.get(post) for post in posts], mark
 
     async def drop(self, graph: str, actor: NodeId, post: NodeId) -> EngagementWritten:
         """Undo `add`. An edge to a post that the actor may no longer see is dropped too, with a total of 0.
 
         PostNotFound if the actor may not see the post and has no such edge.
         """
-        there = await self._posts.visible(actor, [post]) != [None]
-        found = await disengage(self._graph, self._number(graph), actor, post, counted=there)
-        if not there and not found.changed:
+        visible = await self._posts.visible(actor, [post]) != [None]
+        result = await disengage(self._graph, self._number(graph), actor, post, counted=visible)
+        if not visible and not result.changed:
             raise self._posts.missing(post)
-        return found
+        return result
 
     async def likers(self, viewer: Viewer, post: NodeId, window: Window) -> Page:
         """The users who like a post, newest like first, without those whom `Privacy.ask_without_blocks` leaves out.
@@ -185,10 +185,12 @@ class Engagement:
             return lambda _: [[False] * len(posts)] * 2
         if len(posts) <= _LOOKED_UP_MAX:
             rows = [questions.towards(graph, viewer, posts) for graph in (self._likes, self._saves)]
-            return lambda answers: [[state is State.NORMAL for state in answers.towards[at]] for at in rows]
+            return lambda answers: [[state is State.NORMAL for state in answers.towards[row]] for row in rows]
         ids = np.array(posts, np.int64)
-        mine = [questions.members(Listing(graph, viewer, Direction.OUT), ids) for graph in (self._likes, self._saves)]
-        return lambda answers: [answers.members[at].tolist() for at in mine]
+        own_rows = [
+            questions.members(Listing(graph, viewer, Direction.OUT), ids) for graph in (self._likes, self._saves)
+        ]
+        return lambda answers: [answers.members[row].tolist() for row in own_rows]
 
     async def _totals(self, posts: Sequence[int]) -> list[list[int]]:
         """The number of edges of each kind that each post has, one row a kind, in the order of `_lists`."""
@@ -201,7 +203,7 @@ class Engagement:
 
 def _counts(totals: list[list[int]], own: list[list[bool]]) -> list[PostCounts]:
     likes, comments, shares, views, replies = totals
-    with_replies = [there + more for there, more in zip(comments, replies, strict=True)]
+    with_replies = [direct + nested for direct, nested in zip(comments, replies, strict=True)]
     return list(map(PostCounts, likes, with_replies, shares, views, *own))
 
 

@@ -48,32 +48,32 @@ class Moderation:
     def __init__(self, posts: Posts) -> None:
         self._posts, self._store, self._graph = posts, posts.store, posts.graph
 
-    async def get(self, what: LabelTarget, id_: NodeId) -> Labels:
+    async def get(self, target: LabelTarget, id_: NodeId) -> Labels:
         """The labels of a post or user; an unknown user has none. Errors: PostNotFound; UserNotFound if removed."""
-        labels = await self._post_labels(id_) if what == "post" else await self._user_labels(id_)
-        (record,) = await self._store.get_many(_NOTES[what], [id_])
+        labels = await self._post_labels(id_) if target == "post" else await self._user_labels(id_)
+        (record,) = await self._store.get_many(_NOTES[target], [id_])
         note = Labels() if record is None else _decode(record.data)
         return note if note.labels == labels else Labels(labels)
 
-    async def set(self, what: LabelTarget, id_: NodeId, labels: int, reason: str = "") -> tuple[Labels, WriteMark]:
+    async def set(self, target: LabelTarget, id_: NodeId, labels: int, reason: str = "") -> tuple[Labels, WriteMark]:
         """Replace the labels of a post or user; 0 removes them. Repeating it changes nothing.
 
         They are in effect when it returns. Errors as in `get`; InvalidContent for a reason that is too long.
         """
         check_text(reason, needed=False, chars_max=REASON_CHARS_MAX, field="reason")
-        stored = await self.get(what, id_)
+        stored = await self.get(target, id_)
         if stored[:2] == (labels, reason):
             return stored, NO_MARK
         version = self._graph.clock.next()
         new = Labels(labels, reason, ms_of(version))
 
         def note(version: Hlc) -> Record:
-            return Record(_NOTES[what], id_, version, _encode(new))
+            return Record(_NOTES[target], id_, version, _encode(new))
 
-        if what == "post":
+        if target == "post":
             return new, await self._posts.label(id_, labels, note)
-        shown = bool(stored.labels & HIDE and not labels & HIDE)
-        await self._graph.store.change_node(id_, labels=labels, tell=user_changed(id_, version, shown=shown))
+        is_restored = bool(stored.labels & HIDE and not labels & HIDE)
+        await self._graph.store.change_node(id_, labels=labels, tell=user_changed(id_, version, shown=is_restored))
         return new, (await self._store.put([note(self._graph.clock.next())])).mark
 
     async def _post_labels(self, id_: NodeId) -> int:

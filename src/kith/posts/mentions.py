@@ -33,8 +33,8 @@ def mentioned_names(text: str) -> list[str]:
     """The usernames that a text mentions, folded, each once, in their order. They need not belong to anybody."""
     if "@" not in text and "＠" not in text:
         return []
-    found = _MENTION.findall(unicodedata.normalize("NFKC", text))
-    return list(dict.fromkeys(fold(name.rstrip(".")) for name in found))
+    mentions = _MENTION.findall(unicodedata.normalize("NFKC", text))
+    return list(dict.fromkeys(fold(name.rstrip(".")) for name in mentions))
 
 
 async def mentioned_users(store: RecordStore, privacy: Privacy, author: NodeId, text: str) -> tuple[int, ...]:
@@ -46,8 +46,8 @@ async def mentioned_users(store: RecordStore, privacy: Privacy, author: NodeId, 
         )
     holders = await holders_of(store, names) if names else []
     users = list(dict.fromkeys(holder for holder in holders if holder is not None))
-    seen = await privacy.are_visible(author, users) if users else []
-    return tuple(user for user, one in zip(users, seen, strict=True) if one)
+    visible = await privacy.are_visible(author, users) if users else []
+    return tuple(user for user, is_visible in zip(users, visible, strict=True) if is_visible)
 
 
 class MentionLists:

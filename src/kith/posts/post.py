@@ -129,16 +129,16 @@ def canonical_draft(draft: Draft) -> bytes:
 
 def check_draft(draft: Draft, media_types: Sequence[MediaType] = ()) -> Draft:
     """The draft with its type set; InvalidContent if it breaks a rule. `media_types`: the types of its media."""
-    found = type_of(draft, media_types)
-    kind: PostType = draft.type or found
+    inferred = type_of(draft, media_types)
+    kind: PostType = draft.type or inferred
     check_text(draft.text, needed=not (draft.link or draft.media), chars_max=TEXT_CHARS_MAX)
     if draft.link is not None and (len(draft.link) > LINK_CHARS_MAX or not _LINK.fullmatch(draft.link)):
         raise InvalidContent(f"link must be a http or https address of at most {LINK_CHARS_MAX} characters")
     if kind == "link" and draft.link is None:
         raise InvalidContent("a post of type link needs a link")
-    if kind != found and (draft.media or kind in ("image", "video")):
+    if kind != inferred and (draft.media or kind in ("image", "video")):
         raise InvalidContent(
-            f"this is a post of type {found} by what it shows, not {kind}; leave the type out, or change mediaIds",
+            f"this is a post of type {inferred} by what it shows, not {kind}; leave the type out, or change mediaIds",
             type=kind,
         )
     for name, values, values_max in (
@@ -204,9 +204,9 @@ def edited(post: Post, change: PostEdit, at_ms: int, media_types: Sequence[Media
     return msgspec.structs.replace(post, **{**msgspec.structs.asdict(draft), **times})
 
 
-def with_labels(post: Post, more: int) -> Post:
+def with_labels(post: Post, labels: int) -> Post:
     """The post with its author's labels as well, or the same object if they add none."""
-    return post if post.labels | more == post.labels else msgspec.structs.replace(post, labels=post.labels | more)
+    return post if post.labels | labels == post.labels else msgspec.structs.replace(post, labels=post.labels | labels)
 
 
 def emptied(post: Post) -> Post:

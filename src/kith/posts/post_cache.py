@@ -32,7 +32,7 @@ class PostCache:
                 self.read_cache.generation,
                 [id_ for id_, post in zip(ids, posts, strict=True) if post is None],
             )
-            found = {post.id: post for post in await self.posts.read(missing) if post is not None}
-            self._records.keep(generation, found)
-            posts = [found.get(id_) if post is None else post for id_, post in zip(ids, posts, strict=True)]
+            posts_by_id = {post.id: post for post in await self.posts.read(missing) if post is not None}
+            self._records.keep(generation, posts_by_id)
+            posts = [posts_by_id.get(id_) if post is None else post for id_, post in zip(ids, posts, strict=True)]
         return [post for post in posts if post is not None and not post.deleted]

@@ -44,8 +44,8 @@ class TopComments:
 
     async def page(self, listings: Sequence[Listing], window: Window) -> Page:
         """A page of the comments in these lists of one thread, as marks of (likes, id)."""
-        found = await self._store.ids_many(listings, RANKED_MAX)
-        ids = np.unique(found.ids)[-RANKED_MAX:]
+        id_lists = await self._store.ids_many(listings, RANKED_MAX)
+        ids = np.unique(id_lists.ids)[-RANKED_MAX:]
         likes = await self._likes_of(listings[0], ids)
         best = np.lexsort((ids, likes))[::-1]
         return _cut(likes[best], ids[best], window)
@@ -57,9 +57,9 @@ class TopComments:
         if counted is None or counted.until_s <= now_s:
             counted = _CachedLikes(ids, await self._count(ids), now_s + LIKES_CACHED_S)
         elif len(new := np.setdiff1d(ids, counted.ids, assume_unique=True)):
-            known, likes = np.append(counted.ids, new), np.append(counted.likes, await self._count(new))
-            order = np.argsort(known)
-            counted = _CachedLikes(known[order], likes[order], counted.until_s)
+            all_ids, likes = np.append(counted.ids, new), np.append(counted.likes, await self._count(new))
+            order = np.argsort(all_ids)
+            counted = _CachedLikes(all_ids[order], likes[order], counted.until_s)
         self._cached[thread] = counted
         if len(self._cached) > _THREADS_MAX:
             del self._cached[next(iter(self._cached))]

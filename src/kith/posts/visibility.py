@@ -68,12 +68,12 @@ def visible_comments(
     That is the comment with its author's labels; a stub if it is gone for everybody; None if `viewer` must not see it.
     """
 
-    def seen(comment: Comment, author: Standing) -> Comment | None:
+    def visible(comment: Comment, author: Standing) -> Comment | None:
         if may_see_comment(comment.deleted, comment.author, viewer, author):
             return with_author_labels(comment, author.labels)
         return emptied(comment) if _is_gone(comment.deleted, author) else None
 
-    return [None if one is None else seen(one, authors[one.author]) for one in comments]
+    return [None if comment is None else visible(comment, authors[comment.author]) for comment in comments]
 
 
 def _is_gone(deleted: bool, author: Standing) -> bool:
