@@ -60,8 +60,8 @@ class Board(msgspec.Struct, frozen=True, array_like=True, gc=False):
 def owned_by(board: Board, owner: int, version: Hlc) -> Board:
     """The board after it was given to `owner`, with this version."""
     past = [(board.owner, int(version)), *zip_longest(board.past_owners, board.given_at, fillvalue=0)]
-    kept = [one for one in past if one[0] != owner][:PAST_OWNERS_MAX]
-    owners, given_at = tuple(one for one, _ in kept), tuple(at for _, at in kept)
+    entries = [entry for entry in past if entry[0] != owner][:PAST_OWNERS_MAX]
+    owners, given_at = tuple(owner_id for owner_id, _ in entries), tuple(moved_at for _, moved_at in entries)
     return msgspec.structs.replace(board, owner=owner, owned_since=version, past_owners=owners, given_at=given_at)
 
 

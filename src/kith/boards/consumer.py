@@ -116,9 +116,7 @@ class BoardsConsumer:
             return NO_MARK, None
         mark = NO_MARK if change.step or change.after else await self._correct_lists(board, change)
         step, after, has_entries = change.step, change.after, False
-        while (
-            step < len(lists) and not has_entries
-        ):  # skip empty lists, which most are, because each checkpoint is a write
+        while step < len(lists) and not has_entries:  # skip empty lists, as most are: each checkpoint is a write
             listing = lists[step]
             page = await self._store.page(listing, Window(_PAGE, after=after))
             mark, has_entries = (

@@ -172,22 +172,22 @@ class BoardFollowing:
         """
         if len(users) + len(boards) > CHECKED_MAX:
             raise BatchTooLarge(f"at most {CHECKED_MAX} users and boards a request", max=CHECKED_MAX)
-        reconciler, found, questions = self._reconciler, await self._reconciler.read(boards), Questions()
-        owners = [board.owner for board in found if board is not None]
+        reconciler, stored_boards, questions = self._reconciler, await self._reconciler.read(boards), Questions()
+        owners = [board.owner for board in stored_boards if board is not None]
         standings = self._privacy.ask_standings(questions, actor, [*users, *owners])
         explicit = questions.towards(reconciler.explicit, actor, boards)
         unfollowed = questions.towards(reconciler.unfollowed, actor, boards)
         implicit = questions.states([(reconciler.implicit, actor, user) for user in users])
         answers = await self._store.answer(questions)
-        states, known = answers.towards, standings(answers)
-        rows = zip(found, states[explicit], states[unfollowed], strict=True)
+        states, standings_by_id = answers.towards, standings(answers)
+        rows = zip(stored_boards, states[explicit], states[unfollowed], strict=True)
         return FollowKinds(
             [
-                _kind_of_user(known[user], tie, user == actor)
+                _kind_of_user(standings_by_id[user], tie, user == actor)
                 for user, tie in zip(users, answers.states[implicit], strict=True)
             ],
             [
-                "none" if board is None else _kind_of(board, actor, known[board.owner], followed, unfollowed)
+                "none" if board is None else _kind_of(board, actor, standings_by_id[board.owner], followed, unfollowed)
                 for board, followed, unfollowed in rows
             ],
         )
@@ -203,11 +203,11 @@ class BoardFollowing:
 
         async def not_unfollowed(marks: Sequence[Mark]) -> list[bool]:
             unfollowed = await self._store.exists_many(reconciler.unfollowed, [(mark.id, id_) for mark in marks])
-            return [not one for one in unfollowed]
+            return [not flag for flag in unfollowed]
 
         async def not_through(marks: Sequence[Mark]) -> list[bool]:
             through = await self._store.exists_many(reconciler.follows, [(mark.id, board.owner) for mark in marks])
-            return [not one for one in through]
+            return [not flag for flag in through]
 
         pages = [
             await walk(self._store, listing, window, shown, entries_max=FOLLOWERS_SCANNED_MAX, first=first)
