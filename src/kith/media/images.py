@@ -63,7 +63,7 @@ def read_image(data: bytes, form: Format, *, pixels_max: int, side_max: int) -> 
                 frames, times = [_normalized(image, side_max)], [0]
             else:
                 frames, times = _frames(image, pixels_max, side_max)
-            written = _write(frames, times, form)
+            encoded = _write(frames, times, form)
     except KithError:
         raise
     except Image.DecompressionBombError:  # Pillow's own limit, far above what `pixels_max` can be set to
@@ -71,7 +71,7 @@ def read_image(data: bytes, form: Format, *, pixels_max: int, side_max: int) -> 
     except Exception as error:  # decoders raise anything on a damaged file
         raise InvalidContent("this image cannot be decoded; save it again", format=form) from error
     width, height = frames[0].size
-    return Picture(width, height, picture_fingerprint(frames[0]), written, _thumbnail(frames[0]))
+    return Picture(width, height, picture_fingerprint(frames[0]), encoded, _thumbnail(frames[0]))
 
 
 def picture_fingerprint(image: Image.Image) -> int:
@@ -152,9 +152,9 @@ def _in_srgb(image: Image.Image, profile: bytes | None) -> Image.Image:
     if not profile or len(profile) > _COLOUR_PROFILE_BYTES_MAX or image.mode not in ("RGB", "RGBA", "CMYK"):
         return image
     try:
-        meant = ImageCms.ImageCmsProfile(io.BytesIO(profile))
+        source = ImageCms.ImageCmsProfile(io.BytesIO(profile))
         srgb = ImageCms.createProfile("sRGB")
-        turned = ImageCms.profileToProfile(image, meant, srgb, outputMode="RGBA" if image.mode == "RGBA" else "RGB")
+        turned = ImageCms.profileToProfile(image, source, srgb, outputMode="RGBA" if image.mode == "RGBA" else "RGB")
     except (ImageCms.PyCMSError, OSError, ValueError, TypeError):
         return image
     return image if turned is None else turned
@@ -171,10 +171,10 @@ def _colours(image: Image.Image) -> Image.Image:
 
 def _write(frames: list[Image.Image], times: list[int], form: Format) -> bytes:
     out, options = io.BytesIO(), dict(_ENCODE_OPTIONS[form])
-    first, rest = frames[0], frames[1:]
-    if rest:
-        options |= {"save_all": True, "append_images": rest, "duration": times, "loop": 0}
-    first.save(out, _PILLOW_FORMATS[form], **options)
+    first_frame, other_frames = frames[0], frames[1:]
+    if other_frames:
+        options |= {"save_all": True, "append_images": other_frames, "duration": times, "loop": 0}
+    first_frame.save(out, _PILLOW_FORMATS[form], **options)
     return out.getvalue()
 
 

@@ -283,12 +283,12 @@ def check_alt_text(text: str) -> None:
 
 def sniff(head: bytes) -> Format:
     """The format of a file by its first bytes, not by its name; InvalidContent if it is not supported."""
-    mime_type = filetype.guess_mime(head)
-    form = _FORMATS.get(mime_type or "")
+    mime = filetype.guess_mime(head)
+    form = _FORMATS.get(mime or "")
     if form is None:
         raise InvalidContent(
-            f"this file is {mime_type or 'of no kind we know'}; images may be JPEG, PNG, GIF or WebP, videos MP4 or WebM",
-            contentType=mime_type,
+            f"this file is {mime or 'of no kind we know'}; images may be JPEG, PNG, GIF or WebP, videos MP4 or WebM",
+            contentType=mime,
         )
     return form
 

@@ -86,13 +86,13 @@ def keys_of(media: Media) -> list[str]:
 
 def id_in_key(key: str) -> int | None:
     """The id of the media that a file (complete or half written) belongs to; None if the name is not ours."""
-    found = KEY.fullmatch(key.partition("#")[0])  # a local folder appends `#` and a number to an unfinished file
-    return int(found[1]) if found is not None and int(found[1]) <= ID_MAX else None
+    matched = KEY.fullmatch(key.partition("#")[0])  # a local folder appends `#` and a number to an unfinished file
+    return int(matched[1]) if matched is not None and int(matched[1]) <= ID_MAX else None
 
 
 def owned(author: int, ids: Sequence[int], records: Sequence[Record | None], field: str) -> list[Media]:
     """The media of `ids`, in order. InvalidContent, which names `field`, if one does not exist or is another user's."""
-    found = []
+    media_list = []
     for id_, record in zip(ids, records, strict=True):
         media = None if record is None else read_media(record)
         if media is None or media.deleted or media.owner != author:
@@ -101,8 +101,8 @@ def owned(author: int, ids: Sequence[int], records: Sequence[Record | None], fie
                 field=field,
                 id=str(id_),
             )
-        found.append(media)
-    return found
+        media_list.append(media)
+    return media_list
 
 
 def _name(media: Media) -> str:
