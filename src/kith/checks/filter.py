@@ -115,8 +115,8 @@ class Filter:
     def may_have_many(self, hashes: Hashes) -> NDArray[np.bool_]:
         """`may_have` for many edges, given by `hashes_of`."""
         words, bits = self._words_and_bits(hashes)
-        found: NDArray[np.bool_] = (np.frombuffer(self.blocks, "<u4")[words] & bits == bits).all(axis=1)
-        return found
+        hits: NDArray[np.bool_] = (np.frombuffer(self.blocks, "<u4")[words] & bits == bits).all(axis=1)
+        return hits
 
     def add_many(self, hashes: Hashes) -> None:
         """`add` for many edges, given by `hashes_of`."""

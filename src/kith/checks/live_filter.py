@@ -68,12 +68,12 @@ class LiveFilter:
         self._known_ms = 0  # when the newest loaded snapshot was made
         self.covered = frozenset(self._graphs.values())
 
-    def for_reader(self, seen: LogPosition) -> Filter | None:
-        """The filter, if it may answer a reader who must see the log up to `seen`; else None."""
+    def for_reader(self, position: LogPosition) -> Filter | None:
+        """The filter, if it may answer a reader who must see the log up to `position`; else None."""
         serving = self._serving
         if serving is None or self._now_s() >= self._fresh_until_s:
             return None
-        return serving.filter if seen == NOWHERE or self._log.covers(serving.at, seen) else None
+        return serving.filter if position == NOWHERE or self._log.covers(serving.at, position) else None
 
     @property
     def newest(self) -> Filter | None:
@@ -124,12 +124,12 @@ class LiveFilter:
 
     async def reload(self) -> None:
         """Let the next step start from the newest snapshot, if there is a new one."""
-        found = await asyncio.to_thread(self._snapshots.newest, self._known_ms)
-        if found is None:
+        snapshot = await asyncio.to_thread(self._snapshots.newest, self._known_ms)
+        if snapshot is None:
             return
-        self._known_ms = found.head.made_ms
-        if found.head.graphs == self._graphs:
-            self._loaded = _LiveSnapshot(found)
+        self._known_ms = snapshot.head.made_ms
+        if snapshot.head.graphs == self._graphs:
+            self._loaded = _LiveSnapshot(snapshot)
 
     async def _update(self, live: _LiveSnapshot) -> _LiveSnapshot | None:
         """Read the log further; None if the filter can no longer be updated."""

@@ -65,17 +65,17 @@ class SetInvalidator:
         """Keep sets up to date while no other process does, until stopped."""
         while not self._stopping.is_set:
             try:
-                async with self._leases.hold(NAME) as held:
-                    if held is not None:
-                        await self._invalidate_while_held(held)
+                async with self._leases.hold(NAME) as lease:
+                    if lease is not None:
+                        await self._invalidate_while_held(lease)
             except Unavailable as error:
                 _log.warning("cached sets are not kept up to date", error=error.message)
             await self._stopping.pause(_LEASE_RETRY_S)
 
-    async def _invalidate_while_held(self, held: HeldLease) -> None:
+    async def _invalidate_while_held(self, lease: HeldLease) -> None:
         self._progress, self._end_due_s = None, 0.0
         with self._log.bell() as bell:
-            while held.ours and not self._stopping.is_set:
+            while lease.ours and not self._stopping.is_set:
                 if not await self.step():
                     await bell.rung(_REST_S)
                 await asyncio.sleep(_GAP_S)
@@ -150,12 +150,12 @@ class SnapshotMaker:
             return False
         at = await self._log.end()
         await self._log.lease(_LEASE, at)
-        made = await build(self._store, self._graphs, at, now_ms, self._edges_max)
-        self._too_many_at_ms = now_ms if made is None else None
-        if made is None:
+        snapshot = await build(self._store, self._graphs, at, now_ms, self._edges_max)
+        self._too_many_at_ms = now_ms if snapshot is None else None
+        if snapshot is None:
             await self._log.release(_LEASE)
             return False
-        await asyncio.to_thread(self._snapshots.save, made)
+        await asyncio.to_thread(self._snapshots.save, snapshot)
         return True
 
 
