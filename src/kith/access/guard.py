@@ -94,16 +94,18 @@ class UserTokens(NamedTuple):
         """Whether the app signed this token. Far cheaper than decoding it, and no proof that it is valid."""
         signed, _, signature = token.encode().rpartition(b".")
         try:
-            sent = base64url_decode(signature)
+            sent_digest = base64url_decode(signature)
         except ValueError:
             return False
         secret = self.secret.encode()
-        return any(hmac.compare_digest(hmac.digest(secret, signed, _HASHES[name]), sent) for name in self.algorithms)
+        return any(
+            hmac.compare_digest(hmac.digest(secret, signed, _HASHES[name]), sent_digest) for name in self.algorithms
+        )
 
     def issue(self, user: NodeId, ttl_s: int) -> str:
         """A token for `user`, as the app would sign it (for `kith token` and tests)."""
-        now = int(time.time())
-        claims = {"sub": str(user), "iss": self.issuer, "aud": self.audience, "iat": now, "exp": now + ttl_s}
+        now_s = int(time.time())
+        claims = {"sub": str(user), "iss": self.issuer, "aud": self.audience, "iat": now_s, "exp": now_s + ttl_s}
         return jwt.encode(claims, self.secret, algorithm=self.algorithms[0])
 
 
@@ -158,12 +160,12 @@ class Guard:
         rate = self._rates[2 * caller.server + write]
         if not rate:
             return
-        now, burst = self._now_s(), rate * _BURST_S
-        tokens, then = self._buckets.pop((caller.key, write), (burst, now))
-        tokens = min(burst, tokens + (now - then) * rate)
+        now_s, burst = self._now_s(), rate * _BURST_S
+        tokens, filled_at_s = self._buckets.pop((caller.key, write), (burst, now_s))
+        tokens = min(burst, tokens + (now_s - filled_at_s) * rate)
         if len(self._buckets) >= _BUCKETS_MAX:  # evict the longest unused bucket: its caller gets a full one
             del self._buckets[next(iter(self._buckets))]
-        self._buckets[(caller.key, write)] = (tokens - 1 if tokens >= 1 else tokens, now)
+        self._buckets[(caller.key, write)] = (tokens - 1 if tokens >= 1 else tokens, now_s)
         if tokens < 1:
             raise RateLimited(
                 f"more than {rate} {'writes' if write else 'reads'} a second; try again after Retry-After",

@@ -163,8 +163,8 @@ class ReadPolicy:
         other end.
         """
         if caller.server or graph in self._graphs.to_objects:
-            (there,) = await self._store.exists_many(graph, [(source, destination)])
-            return there
+            (exists,) = await self._store.exists_many(graph, [(source, destination)])
+            return exists
         questions = Questions()
         questions.states([(graph, source, destination)])
         questions.nodes([source if source != caller.user else destination])
@@ -188,8 +188,8 @@ class ReadPolicy:
     async def if_lists_visible(self, caller: Caller, users: Sequence[NodeId], reading: Coroutine[Any, Any, T]) -> T:
         """The result of `reading`. Forbidden or UserNotFound if the caller may not see the lists of one of `users`."""
         checking = self._privacy.check_may_see(caller.viewer, *users)
-        both: tuple[None, T] = await gather(self._store.immediate, checking, reading)
-        return both[1]
+        results: tuple[None, T] = await gather(self._store.immediate, checking, reading)
+        return results[1]
 
     async def people(self, caller: Caller, user: NodeId, direction: Direction, window: Window) -> Page:
         """The followers of a user (IN) or the users they follow (OUT), without those whom the caller may not see.
@@ -207,14 +207,14 @@ class ReadPolicy:
         questions = Questions()
         check = self._privacy.ask_may_see(questions, viewer, user)
         if page is not None:
-            shown = self._privacy.without_blockers(viewer, page)
-            answers, less = await gather(self._store.immediate, self._graph.store.answer(questions), shown)
+            filtering = self._privacy.without_blockers(viewer, page)
+            answers, less = await gather(self._store.immediate, self._graph.store.answer(questions), filtering)
             check(answers)
             return less
-        at = questions.page(listing, window)
+        row = questions.page(listing, window)
         answers = await self._graph.store.answer(questions)
         check(answers)
-        return await self._privacy.without_blockers(viewer, answers.pages[at])
+        return await self._privacy.without_blockers(viewer, answers.pages[row])
 
     async def check_may_see_lists(self, caller: Caller, user: NodeId) -> None:
         """Forbidden or UserNotFound if the caller may not see the lists of `user`."""

@@ -61,24 +61,24 @@ class Quotas:
         quota = self._quotas.get(kind)
         if quota is None or caller.server or caller.user is None:
             return None
-        taken = await self._store.take(kind, caller.user, quota, self._now_s())
-        if taken.wait_s:
+        result = await self._store.take(kind, caller.user, quota, self._now_s())
+        if result.wait_s:
             raise RateLimited(
                 f"more than {quota.limit} {_ACTIONS[kind]} in {quota.window_s} s; try again after Retry-After",
-                retry_after_s=taken.wait_s,
+                retry_after_s=result.wait_s,
                 limit=quota.limit,
                 window_s=quota.window_s,
             )
-        return Charge(kind, caller.user, taken.part)
+        return Charge(kind, caller.user, result.part)
 
     async def near_limit(self) -> list[NearLimit]:
         """Users who have used NEAR_SHARE of a quota or more: at most NEAR_USERS_MAX of each kind, highest use first."""
-        found = []
+        near = []
         for kind, quota in self._quotas.items():
             used_min = max(1, int(NEAR_SHARE * quota.limit))
-            for one in await self._store.fullest(kind, quota, used_min, self._now_s(), NEAR_USERS_MAX):
-                found.append(NearLimit(KINDS[kind], one.user, one.used, quota))
-        return found
+            for usage in await self._store.fullest(kind, quota, used_min, self._now_s(), NEAR_USERS_MAX):
+                near.append(NearLimit(KINDS[kind], usage.user, usage.used, quota))
+        return near
 
     async def refund(self, charge: Charge, error: BaseException) -> None:
         """Give a charge back, because the request failed with this error."""
