@@ -37,25 +37,25 @@ async def reclaim(store: RecordStore, graph: Graph, hours: int, now_ms: Callable
     """Run once over all stories. May be stopped at any point and run again."""
     stories, views = graph.graphs.number(STORIES), graph.graphs.number(STORY_VIEWS)
     until = now_ms() - hours * HOUR_MS - GRACE_MS
-    done, seen = 0, 0
+    done, views_deleted = 0, 0
     async for chunk in graph.store.stored(stories):
         over = [(edge.source, edge.destination) for edge in chunk if made_at_ms(edge.destination) <= until]
-        for at in range(0, len(over), BATCH):
-            batch: list[Pair] = list(over[at : at + BATCH])
+        for start in range(0, len(over), BATCH):
+            batch: list[Pair] = list(over[start : start + BATCH])
             ids = [id_ for _, id_ in batch]
             for id_ in ids:
-                seen += await _forget_views(graph, views, id_)
+                views_deleted += await _forget_views(graph, views, id_)
             await store.forget(RecordKind.STORY, ids)
             await graph.store.forget(stories, batch)
         done += len(over)
-    return ReclaimResult(done, seen)
+    return ReclaimResult(done, views_deleted)
 
 
 async def _forget_views(graph: Graph, views: int, story: int) -> int:
     """Delete the views of a story, and return how many."""
-    seen = 0
+    deleted = 0
     for state in State:
         while items := (await graph.store.page(Listing(views, story, Direction.IN, state), Window(BATCH))).items:
             await graph.store.forget(views, [(mark.id, story) for mark in items])
-            seen += len(items)
-    return seen
+            deleted += len(items)
+    return deleted

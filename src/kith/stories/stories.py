@@ -84,8 +84,8 @@ class Stories:
         story = await self.get(viewer, id_)
         if story.author == viewer:
             return StoryView(story.created_at, NO_MARK)
-        seen = await engage(self.graph, self._views, viewer, id_, NodeId(story.author), StoryNotFound)
-        return StoryView(seen.at_ms, seen.mark)
+        written = await engage(self.graph, self._views, viewer, id_, NodeId(story.author), StoryNotFound)
+        return StoryView(written.at_ms, written.mark)
 
     # --- reading ---------------------------------------------------------------------------------------
 
@@ -96,8 +96,8 @@ class Stories:
         """
         since = self._oldest_live_ms()
         live = [id_ for id_ in ids if made_at_ms(id_) >= since]
-        found = dict(zip(live, await self._posts.visible(viewer, live, deleted_too=deleted_too), strict=True))
-        return [found.get(id_) for id_ in ids]
+        by_id = dict(zip(live, await self._posts.visible(viewer, live, deleted_too=deleted_too), strict=True))
+        return [by_id.get(id_) for id_ in ids]
 
     async def shown(self, viewer: Viewer, ids: Sequence[int]) -> list[tuple[Post, bool]]:
         """The stories of these ids that are live and that `viewer` may see, each with whether `viewer` has seen it."""
@@ -105,9 +105,11 @@ class Stories:
         posts = await self._posts.read([id_ for id_ in ids if made_at_ms(id_) >= since])
         questions = Questions()
         visible = self._posts.ask_visible(questions, viewer, posts)
-        seen = self._ask_seen(questions, viewer, posts)
+        read_seen = self._ask_seen(questions, viewer, posts)
         answers = await self.graph.store.answer(questions)
-        return [(story, saw) for story, saw in zip(visible(answers), seen(answers), strict=True) if story is not None]
+        return [
+            (story, saw) for story, saw in zip(visible(answers), read_seen(answers), strict=True) if story is not None
+        ]
 
     async def get(self, viewer: Viewer, id_: NodeId) -> Post:
         """One story; StoryNotFound if it has expired or `viewer` must not see it."""
@@ -118,15 +120,15 @@ class Stories:
         """The stories of `author` that `viewer` may see, oldest first, the order of playing; and their page, as in
         `Posts.outbox`.
         """
-        asked = reversed_window(window)._replace(since=self._oldest_live_ms())
-        stories, page = await self._posts.outbox(viewer, author, asked)
+        oriented = reversed_window(window)._replace(since=self._oldest_live_ms())
+        stories, page = await self._posts.outbox(viewer, author, oriented)
         return stories[::-1], reversed_page(page)
 
     async def seen(self, viewer: Viewer, stories: Sequence[Post]) -> list[bool]:
         """For each story, whether `viewer` has seen it. Authors count as having seen their own."""
         questions = Questions()
-        seen = self._ask_seen(questions, viewer, stories)
-        return seen(await self.graph.store.answer(questions))
+        read_seen = self._ask_seen(questions, viewer, stories)
+        return read_seen(await self.graph.store.answer(questions))
 
     def _ask_seen(
         self, questions: Questions, viewer: Viewer, stories: Sequence[Post | None]
@@ -153,13 +155,13 @@ class Stories:
         viewers = [mark.id for mark in page.items]
         blocked = await self._privacy.blocked_either_way(NodeId(story.author), viewers)
         nodes = await self.graph.store.nodes(viewers)
-        shown = [
+        marks = [
             mark
             for mark, barred, node in zip(page.items, blocked, nodes, strict=True)
             if not barred and not node.labels & HIDE
         ]
         covers = (page.newest, page.oldest) if page.newest and page.oldest else None
-        return Page(shown, page.more_after, page.more_before, covers)
+        return Page(marks, page.more_after, page.more_before, covers)
 
     async def view_counts(self, ids: Sequence[int]) -> list[int]:
         """The exact number of viewers of each story."""
