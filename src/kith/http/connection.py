@@ -36,8 +36,8 @@ class Connection(asyncio.Protocol):
 
     __slots__ = (
         "_answering", "_arriving", "_discarded", "_disconnected", "_head_bytes", "_held", "_in_head", "_is_at_end",
-        "_is_between", "_is_finishing", "_is_reading", "_parser", "_queue", "_refusal", "_rest", "_room",
-        "_sent", "_sent_acked", "_sent_acked_at_s", "_shared", "_target", "_transport", "_unread", "closed", "draining",
+        "_is_between", "_is_finishing", "_is_reading", "_parser", "_queue", "_refusal", "_room", "_sent", "_sent_acked",
+        "_sent_acked_at_s", "_shared", "_target", "_transport", "_unparsed", "_unread", "closed", "draining",
         "quiet_since_s", "socket",
     )  # fmt: skip
 
@@ -56,7 +56,7 @@ class Connection(asyncio.Protocol):
         self._head_bytes = 0  # bytes of a head so far, without a body in between
         self._refusal: KithError | None = None  # the error of the request that is being parsed
         self._unread = 0  # bytes of request bodies that no handler has read
-        self._rest = memoryview(b"")  # received and not parsed; meanwhile reading is paused
+        self._unparsed = memoryview(b"")  # received and not parsed; meanwhile reading is paused
         self._answering: asyncio.Task[None] | None = None
         self._is_reading, self._is_finishing, self._discarded = True, False, 0
         self._held = b""  # written and not yet sent: see `ServingState.hold`
@@ -79,7 +79,7 @@ class Connection(asyncio.Protocol):
         self.closed, self.socket, self._transport = True, None, None
         self._end_of_input()
         self._queue.clear()
-        self._rest = memoryview(b"")
+        self._unparsed = memoryview(b"")
         if self._room is not None:
             self.resume_writing()
         self._shared.connection_closed(self)
@@ -107,8 +107,8 @@ class Connection(asyncio.Protocol):
             return
         if self._answering is not None or not self._is_between or isinstance(data, memoryview):
             self._parse(data)
-        elif (known := self._shared.heads.find(data)) is not None:
-            self._arriving, self._head_bytes = Exchange.of_get(self, *known), 0
+        elif (cached_head := self._shared.heads.find(data)) is not None:
+            self._arriving, self._head_bytes = Exchange.of_get(self, *cached_head), 0
             self._queue.append(self._arriving)
         else:
             self._parse(data)
@@ -145,11 +145,11 @@ class Connection(asyncio.Protocol):
             self.data_received(data[:_PARSE_BYTES])
             data = data[_PARSE_BYTES:]
         if data:
-            self._rest = data
+            self._unparsed = data
             self._pause_reading()
 
-    def _parse_without_upgrade(self, data: memoryview, at: int) -> None:
-        """Continue at `at`, after the head of a request that offers HTTP/2 or a WebSocket, as if it offered neither.
+    def _parse_without_upgrade(self, data: memoryview, offset: int) -> None:
+        """Continue at `offset`, after a head that offers HTTP/2 or a WebSocket, as if it offered neither.
 
         The parser ends such a request after its head. What follows may be the request's body and must not be parsed as
         another request. So its head is fed to a new parser without the offer.
@@ -159,12 +159,12 @@ class Connection(asyncio.Protocol):
             if offered.method == "CONNECT":
                 self._refusal = BadRequest("this is no proxy; see /docs")
                 return
-            data, self._parser = data[at:], httptools.HttpRequestParser(self)
+            data, self._parser = data[offset:], httptools.HttpRequestParser(self)
             self._parser.feed_data(offered.head(self._target))
             try:
                 self._parser.feed_data(data)
             except httptools.HttpParserUpgrade as upgrade:
-                at = upgrade.args[0]
+                offset = upgrade.args[0]
             else:
                 return
 
@@ -271,11 +271,11 @@ class Connection(asyncio.Protocol):
 
     def send_held(self) -> None:
         """Send everything written so far."""
-        held, self._held = self._held, b""
+        raw, self._held = self._held, b""
         transport = self._transport
-        if held and transport is not None and not transport.is_closing():
-            self._sent += len(held)
-            transport.write(held)
+        if raw and transport is not None and not transport.is_closing():
+            self._sent += len(raw)
+            transport.write(raw)
 
     async def wait_for_room(self) -> None:
         """Wait until the client's buffer has room."""
@@ -291,7 +291,7 @@ class Connection(asyncio.Protocol):
             return
         self._refusal = self._refusal or BadRequest("nothing is answered after a stream")
         self._queue.clear()
-        self._rest, self._unread = memoryview(b""), 0
+        self._unparsed, self._unread = memoryview(b""), 0
         self._resume_reading()
         if self._disconnected is None:
             self._disconnected = self._shared.loop.create_future()
@@ -322,9 +322,9 @@ class Connection(asyncio.Protocol):
         if self._is_reading or self._transport is None:
             return
         while self._is_finishing or (self._unread <= _UNREAD_BYTES_MAX and len(self._queue) <= _PIPELINED_MAX):
-            if self._rest:
-                rest, self._rest = self._rest, memoryview(b"")
-                self._parse_in_chunks(rest)
+            if self._unparsed:
+                unparsed, self._unparsed = self._unparsed, memoryview(b"")
+                self._parse_in_chunks(unparsed)
             elif not self._transport.is_closing():
                 self._is_reading = True
                 self._transport.resume_reading()
@@ -376,9 +376,9 @@ class Connection(asyncio.Protocol):
         """Close the connection if it is idle too long or its client reads nothing. Called regularly."""
         waiting = 0 if self._transport is None else self._transport.get_write_buffer_size()
         if waiting:
-            taken = self._sent - waiting
-            if taken != self._sent_acked:
-                self._sent_acked, self._sent_acked_at_s = taken, now_s
+            acked = self._sent - waiting
+            if acked != self._sent_acked:
+                self._sent_acked, self._sent_acked_at_s = acked, now_s
             elif now_s - self._sent_acked_at_s > idle_s:
                 self.abort()
             return

@@ -94,11 +94,11 @@ class Exchange:
         self._refuse_codings()
         text = target.decode()
         if not text.startswith("/"):  # http://host/path, the form for proxies
-            scheme, mark, rest = text.partition("://")
+            scheme, mark, location = text.partition("://")
             if not (scheme and mark):
                 raise BadRequest("the address of a request begins with /; see /docs")
-            place, asked, query = rest.partition("?")
-            text = f"/{place.partition('/')[2]}{asked}{query}"
+            place, query_mark, query = location.partition("?")
+            text = f"/{place.partition('/')[2]}{query_mark}{query}"
         path, _, self.query_string = text.partition("?")
         self.path = _decoded(path) if "%" in path else path
 
@@ -111,8 +111,8 @@ class Exchange:
 
     def head(self, target: bytes) -> bytes:
         """The head as bytes again, without the offer of another protocol."""
-        first = b"%b %b HTTP/%b" % (self.method.encode(), target, self.version.encode())
-        return b"\r\n".join([first, *self.headers.lines(without=b"upgrade"), b"", b""])
+        request_line = b"%b %b HTTP/%b" % (self.method.encode(), target, self.version.encode())
+        return b"\r\n".join([request_line, *self.headers.lines(without=b"upgrade"), b"", b""])
 
     def arrived(self, chunk: bytes) -> None:
         """A part of the body arrived."""
@@ -175,9 +175,9 @@ class Exchange:
         if not self._chunks:
             return b""
         chunks, self._chunks = self._chunks, []
-        taken = chunks[0] if len(chunks) == 1 else b"".join(chunks)
-        self._connection.consumed(len(taken))
-        return taken
+        part = chunks[0] if len(chunks) == 1 else b"".join(chunks)
+        self._connection.consumed(len(part))
+        return part
 
     async def disconnected(self) -> None:
         """Wait until the client disconnects or the answer ends."""

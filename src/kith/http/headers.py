@@ -59,9 +59,9 @@ class Headers:
 
     def replaced(self, name: str, value: str) -> Headers:
         """The same headers with another value for one that was sent once."""
-        other = Headers()
-        other._pairs, other._values = self._pairs, {**(self._values or self._sorted()), name: value}
-        return other
+        headers = Headers()
+        headers._pairs, headers._values = self._pairs, {**(self._values or self._sorted()), name: value}
+        return headers
 
     def lines(self, without: bytes) -> list[bytes]:
         """The headers as lines again, except the one with this lower-case name."""

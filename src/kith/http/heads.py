@@ -52,15 +52,15 @@ def _parts_of(data: bytes) -> tuple[bytes, bytes, bytes | None]:
     """The head without its address and user, the address, and the user if there is one; empty if the head is
     not plain.
     """
-    first = _FIRST_LINE.match(data)
-    if first is None or len(data) > HEAD_BYTES_MAX:
+    first_line = _FIRST_LINE.match(data)
+    if first_line is None or len(data) > HEAD_BYTES_MAX:
         return b"", b"", None
-    at = data.lower().find(_ACTING_USER_LINE)
-    if at < 0:
-        return data[first.end() :], first[1], None
-    start = at + len(_ACTING_USER_LINE)
+    user_line = data.lower().find(_ACTING_USER_LINE)
+    if user_line < 0:
+        return data[first_line.end() :], first_line[1], None
+    start = user_line + len(_ACTING_USER_LINE)
     end = data.find(b"\r\n", start)
     user = data[start:end]
     if not (user.isdigit() and len(user) <= _ID_DIGITS_MAX):
         return b"", b"", None
-    return data[first.end() : start] + data[end:], first[1], user
+    return data[first_line.end() : start] + data[end:], first_line[1], user

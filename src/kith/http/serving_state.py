@@ -60,8 +60,8 @@ class ServingState:
             self._send_held()
 
     def _send_held(self) -> None:
-        held, self._held = self._held, []
-        for connection in held:
+        connections, self._held = self._held, []
+        for connection in connections:
             connection.send_held()
 
     def connection_opened(self, connection: Client) -> None:

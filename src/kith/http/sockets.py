@@ -39,8 +39,8 @@ def listen_on(host: str, port: int, *, name_host: str = "set `host` to", port_op
 
 def _refuse_many_machines(host: str) -> None:
     """OSError for an address that Linux accepts for listening but nobody can connect to."""
-    at = ipaddress.ip_address(host)
-    if at.is_multicast or at == _BROADCAST:
+    address = ipaddress.ip_address(host)
+    if address.is_multicast or address == _BROADCAST:
         raise OSError(errno.EADDRNOTAVAIL, "it is a multicast or broadcast address")
 
 
