@@ -56,8 +56,8 @@ def _all_integers(raw: bytes) -> bool:
 
 def _hint(message: str, type_: Any) -> str:
     """What is allowed where the decoder's `message` reports an unknown word or field; "" for other messages."""
-    at = _PLACE.search(message)
-    kinds = [*_kinds_at(_described(type_), at[1] if at else "")]
+    matched = _PLACE.search(message)
+    kinds = [*_kinds_at(_described(type_), matched[1] if matched else "")]
     if message.startswith("Invalid enum value"):
         words = [str(word) for kind in kinds if isinstance(kind, inspect.LiteralType) for word in kind.values]
         return f"; it must be one of {', '.join(words)}"
@@ -77,8 +77,8 @@ def _kinds_at(kind: inspect.Type, place: str) -> Iterator[inspect.Type]:
         case inspect.Metadata(type=of):
             yield from _kinds_at(of, place)
         case inspect.UnionType(types=types):
-            for one in types:
-                yield from _kinds_at(one, place)
+            for type_ in types:
+                yield from _kinds_at(type_, place)
         case _ if step is None:
             yield kind
         case inspect.StructType(fields=fields):

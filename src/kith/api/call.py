@@ -33,7 +33,7 @@ class Call:
     """One request: its caller, its parameters, and the headers of its answer."""
 
     __slots__ = (
-        "_seen",
+        "_client_mark",
         "_upload_bytes_max",
         "_written_mark",
         "caller",
@@ -48,15 +48,15 @@ class Call:
         exchange: Exchange,
         caller: Caller,
         client_tokens: ClientTokens,
-        seen: WriteMark,
+        client_mark: WriteMark,
         started: float,
         upload_bytes_max: int,
     ) -> None:
-        """`seen`: the mark of the client's token. `started`: `time.perf_counter()` when the request arrived. A handler
-        that waits for an event resets it afterwards, because that wait is no latency.
+        """`client_mark`: the mark of the client's token. `started`: `time.perf_counter()` when the request arrived. A
+        handler that waits for an event resets it afterwards, because that wait is no latency.
         """
         self.exchange, self.caller, self.client_tokens = exchange, caller, client_tokens
-        self._seen, self.started = seen, started
+        self._client_mark, self.started = client_mark, started
         self.headers: Pairs = []  # of the answer, also of an error: the token of the last write
         self._upload_bytes_max, self._written_mark = upload_bytes_max, NO_MARK
 
@@ -84,7 +84,7 @@ class Call:
         """
         consistency = self.client_tokens.consistency
         if mark.at != NOWHERE:
-            before = self._seen if self._written_mark is NO_MARK else self._written_mark
+            before = self._client_mark if self._written_mark is NO_MARK else self._written_mark
             self._written_mark = mark if before is NO_MARK else consistency.both(before, mark)
         token = consistency.token(self._written_mark)
         if token is not None:
@@ -96,9 +96,9 @@ class Call:
         """Await a write and return what it made. From then on the answer carries its token, even if something else
         fails.
         """
-        made, mark = await write
+        result, mark = await write
         self.note_write(mark)
-        return made
+        return result
 
     @property
     def has_written(self) -> bool:
@@ -107,7 +107,7 @@ class Call:
 
     def must_reflect(self) -> LogPosition:
         """The log position that the answer must reflect: that of the client's token."""
-        return self._seen.at
+        return self._client_mark.at
 
     def window(
         self, list_key: str, limit: int | None, cursor: str | None, since: int | None = None, until: int | None = None

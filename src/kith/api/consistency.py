@@ -28,15 +28,15 @@ class Consistency:
         """The token of a write; None if the write changed nothing."""
         return None if mark.at == NOWHERE else self._tokens.issue(mark)
 
-    def both(self, one: WriteMark, other: WriteMark) -> WriteMark:
+    def both(self, first: WriteMark, second: WriteMark) -> WriteMark:
         """A mark that covers two writes."""
-        return WriteMark(self._log.joined(one.at, other.at), max(one.updated_at, other.updated_at))
+        return WriteMark(self._log.joined(first.at, second.at), max(first.updated_at, second.updated_at))
 
     async def catch_up(self, token: str) -> WriteMark:
         """Wait until the log shows every write in `token`, which may join several tokens; returns their common mark.
         Conflict if this store does not have the writes, because it was restored from a backup.
         """
-        marks = [self._tokens.read(one) for one in token.split(".", TOKENS_MAX)]
+        marks = [self._tokens.read(part) for part in token.split(".", TOKENS_MAX)]
         for mark in marks:
             if not await self._log.reached(mark.at):
                 raise lost_write_error()

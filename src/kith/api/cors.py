@@ -40,11 +40,16 @@ class CrossOrigin:
         """`observe` counts preflights, as the door counts all other requests."""
         self._door, self._observe, self._origins = door, observe, frozenset(origins)
         self._varies: Pairs = [] if ANYONE in self._origins else [("vary", "origin")]
-        self._shown = ("access-control-expose-headers", ", ".join(_EXPOSED_HEADERS))
-        named = {one.name.lower() for operation in operations for one in operation.parameters if one.place == "header"}
+        self._exposed = ("access-control-expose-headers", ", ".join(_EXPOSED_HEADERS))
+        header_names = {
+            parameter.name.lower()
+            for operation in operations
+            for parameter in operation.parameters
+            if parameter.place == "header"
+        }
         self._preflight: Pairs = [
             ("access-control-allow-methods", _METHODS),
-            ("access-control-allow-headers", ", ".join([*_REQUEST_HEADERS, *sorted(named)])),
+            ("access-control-allow-headers", ", ".join([*_REQUEST_HEADERS, *sorted(header_names)])),
             ("access-control-max-age", str(_PREFLIGHT_S)),
         ]
 
@@ -58,7 +63,7 @@ class CrossOrigin:
             exchange.respond(204, [*allowed, *self._preflight] if allowed else self._varies, b"")
             self._observe("preflight", started, 204)
         else:
-            exchange.added += [*allowed, self._shown] if allowed else self._varies
+            exchange.added += [*allowed, self._exposed] if allowed else self._varies
             await self._door(exchange)
 
     def _allowed(self, origin: str | None) -> Pairs:

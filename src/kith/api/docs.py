@@ -51,13 +51,13 @@ def _operation(path: str, method: str, operation: dict[str, Any], schemas: dict[
         for parameter in operation.get("parameters", [])
     )
     table = f"<table>{rows}</table>" if rows else ""
-    asked = _schema(operation.get("requestBody", {}), schemas, mark="?")
+    body = _schema(operation.get("requestBody", {}), schemas, mark="?")
     answers = operation.get("responses", {})
     answer = next((_schema(value, schemas) for status, value in answers.items() if status.startswith("2")), "")
     return (
         f'<details><summary><span class="m {method}">{method.upper()}</span><code>{escape(path)}</code> '
         f"{_inline(operation.get('summary') or '')}</summary>{_prose(operation.get('description') or '')}{table}"
-        f"{f'<p>Body</p><pre>{asked}</pre>' if asked else ''}{f'<p>Answer</p><pre>{answer}</pre>' if answer else ''}"
+        f"{f'<p>Body</p><pre>{body}</pre>' if body else ''}{f'<p>Answer</p><pre>{answer}</pre>' if answer else ''}"
         "</details>"
     )
 
@@ -98,8 +98,8 @@ def _shape(schema: dict[str, Any], schemas: dict[str, Any], indent: str, mark: s
     """
     if "$ref" in schema:
         name = schema["$ref"].rsplit("/", 1)[1]
-        others = {other: it for other, it in schemas.items() if other != name}
-        return _shape(schemas[name], others, indent, mark) if name in schemas else "{...}"
+        remaining = {key: value for key, value in schemas.items() if key != name}
+        return _shape(schemas[name], remaining, indent, mark) if name in schemas else "{...}"
     if "properties" in schema:
         inner = indent + "  "
         needed = schema.get("required", ())

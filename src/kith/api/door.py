@@ -72,18 +72,18 @@ class Door:
             else:
                 operation, parts = self._routes.find(method, exchange.path)
                 name = operation.name
-                caller, seen = self._admit(exchange, operation), NO_MARK
+                caller, client_mark = self._admit(exchange, operation), NO_MARK
                 if caller is not _NOBODY and (token := exchange.headers.get(TOKEN_HEADER)) is not None:
-                    seen = await self._deadline.within(self._client_tokens.consistency.catch_up(token))
-                call = Call(exchange, caller, self._client_tokens, seen, started, self._bounds.upload_bytes_max)
-                positional, named = operation.arguments(parts, exchange)
+                    client_mark = await self._deadline.within(self._client_tokens.consistency.catch_up(token))
+                call = Call(exchange, caller, self._client_tokens, client_mark, started, self._bounds.upload_bytes_max)
+                positional, keywords = operation.arguments(parts, exchange)
                 if operation.plain:
-                    answer = await self._deadline.within(operation.handler(call, *positional, **named))
+                    answer = await self._deadline.within(operation.handler(call, *positional, **keywords))
                 elif operation.spec.streams:
-                    await operation.handler(call, *positional, **named)
+                    await operation.handler(call, *positional, **keywords)
                     return  # the handler counted it when the stream began
                 else:
-                    answer = await self._run(operation, call, positional, named)
+                    answer = await self._run(operation, call, positional, keywords)
                 if type(answer) is FileAnswer:
                     status = answer.status
                     await exchange.respond_file(status, answer.headers, answer.path, answer.start, answer.end)
@@ -97,17 +97,17 @@ class Door:
             status = _refuse(exchange, unexpected(error, name), call)
         self._observe(name, started if call is None else call.started, status)
 
-    async def _run(self, operation: Operation, call: Call, positional: list[Any], named: dict[str, Any]) -> object:
+    async def _run(self, operation: Operation, call: Call, positional: list[Any], keywords: dict[str, Any]) -> object:
         """Run a handler that has a body or a quota, and return its answer. A request that fails without having written
         anything gets its quota back.
         """
         spec, charge = operation.spec, None
         try:
             if spec.quota is not None and not (spec.write or self._quotas.immediate):
-                return await self._read_beside_quota(operation, call, positional, named)
+                return await self._read_beside_quota(operation, call, positional, keywords)
             if spec.quota is not None:
                 charge = await self._deadline.within(self._quotas.take(call.caller, spec.quota))
-            return await self._work(operation, call, positional, named)
+            return await self._work(operation, call, positional, keywords)
         except BaseException as error:
             if charge is not None and not call.has_written:
                 await self._quotas.refund(charge, error)
@@ -116,11 +116,11 @@ class Door:
             raise
 
     async def _read_beside_quota(
-        self, operation: Operation, call: Call, positional: list[Any], named: dict[str, Any]
+        self, operation: Operation, call: Call, positional: list[Any], keywords: dict[str, Any]
     ) -> object:
         """Run a read while its quota is checked; the read is cancelled if the quota refuses it."""
         assert operation.spec.quota is not None  # noqa: S101 - see `_run`
-        reading = asyncio.ensure_future(self._work(operation, call, positional, named))
+        reading = asyncio.ensure_future(self._work(operation, call, positional, keywords))
         try:
             charge = await self._deadline.within(self._quotas.take(call.caller, operation.spec.quota))
         except BaseException:
@@ -135,19 +135,19 @@ class Door:
             raise
 
     def _work(
-        self, operation: Operation, call: Call, positional: list[Any], named: dict[str, Any]
+        self, operation: Operation, call: Call, positional: list[Any], keywords: dict[str, Any]
     ) -> Coroutine[Any, Any, object]:
         """The handler's work, limited by its deadline."""
         if operation.decoder is not None:
-            return self._deadline.within(self._with_body(operation, call, positional, named))
+            return self._deadline.within(self._with_body(operation, call, positional, keywords))
         deadline = self._upload_deadline if operation.spec.upload else self._deadline
-        return deadline.within(operation.handler(call, *positional, **named))
+        return deadline.within(operation.handler(call, *positional, **keywords))
 
     async def _with_body(
-        self, operation: Operation, call: Call, positional: list[Any], named: dict[str, Any]
+        self, operation: Operation, call: Call, positional: list[Any], keywords: dict[str, Any]
     ) -> object:
         raw = await call.exchange.body(self._bounds.body_bytes_max)
-        return await operation.handler(call, *positional, body=operation.decode(raw), **named)
+        return await operation.handler(call, *positional, body=operation.decode(raw), **keywords)
 
     def _options(self, exchange: Exchange) -> int:
         exchange.respond(204, [("allow", ", ".join(self._routes.methods(exchange.path)))], b"")

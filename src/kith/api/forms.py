@@ -62,15 +62,15 @@ class _Form:
     def __init__(self, file: BinaryIO, bytes_max: int) -> None:
         self._file, self._bytes_max = file, bytes_max
         self._size, self._text = 0, bytearray()
-        self._seen: list[str | None] = []
+        self._part_names: list[str | None] = []
 
     def take(self, part: multipart.MultipartSegment | bytes | bytearray | None) -> None:
         """Take the next piece from the parser: the head of a part, some of its content, or None at its end."""
         if isinstance(part, multipart.MultipartSegment):
-            if part.name not in (_FILE, _TEXT) or part.name in self._seen:
+            if part.name not in (_FILE, _TEXT) or part.name in self._part_names:
                 raise BadRequest(f"this form takes `file` and `altText`, once each, and not {part.name!r}")
-            self._seen.append(part.name)
-        elif part and self._seen[-1] == _FILE:
+            self._part_names.append(part.name)
+        elif part and self._part_names[-1] == _FILE:
             self._size += len(part)
             if self._size > self._bytes_max:
                 raise BodyTooLarge(f"the file has more than {self._bytes_max} bytes", max=self._bytes_max)
@@ -82,7 +82,7 @@ class _Form:
 
     def done(self) -> Upload:
         """The complete form. BadRequest if it has no file."""
-        if _FILE not in self._seen:
+        if _FILE not in self._part_names:
             raise BadRequest("the form has no field `file`")
         try:
             text = self._text.decode()

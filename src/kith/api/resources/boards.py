@@ -218,8 +218,8 @@ class BoardsResource:
         """Newest first. Only the owner and the collaborators may read this list."""
         list_key = f"collaborators {board_id}"
         page = await self._collaborators.of(call.viewer, board_id, self._window(call, list_key, limit, cursor))
-        shown = await self._access.without_invisible(call.caller, page)
-        return UsersAnswer(await self._present.users(shown), call.pagination(list_key, shown))
+        visible = await self._access.without_invisible(call.caller, page)
+        return UsersAnswer(await self._present.users(visible), call.pagination(list_key, visible))
 
     @get("/users/{user_id}/collaborations", "Boards that a user collaborates on")
     async def collaborations(
@@ -355,12 +355,14 @@ class BoardsResource:
     ) -> PostsAnswer:
         """Newest pin first. Posts that the acting user may not see are left out."""
         list_key = f"pins {board_id}"
-        window, (known, prefetch) = (
+        window, (details, prefetch) = (
             self._window(call, list_key, limit, cursor),
             self._present.prefetch_details(call.viewer),
         )
         posts, page = await self._pins.of_board(call.viewer, board_id, window, prefetch)
-        return PostsAnswer(await self._present.posts(call.viewer, posts, known=known), call.pagination(list_key, page))
+        return PostsAnswer(
+            await self._present.posts(call.viewer, posts, known=details), call.pagination(list_key, page)
+        )
 
     # --- answers ---------------------------------------------------------------------------------------
 
@@ -370,8 +372,8 @@ class BoardsResource:
     async def _people(self, call: Call, list_key: str, page: Page) -> ListAnswer:
         return call.answer(list_key, await self._access.without_invisible(call.caller, page))
 
-    async def _page(self, call: Call, list_key: str, found: tuple[list[Board], Page]) -> BoardsAnswer:
-        boards, page = found
+    async def _page(self, call: Call, list_key: str, boards_page: tuple[list[Board], Page]) -> BoardsAnswer:
+        boards, page = boards_page
         return BoardsAnswer(await self._answers(boards), call.pagination(list_key, page))
 
     async def _answers(self, boards: Sequence[Board]) -> list[BoardAnswer]:

@@ -42,15 +42,15 @@ class CommentsResource:
     ) -> CommentAnswer:
         """With `replyTo` it is a reply to another comment of the post. Replies nest at most 100 levels deep."""
         reply_to = None if body.reply_to is None else parse_id(body.reply_to, "replyTo")
-        made, authors = await gather(
+        comment, authors = await gather(
             self._comments.immediate,
             call.perform_write(self._comments.create(call.acting_user, post_id, body.text, reply_to, idempotency_key)),
             self._present.authors([call.acting_user]),
         )
         counts = NO_COUNTS
         if idempotency_key is not None:  # the key may belong to an earlier request: its comment has counts by now
-            (counts,) = await self._comments.counts(call.viewer, [made.id])
-        return self._present.comment(call.viewer, made, counts, authors)
+            (counts,) = await self._comments.counts(call.viewer, [comment.id])
+        return self._present.comment(call.viewer, comment, counts, authors)
 
     @get("/posts/{post_id}/comments", "The comments on a post")
     async def post_comments(
@@ -89,6 +89,6 @@ class CommentsResource:
         """Repeating it changes nothing."""
         return counted(call, Liked, await self._comments.unlike(call.acting_user, comment_id))
 
-    async def _page(self, call: Call, list_key: str, found: StoredComments) -> CommentsAnswer:
-        shown, page = await self._present.comments(call.viewer, found)
-        return CommentsAnswer(shown, call.pagination(list_key, page.page), page.total, page.partial)
+    async def _page(self, call: Call, list_key: str, stored: StoredComments) -> CommentsAnswer:
+        comments, page = await self._present.comments(call.viewer, stored)
+        return CommentsAnswer(comments, call.pagination(list_key, page.page), page.total, page.partial)

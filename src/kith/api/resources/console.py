@@ -152,8 +152,8 @@ class ConsoleResource:
         """Users with tokens who have used most of a quota at this moment."""
         return QuotasAnswer(
             [
-                QuotaUse(one.name, str(one.user), one.used, one.quota.limit, one.quota.window_s)
-                for one in await self._quotas.near_limit()
+                QuotaUse(usage.name, str(usage.user), usage.used, usage.quota.limit, usage.quota.window_s)
+                for usage in await self._quotas.near_limit()
             ]
         )
 

@@ -84,8 +84,8 @@ class DevicesResource:
     @get("/devices", "The devices of the acting user", callers="acting")
     async def devices(self, call: Call) -> DevicesAnswer:
         """Oldest registration first. Devices that their provider no longer knows are left out."""
-        found = (await self._devices.of([call.acting_user]))[call.acting_user]
-        return DevicesAnswer([_answer(one) for one in found], sorted(self._offer.kinds), self._offer.key)
+        devices = (await self._devices.of([call.acting_user]))[call.acting_user]
+        return DevicesAnswer([_answer(device) for device in devices], sorted(self._offer.kinds), self._offer.key)
 
     @get("/devices/{device_id}", "A device", callers="acting")
     async def device(self, call: Call, device_id: Id) -> DeviceAnswer:

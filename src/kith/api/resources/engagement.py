@@ -101,12 +101,14 @@ class EngagementResource:
         """Only the user may read this list. Newest save first, without posts that they may no longer see."""
         check_own_read(call.caller, user_id)
         list_key = f"saved {user_id}"
-        window, (known, prefetch) = (
+        window, (details, prefetch) = (
             call.window_of_objects(list_key, limit, cursor),
             self._present.prefetch_details(call.viewer),
         )
         posts, page = await self._engagement.saved(call.viewer, user_id, window, prefetch)
-        return PostsAnswer(await self._present.posts(call.viewer, posts, known=known), call.pagination(list_key, page))
+        return PostsAnswer(
+            await self._present.posts(call.viewer, posts, known=details), call.pagination(list_key, page)
+        )
 
     @post("/posts/{post_id}/save", "Save a post", callers="acting", quota="engagement")
     async def save_post(self, call: Call, post_id: Id) -> Saved:
@@ -138,9 +140,11 @@ class EngagementResource:
         """Marks up to 100 posts, such as a whole page, in one write. One answer per id, in the order of the request:
         null where the single route would answer 404.
         """
-        seen, mark = await self._engagement.add_many(VIEWS, call.acting_user, check_lookup(body.ids))
+        views, mark = await self._engagement.add_many(VIEWS, call.acting_user, check_lookup(body.ids))
         call.note_write(mark)
-        return PostsViewed([None if one is None else Viewed(one.holds, one.total, time_of(one.at_ms)) for one in seen])
+        return PostsViewed(
+            [None if view is None else Viewed(view.holds, view.total, time_of(view.at_ms)) for view in views]
+        )
 
     @post("/posts/{post_id}/hide", "Hide a post from my feed", callers="acting")
     async def hide_post(self, call: Call, post_id: Id) -> Hidden:

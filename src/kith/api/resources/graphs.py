@@ -166,12 +166,12 @@ class GraphResource:
             return ExistMany(await self._access.exist(number, pairs))
         for source, destination in pairs:
             self._access.check_pair(call.caller, number, source, destination)
-        there, hidden = await gather(
+        exists, hidden = await gather(
             self._graph.store.immediate,
             self._access.exist(number, pairs),
             self._access.hidden_pairs(call.caller, number, pairs),
         )
-        return ExistMany([holds and not hide for holds, hide in zip(there, hidden, strict=True)])
+        return ExistMany([holds and not hide for holds, hide in zip(exists, hidden, strict=True)])
 
     @post("/graph/{graph}/edges", "Write up to 1,000 edges", callers="server", numbers_as_strings=True)
     async def write_edges(self, call: Call, graph: GraphName, body: EdgesRequest) -> EdgesWritten:
@@ -263,14 +263,14 @@ class GraphResource:
         list_key = f"select {program!r}"
         window = call.window(list_key, body.limit, body.cursor)
         below = window.after.id if window.after else None
-        found = await self._evaluator().page(program, below, window.limit + 1)
-        ids = found.ids[: window.limit].tolist()
-        last = ids[-1] if len(found.ids) > window.limit else found.checked_to
-        following = None if last is None else call.next_cursor(list_key, Mark(0, last))
+        matching = await self._evaluator().page(program, below, window.limit + 1)
+        ids = matching.ids[: window.limit].tolist()
+        last_id = ids[-1] if len(matching.ids) > window.limit else matching.checked_to
+        following = None if last_id is None else call.next_cursor(list_key, Mark(0, last_id))
         listings = [listing for leaf in leaves(program) for listing in leaf.listings]
-        shown = await self._access.without_hidden_ids(call.caller, listings, ids)
+        visible_ids = await self._access.without_hidden_ids(call.caller, listings, ids)
         pagination = Pagination(following, None, following is not None)
-        return SetAnswer([IdItem(str(id_)) for id_ in shown], pagination, found.checked_to is not None)
+        return SetAnswer([IdItem(str(id_)) for id_ in visible_ids], pagination, matching.checked_to is not None)
 
     @post_query("/graph/select/count", "How many members a set program has")
     async def select_count(self, call: Call, body: SelectCountRequest) -> CountAnswer:
@@ -320,11 +320,11 @@ def _query_of(listing: Listing) -> str:
 def _writes(graph: Graph, number: int, requests: list[EdgeRequest]) -> list[EdgeWrite]:
     """The writes of a request. An error names the edge that it is about."""
     writes = []
-    for at, (request, version) in enumerate(zip(requests, graph.clock.next_many(len(requests)), strict=True)):
+    for index, (request, version) in enumerate(zip(requests, graph.clock.next_many(len(requests)), strict=True)):
         try:
             writes.append(_write(graph, number, request, Hlc(version)))
         except KithError as error:
-            error.message = error.for_clients = f"{error.message} - at `$.edges[{at}]`"  # as for an invalid field
+            error.message = error.for_clients = f"{error.message} - at `$.edges[{index}]`"  # as for an invalid field
             raise
     return writes
 
@@ -332,19 +332,19 @@ def _writes(graph: Graph, number: int, requests: list[EdgeRequest]) -> list[Edge
 def _write(graph: Graph, number: int, request: EdgeRequest, version: Hlc) -> EdgeWrite:
     if request.source == request.destination and graph.graphs.name(number) in BUILT_IN:
         raise SelfEdge(f"{request.source} cannot have an edge to itself; leave it out", id=str(request.source))
-    given, position, op = request.updated_at, request.position, request.op
-    if given is not None:
-        graph.clock.check_ahead(given)
-        version = Hlc(given)
+    updated_at, position, op = request.updated_at, request.position, request.op
+    if updated_at is not None:
+        graph.clock.check_ahead(updated_at)
+        version = Hlc(updated_at)
     place = ms_of(version) if position is None else position
     expires_ms = 0 if request.expires_at is None else _expiry(graph, request)
     ends = NodeId(request.source), NodeId(request.destination)
     edge = Edge(number, *ends, _STATE[op], place, version, expires_ms)
-    if given is None and position is None and op == "add":
+    if updated_at is None and position is None and op == "add":
         return EdgeWrite(edge, supersede=True, keep_live=True)
     if op == _MOVE:
         return _moving(request, edge)
-    return EdgeWrite(edge, supersede=given is None, keep_place=given is None and position is None)
+    return EdgeWrite(edge, supersede=updated_at is None, keep_place=updated_at is None and position is None)
 
 
 def _moving(request: EdgeRequest, edge: Edge) -> EdgeWrite:

@@ -91,8 +91,8 @@ class WhyAnswer(msgspec.Struct, frozen=True, rename="camel"):
 class HomeResource:
     """The acting user's home. `note` is called with the id of each user who reads their home."""
 
-    def __init__(self, home: Home, posts: Posts, shown: PostEncoder, note: Callable[[int], None]) -> None:
-        self._home, self._posts, self._shown, self._note = home, posts, shown, note
+    def __init__(self, home: Home, posts: Posts, post_encoder: PostEncoder, note: Callable[[int], None]) -> None:
+        self._home, self._posts, self._post_encoder, self._note = home, posts, post_encoder, note
 
     @get("/feed", "The acting user's home", callers="acting", quota="feed", answers=FeedAnswer)
     async def feed(
@@ -128,10 +128,10 @@ class HomeResource:
     @get("/posts/{post_id}/why", "Why a post has its place in my home", callers="acting", quota="feed")
     async def why_post(self, call: Call, post_id: Id) -> WhyAnswer:
         """404 if the post is hidden from the acting user or does not exist."""
-        found = await self._posts.get(call.acting_user, post_id)
-        why = await self._home.why(call.acting_user, found)
+        post = await self._posts.get(call.acting_user, post_id)
+        why = await self._home.why(call.acting_user, post)
         return WhyAnswer(
-            str(found.id),
+            str(post.id),
             round(why.placed.score, 4),
             why.placed.reason,
             [ScorePart(name, *(round(number, 4) for number in numbers)) for name, *numbers in why.parts],
@@ -144,21 +144,23 @@ class HomeResource:
         self, call: Call, limit: int, cursor: str | None, refresh: bool
     ) -> tuple[bytes, str | None, list[str]]:
         reader, list_key, must_reflect = call.acting_user, f"feed latest {call.acting_user}", call.must_reflect()
-        window, shown = call.window(list_key, limit, cursor), self._shown.of(reader)
-        page = await self._home.latest(reader, window, must_reflect=must_reflect, refresh=refresh, prefetch=shown.read)
+        window, encoder = call.window(list_key, limit, cursor), self._post_encoder.of(reader)
+        page = await self._home.latest(
+            reader, window, must_reflect=must_reflect, refresh=refresh, prefetch=encoder.read
+        )
         following = None if page.rest is None else call.next_cursor(list_key, page.rest, page.until)
-        return await shown.encoded(page), following, page.degraded
+        return await encoder.encoded(page), following, page.degraded
 
     async def _ranked(
         self, call: Call, limit: int, cursor: str | None, refresh: bool, request_id: str
     ) -> tuple[bytes, str | None, list[str]]:
         reader, list_key, must_reflect = call.acting_user, f"feed ranked {call.acting_user}", call.must_reflect()
-        slate, shown = None if not cursor else unpack(call.unseal(list_key, cursor)), self._shown.of(reader)
+        slate, encoder = None if not cursor else unpack(call.unseal(list_key, cursor)), self._post_encoder.of(reader)
         page = await self._home.ranked(
-            reader, limit, slate, request=request_id, must_reflect=must_reflect, refresh=refresh, prefetch=shown.read
+            reader, limit, slate, request=request_id, must_reflect=must_reflect, refresh=refresh, prefetch=encoder.read
         )
         following = None if page.rest is None else call.seal(list_key, page.rest.pack())
-        return await shown.encoded(page), following, page.degraded
+        return await encoder.encoded(page), following, page.degraded
 
 
 @contextlib.contextmanager

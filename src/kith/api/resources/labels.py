@@ -65,6 +65,6 @@ class LabelsResource:
         return _answer(kind, object_id, labels)
 
 
-def _answer(what: LabelTarget, id_: NodeId, labels: Labels) -> LabelsAnswer:
+def _answer(target: LabelTarget, id_: NodeId, labels: Labels) -> LabelsAnswer:
     changed_at = time_of(labels.changed_at) if labels.changed_at else None
-    return LabelsAnswer(str(id_), what, names_of(labels.labels), labels.reason, changed_at)
+    return LabelsAnswer(str(id_), target, names_of(labels.labels), labels.reason, changed_at)

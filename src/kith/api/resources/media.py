@@ -56,10 +56,10 @@ class MediaResource:
         limits, chunks = self._media.limits, call.chunks()
         bytes_max = max(limits.image_bytes_max, limits.video_bytes_max)
         with self._media.upload_slot(call.acting_user):
-            async with read_upload_form(call.header("content-type") or "", chunks, bytes_max) as sent:
-                made, mark = await self._media.upload(call.acting_user, sent.file, sent.size, sent.alt_text)
+            async with read_upload_form(call.header("content-type") or "", chunks, bytes_max) as upload:
+                media, mark = await self._media.upload(call.acting_user, upload.file, upload.size, upload.alt_text)
         call.note_write(mark)
-        return self._present.media(made)
+        return self._present.media(media)
 
     @get("/media/{media_id}", "A picture or video of mine")
     async def get_media(self, call: Call, media_id: MediaId) -> MediaAnswer:

@@ -144,7 +144,7 @@ class NotificationsResource:
         note: Callable[[int], None],
     ) -> None:
         self._notifications, self._outside, self._present = notifications, outside, present
-        self._note, self._kept = note, AnswerCache[bytes](immediate=notifications.immediate)
+        self._note, self._answers = note, AnswerCache[bytes](immediate=notifications.immediate)
 
     @get(
         "/notifications", "The notifications of the acting user", callers="acting",
@@ -163,7 +163,7 @@ class NotificationsResource:
         make = partial(self._page, call, limit, cursor, grouped)
         if cursor is not None:
             return await make(RecordedReads())
-        return await self._kept.get((call.caller.reader(), limit, grouped), make)
+        return await self._answers.get((call.caller.reader(), limit, grouped), make)
 
     async def _page(
         self, call: Call, limit: int | None, cursor: str | None, grouped: bool, reads: RecordedReads
@@ -172,21 +172,21 @@ class NotificationsResource:
         user = call.acting_user
         list_key = "notifications" if grouped else "notifications one by one"
         window = call.window_of_objects(list_key, limit, cursor)
-        found = await self._notifications.page(user, window, grouped=grouped, reads=reads)
-        by = [actors_of(entry.notices) for entry in found.entries]
-        newest = [entry.notices[0] for entry in found.entries]
+        stored_page = await self._notifications.page(user, window, grouped=grouped, reads=reads)
+        by = [actors_of(entry.notices) for entry in stored_page.entries]
+        newest = [entry.notices[0] for entry in stored_page.entries]
         people = {actor for actors in by for actor in actors[:ACTORS_SHOWN]}
-        people |= {one.recipient for one in newest} - {user}
-        posts = {one.post for one in newest if one.post is not None}
+        people |= {notice.recipient for notice in newest} - {user}
+        posts = {notice.post for notice in newest if notice.post is not None}
         about = _Shown(
             await self._present.authors_with_reads(list(people), reads),
-            {post: _post(found.posts[post]) for post in posts},
-            found.comments,
-            found.boards,
+            {post: _post(stored_page.posts[post]) for post in posts},
+            stored_page.comments,
+            stored_page.boards,
         )
-        items = [_item(entry, actors, about, user) for entry, actors in zip(found.entries, by, strict=True)]
-        unread, pagination = found.unread, call.pagination(list_key, found.page)
-        return _encode(NotificationsAnswer(items, pagination, unread.number, unread.partial or found.partial))
+        items = [_item(entry, actors, about, user) for entry, actors in zip(stored_page.entries, by, strict=True)]
+        unread, pagination = stored_page.unread, call.pagination(list_key, stored_page.page)
+        return _encode(NotificationsAnswer(items, pagination, unread.number, unread.partial or stored_page.partial))
 
     @get("/notifications/unread", "How many notifications are unread", callers="acting")
     async def unread_notifications(self, call: Call) -> UnreadAnswer:
@@ -248,7 +248,7 @@ def _item(entry: NoticeGroup, actors: Sequence[int], about: _Shown, user: int) -
     post, comment, authors = newest.post, newest.comment, about.authors
     return NotificationAnswer(
         str(newest.id),
-        [str(one.id) for one in notices],
+        [str(notice.id) for notice in notices],
         newest.type,
         [authors[actor] for actor in actors[:ACTORS_SHOWN]],
         len(actors),

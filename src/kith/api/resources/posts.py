@@ -118,8 +118,8 @@ class PostsLookedUp(msgspec.Struct, frozen=True):
 class PostsResource:
     """All posts, limited to those that the caller may see."""
 
-    def __init__(self, posts: Posts, access: ReadPolicy, present: Presenter, shown: PostEncoder) -> None:
-        self._posts, self._access, self._present, self._shown = posts, access, present, shown
+    def __init__(self, posts: Posts, access: ReadPolicy, present: Presenter, post_encoder: PostEncoder) -> None:
+        self._posts, self._access, self._present, self._post_encoder = posts, access, present, post_encoder
 
     @post("/posts", "Create a post", status=201, callers="acting", quota="posts")
     async def create_post(self, call: Call, body: PostRequest, idempotency_key: IdempotencyKey = None) -> PostCreated:
@@ -145,8 +145,8 @@ class PostsResource:
     @get("/posts/{post_id}", "A post", answers=PostAnswer)
     async def get_post(self, call: Call, post_id: Id) -> bytes:
         """404 if the post does not exist, is deleted, or is hidden from the acting user."""
-        if call.caller.user is not None and self._shown.immediate:
-            return await self._shown.one(call.caller.user, post_id)
+        if call.caller.user is not None and self._post_encoder.immediate:
+            return await self._post_encoder.one(call.caller.user, post_id)
         (answer,) = await self._present.posts_if_visible(call.viewer, await self._posts.read([post_id]))
         if answer is None:
             raise self._posts.missing(post_id)

@@ -71,7 +71,7 @@ class PreferencesResource:
         """Lists apply new preferences at once. For up to a minute notifications may still be stored under the old
         preferences; they are then not shown.
         """
-        wanted = Preferences(
+        preferences = Preferences(
             tuple(dict.fromkeys(body.off)),
             body.mentions,
             ids_of(body.accounts, "accounts"),
@@ -79,8 +79,8 @@ class PreferencesResource:
             None if body.quiet_hours is None else _quiet(body.quiet_hours),
         )
         await self._check(call.acting_user)
-        call.note_write(await self._preferences.put(call.acting_user, wanted))
-        return _answer(wanted)
+        call.note_write(await self._preferences.put(call.acting_user, preferences))
+        return _answer(preferences)
 
 
 def _quiet(part: QuietHoursPart) -> QuietHours:
@@ -88,19 +88,23 @@ def _quiet(part: QuietHoursPart) -> QuietHours:
 
 
 def _minutes(clock: str) -> int:
-    found = _CLOCK.fullmatch(clock)
-    if found is None:
+    matched = _CLOCK.fullmatch(clock)
+    if matched is None:
         raise InvalidContent("times of quietHours are written as 22:00", field="quietHours")
-    return int(found[1]) * 60 + int(found[2])
+    return int(matched[1]) * 60 + int(matched[2])
 
 
 def _clock(minutes: int) -> str:
     return f"{minutes // 60:02}:{minutes % 60:02}"
 
 
-def _answer(found: Preferences) -> PreferencesAnswer:
-    quiet = found.quiet
+def _answer(preferences: Preferences) -> PreferencesAnswer:
+    quiet = preferences.quiet
     part = None if quiet is None else QuietHoursPart(_clock(quiet.start_min), _clock(quiet.end_min), quiet.time_zone)
     return PreferencesAnswer(
-        list(found.off), found.mentions, list(map(str, found.accounts)), list(map(str, found.accounts_off)), part
+        list(preferences.off),
+        preferences.mentions,
+        list(map(str, preferences.accounts)),
+        list(map(str, preferences.accounts_off)),
+        part,
     )

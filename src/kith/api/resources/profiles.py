@@ -163,16 +163,18 @@ class ProfilesResource:
 
     async def _to_stranger(self, viewer: NodeId | None, user: NodeId) -> bytes:
         """The profile as another user gets it. It is encoded once and cached until the log reports a change."""
-        known = self._encoded.now.get(user)
-        if known is None or (known.avatar is not None and self._pictures.now.get(known.avatar) is not known.picture):
-            known = await self._load(user)
-        if not is_visible_account(known.node, user, viewer):
+        cached = self._encoded.now.get(user)
+        if cached is None or (
+            cached.avatar is not None and self._pictures.now.get(cached.avatar) is not cached.picture
+        ):
+            cached = await self._load(user)
+        if not is_visible_account(cached.node, user, viewer):
             raise _not_there(user)
         if viewer is None or await self._unrestricted.is_unblocked(viewer):
-            return known.raw
+            return cached.raw
         if (await self._privacy.blocks([(user, viewer)]))[0]:
             raise _not_available(user)
-        return known.raw
+        return cached.raw
 
     async def _load(self, user: NodeId) -> _EncodedProfile:
         generation, questions = self._read_cache.generation, Questions()
@@ -182,11 +184,13 @@ class ProfilesResource:
         (node,), avatar = answers.nodes[nodes], profile.avatar
         counts = [numbers[0] for numbers in counted(answers)]
         picture = None if avatar is None else self._pictures.now.get(avatar) or object()
-        known = _EncodedProfile(node, avatar, picture, _encode(self._answer(None, user, node, profile, counts, media)))
-        self._encoded.keep(generation, {user: known})
+        encoded = _EncodedProfile(
+            node, avatar, picture, _encode(self._answer(None, user, node, profile, counts, media))
+        )
+        self._encoded.keep(generation, {user: encoded})
         if avatar is not None and picture is not None:
             self._pictures.keep(generation, {avatar: picture})
-        return known
+        return encoded
 
     async def _set(self, call: Call, user: NodeId, body: ProfileRequest) -> ProfileAnswer:
         """Writes the profile first. If it is refused, nothing has changed; after a crash between the two writes, a
@@ -261,7 +265,9 @@ class ProfilesResource:
     async def _read_profiles(self, users: Sequence[NodeId]) -> tuple[list[Profile], dict[int, Media]]:
         """The profiles of users, and their avatars."""
         profiles = await self._profiles.get_many(users)
-        return profiles, await self._media.get_many([one.avatar for one in profiles if one.avatar is not None])
+        return profiles, await self._media.get_many(
+            [profile.avatar for profile in profiles if profile.avatar is not None]
+        )
 
     async def _check_there(self, viewer: Viewer, user: NodeId) -> Node:
         """The node of an account. UserNotFound if the account is hidden from `viewer`."""
@@ -281,7 +287,7 @@ def _not_available(user: NodeId) -> Forbidden:
 
 def _changes(body: ProfileRequest) -> dict[str, Any]:
     """The fields of a `Profile` that a request names. A null becomes the default of a new profile."""
-    asked = {
+    requested = {
         "username": body.username,
         "display_name": body.display_name,
         "bio": body.bio,
@@ -291,5 +297,7 @@ def _changes(body: ProfileRequest) -> dict[str, Any]:
     }
     empty = Profile()
     return {
-        name: getattr(empty, name) if value is None else value for name, value in asked.items() if value is not UNSET
+        name: getattr(empty, name) if value is None else value
+        for name, value in requested.items()
+        if value is not UNSET
     }

@@ -68,8 +68,8 @@ class ServiceResource:
     async def readyz(self, call: Call) -> RawAnswer:
         """503 with the list of problems if it cannot."""
         wrong = dict(self._problems())
-        found = Readiness(not wrong, wrong, **self._standing())
-        return RawAnswer(msgspec.json.encode(found), [_JSON], 503 if wrong else 200)
+        readiness = Readiness(not wrong, wrong, **self._standing())
+        return RawAnswer(msgspec.json.encode(readiness), [_JSON], 503 if wrong else 200)
 
     @get(
         "/metrics", "Prometheus metrics", absolute=True, callers="anyone", errors=(), answers=str,

@@ -66,11 +66,11 @@ class StandbyResource:
         if name is not None:
             self._keep(name, None)
         chunks = self._source.snapshot()
-        first = await anext(chunks)
+        first_chunk = await anext(chunks)
         sink = Sink(call.exchange.stream(200, [_RAW]), _BUFFER_BYTES, drain_s=_DRAIN_S)
         self._observe("standby_snapshot", call.started, 200)
         try:
-            sink.write(first)
+            sink.write(first_chunk)
             async for chunk in chunks:
                 await sink.wait_for_room()
                 sink.write(chunk)

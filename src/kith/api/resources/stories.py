@@ -113,9 +113,9 @@ class StoriesResource:
     @post("/stories", "Create a story", status=201, callers="acting", quota="posts")
     async def create_story(self, call: Call, body: StoryRequest, idempotency_key: IdempotencyKey = None) -> StoryAnswer:
         """A story is a post that expires after `story_hours`. It appears in no feed and in no list of posts."""
-        made, mark = await self._stories.create(call.acting_user, body.draft(), idempotency_key)
+        story, mark = await self._stories.create(call.acting_user, body.draft(), idempotency_key)
         call.note_write(mark)
-        return (await self._answers(call.viewer, [made]))[0]
+        return (await self._answers(call.viewer, [story]))[0]
 
     @get("/stories", "The strip of stories for the acting user", callers="acting", quota="feed")
     async def story_strip(self, call: Call, limit: Limit = None, cursor: Cursor = None) -> StripAnswer:
@@ -141,8 +141,8 @@ class StoriesResource:
     @get("/stories/{story_id}", "A story")
     async def get_story(self, call: Call, story_id: Id) -> StoryAnswer:
         """404 if the story does not exist, is deleted, has expired, or is hidden from the acting user."""
-        found = await self._stories.get(call.viewer, story_id)
-        return (await self._answers(call.viewer, [found]))[0]
+        story = await self._stories.get(call.viewer, story_id)
+        return (await self._answers(call.viewer, [story]))[0]
 
     @delete("/stories/{story_id}", "Delete a story", status=204, callers="acting")
     async def delete_story(self, call: Call, story_id: Id) -> None:

@@ -72,7 +72,7 @@ def shown_posts(posts: str) -> list[int]:
     """The ids in the parameter `posts`, without repetitions, in their order. BadId; BadRequest for more than
     WATCHED_MAX.
     """
-    ids: list[int] = [parse_id(one, "posts") for one in posts.split(",") if one]
+    ids: list[int] = [parse_id(part, "posts") for part in posts.split(",") if part]
     if len(ids) > WATCHED_MAX:
         raise BadRequest(f"posts takes at most {WATCHED_MAX} ids; name those on the screen", max=WATCHED_MAX)
     return list(dict.fromkeys(ids))
@@ -166,12 +166,12 @@ class StreamResource:
         happens in between.
         """
         user, lifetime_s = call.acting_user, self._lifetime_s(call.header("authorization"))
-        shown = None if posts is None else shown_posts(posts)
+        post_ids = None if posts is None else shown_posts(posts)
         last_id = last_event_id or resume_from or None
         place = None if last_id is None else self._positions.read(last_id)
         with self._slot(user):
-            if shown is None:
-                shown = await self._deadline.within(self._newest(user))
+            if post_ids is None:
+                post_ids = await self._deadline.within(self._newest(user))
             self._check_open()
             sink = Sink(call.exchange.stream(200, _HEADERS), self._limits.buffer_bytes)
             self._metrics.observe("feed_stream", call.started, 200)
@@ -180,7 +180,7 @@ class StreamResource:
                 sink.write(frame(self._positions.of(place), name, data))
 
             stream = Stream(user, send, sink.end, sink.wait_for_room)
-            await self._run(call.exchange, sink, stream, place, shown, lifetime_s)
+            await self._run(call.exchange, sink, stream, place, post_ids, lifetime_s)
 
     def close(self) -> None:
         """Close every stream and accept no new one, because this process stops."""
@@ -194,7 +194,7 @@ class StreamResource:
         sink: Sink,
         stream: Stream,
         place: str | None,
-        shown: Sequence[int],
+        post_ids: Sequence[int],
         lifetime_s: float | None,
     ) -> None:
         """Send events to `stream` until either side closes it."""
@@ -205,7 +205,7 @@ class StreamResource:
         try:
             sink.write(b"retry: %d\n\n" % random.randint(RETRY_MS // 2, RETRY_MS * 3 // 2))
             async with asyncio.timeout(self._timeout_s):
-                await self._live.join(stream, place, shown)
+                await self._live.join(stream, place, post_ids)
             await exchange.disconnected()
         except (KithError, TimeoutError) as error:
             _log.warning("a stream could not begin; its client tries again", error=repr(error))

@@ -75,12 +75,15 @@ class SuggestionsResource:
         """
         check_own_read(call.caller, user_id)
         list_key = f"suggestions {user_id}"
-        found = await self._suggestions.page(user_id, call.window(list_key, limit, cursor))
-        at = found.computed_at_ms
+        ranking = await self._suggestions.page(user_id, call.window(list_key, limit, cursor))
+        computed_at_ms = ranking.computed_at_ms
         return SuggestionsAnswer(
-            [SuggestionItem(str(one.id), one.mutual_count, [str(face) for face in one.mutuals]) for one in found.items],
-            call.pagination(list_key, found.page),
-            SuggestionsMeta(found.source, None if at is None else time_of(at)),
+            [
+                SuggestionItem(str(suggestion.id), suggestion.mutual_count, [str(face) for face in suggestion.mutuals])
+                for suggestion in ranking.items
+            ],
+            call.pagination(list_key, ranking.page),
+            SuggestionsMeta(ranking.source, None if computed_at_ms is None else time_of(computed_at_ms)),
         )
 
     @post("/users/{user_id}/hide-suggestion", "Do not suggest a user", callers="acting")

@@ -43,7 +43,10 @@ _HEADERS = [("cache-control", "no-store"), ("x-accel-buffering", "no")]
 def as_events(changes: Sequence[Change]) -> bytes:
     """Changes as Server-Sent Events."""
     return b"".join(
-        [b"id: %b\nevent: change\ndata: %b\n\n" % (one.token.encode(), _encoder.encode(one)) for one in changes]
+        [
+            b"id: %b\nevent: change\ndata: %b\n\n" % (change.token.encode(), _encoder.encode(change))
+            for change in changes
+        ]
     )
 
 
@@ -55,8 +58,8 @@ def as_lines(changes: Sequence[Change]) -> bytes:
 class WatchConnection:
     """One watcher and its connection."""
 
-    def __init__(self, sink: Sink, wanted: ChangeFilter, frame: Frame, user: NodeId | None) -> None:
-        self._sink, self.filter, self.frame, self.user = sink, wanted, frame, user
+    def __init__(self, sink: Sink, change_filter: ChangeFilter, frame: Frame, user: NodeId | None) -> None:
+        self._sink, self.filter, self.frame, self.user = sink, change_filter, frame, user
 
     @property
     def has_room(self) -> bool:
@@ -156,17 +159,19 @@ class WatchResource:
         for name, value in (("kinds", kinds), ("graphs", graphs), ("nodes", nodes)):
             if value is not None and not _names(value):
                 raise BadRequest(f"{name} names nothing; leave it out to watch all")
-        ids = [parse_id(one, "nodes") for one in _names(nodes)]
+        ids = [parse_id(id_, "nodes") for id_ in _names(nodes)]
         chosen = _names(kinds) if user is None else check_user_kinds(_names(kinds), ids)
-        wanted = filter_of(chosen, _names(graphs), ids, self._graphs)
+        change_filter = filter_of(chosen, _names(graphs), ids, self._graphs)
         lines = accept is not None and _NDJSON in accept
         with self._slot(user):
-            at = await self._watch.place(last_event_id or None if after is None else after, user)
+            position = await self._watch.place(last_event_id or None if after is None else after, user)
             self._check_open()
             content = ("content-type", _NDJSON if lines else "text/event-stream")
             sink = Sink(call.exchange.stream(200, [content, *_HEADERS]), self._buffer_bytes)
             self._observer.observe("watch", call.started, 200)
-            await self._send_changes(call, WatchConnection(sink, wanted, as_lines if lines else as_events, user), at)
+            await self._send_changes(
+                call, WatchConnection(sink, change_filter, as_lines if lines else as_events, user), position
+            )
 
     def close(self) -> None:
         """Close every watcher and accept no new one, because this process stops."""
@@ -204,20 +209,20 @@ class WatchResource:
         if self._closing:
             raise Overloaded("this process is stopping; connect again")
 
-    async def _send_changes(self, call: Call, watching: WatchConnection, at: LogPosition) -> None:
+    async def _send_changes(self, call: Call, watching: WatchConnection, position: LogPosition) -> None:
         """Send changes until either side closes the connection."""
         self._open.add(watching)
-        gone = asyncio.ensure_future(call.exchange.disconnected())
-        gone.add_done_callback(lambda _: watching.end("gone"))
+        disconnect = asyncio.ensure_future(call.exchange.disconnected())
+        disconnect.add_done_callback(lambda _: watching.end("gone"))
         lifetime_s, expiry = self._lifetime_s(call.header("authorization")), None
         if lifetime_s is not None:
             expiry = asyncio.get_running_loop().call_later(lifetime_s, watching.end, "expired")
         try:
-            watching.send_position(self._watch.token(at, watching.user))
-            await self._watch.follow(watching, at)
-            await gone
+            watching.send_position(self._watch.token(position, watching.user))
+            await self._watch.follow(watching, position)
+            await disconnect
         finally:
-            gone.cancel()
+            disconnect.cancel()
             if expiry is not None:
                 expiry.cancel()
             self._watch.leave(watching)

@@ -46,12 +46,12 @@ class WebResource:
 
 def page_file(site: Site, call: Call, base: str, name: str) -> RawAnswer:
     """A file of the page at `base`; 304 if the browser has this version."""
-    found = site.find(name)
-    if found is None:
+    file = site.find(name)
+    if file is None:
         raise NotFound(f"there is nothing at {base}/{name}; the page is at {base}")
     headers = site.headers(name, base)
-    if found.tag in (call.header("if-none-match") or ""):
+    if file.tag in (call.header("if-none-match") or ""):
         return RawAnswer(b"", headers, 304)
     if _GZIP.search(call.header("accept-encoding") or ""):
-        return RawAnswer(found.packed, [*headers, ("content-encoding", "gzip")])
-    return RawAnswer(found.body, headers)
+        return RawAnswer(file.packed, [*headers, ("content-encoding", "gzip")])
+    return RawAnswer(file.body, headers)
