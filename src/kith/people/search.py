@@ -45,10 +45,10 @@ class PeopleSearch:
     async def _walk(self, kind: int, prefix: str, window: Window, visible_only: VisibleOnly) -> Page:
         span, size = index_range(kind, prefix), _FIRST_READ_PAGES * window.limit
         window = window._replace(since=span.since, until=span.until)
-        are_shown, listing = partial(self._shown, prefix, visible_only), span.listing(self._names)
+        are_shown, listing = partial(self._are_shown, prefix, visible_only), span.listing(self._names)
         return await walk(self._store, listing, window, are_shown, entries_max=ENTRIES_SCANNED_MAX, first=size)
 
-    async def _shown(self, prefix: str, visible_only: VisibleOnly, marks: Sequence[Mark]) -> list[bool]:
+    async def _are_shown(self, prefix: str, visible_only: VisibleOnly, marks: Sequence[Mark]) -> list[bool]:
         """For each entry, whether it is the first matching name of a person whom the reader may see."""
         profiles = await self._profiles.get_many([mark.id for mark in marks])
         positions = [
