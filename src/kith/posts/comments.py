@@ -63,8 +63,8 @@ class Comments(CommentReader):
             authors, unchanged = await self._check_target(actor, post, reply_to)
         else:
             await check_active(self._graph.store, actor)
-        named = await mentioned_users(self._store, self._privacy, actor, text)
-        comment = Comment(id_, post, reply_to, actor, made_at_ms(id_), text, named=named)
+        mentioned_ids = await mentioned_users(self._store, self._privacy, actor, text)
+        comment = Comment(id_, post, reply_to, actor, made_at_ms(id_), text, named=mentioned_ids)
         put = await self._put(comment, version, authors, claim, unchanged)
         again = put.claimed is not None
         if not put.stored and put.claimed is None and put.refusal is None and reply_to is not None:

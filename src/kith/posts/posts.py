@@ -106,13 +106,13 @@ class Posts:
         claim = None
         if key is not None:
             claim = claim_of(self._kind.noun, actor, key, canonical_draft(draft), id_, version)
-        types, _, named = await gather(
+        types, _, users = await gather(
             self.store.immediate,
             self._types_of(actor, draft, claim),
             check_active(self.graph.store, actor),
             mentioned_users(self.store, self._privacy, actor, draft.text),
         )
-        new = msgspec.structs.replace(post_from(id_, actor, made_at_ms(id_), check_draft(draft, types)), named=named)
+        new = msgspec.structs.replace(post_from(id_, actor, made_at_ms(id_), check_draft(draft, types)), named=users)
         record = self._record(new, version)
         put = await self.store.put([record], self._listing(record, version), claim=claim)
         again = put.claimed is not None
@@ -135,11 +135,11 @@ class Posts:
         """Change a post. Errors: PostNotFound; Forbidden for all but its author; InvalidContent."""
         now_ms = ms_of(self.graph.clock.next())
         types = [] if change.media is UNSET else await self._media_types(actor, change.media)
-        named = None if change.text is UNSET else await mentioned_users(self.store, self._privacy, actor, change.text)
+        users = None if change.text is UNSET else await mentioned_users(self.store, self._privacy, actor, change.text)
 
         def changed(post: Post) -> Post:
             new = edited(post, change, now_ms, types)
-            return new if named is None or new.text == post.text else msgspec.structs.replace(new, named=named)
+            return new if users is None or new.text == post.text else msgspec.structs.replace(new, named=users)
 
         return await self._rewrite(actor, id_, changed, self._edge_rewrite)
 

@@ -154,16 +154,16 @@ def _all_listed(listing: Listing) -> list[Listing]:
 
 def _merged(pages: Sequence[Page], window: Window) -> Page:
     """The page in `window` of several lists, as if they were one list."""
-    used = [page for page in pages if page != _EMPTY]
-    if len(used) < 2:
-        return used[0] if used else _EMPTY
-    marks = sorted({mark for page in used for mark in page.items}, reverse=True)
+    non_empty = [page for page in pages if page != _EMPTY]
+    if len(non_empty) < 2:
+        return non_empty[0] if non_empty else _EMPTY
+    marks = sorted({mark for page in non_empty for mark in page.items}, reverse=True)
     backward, is_cut = window.before is not None, len(marks) > window.limit
     items = marks[-window.limit :] if backward else marks[: window.limit]
     return Page(
         items,
-        any(page.more_after for page in used) or (is_cut and not backward),
-        any(page.more_before for page in used) or (is_cut and backward),
+        any(page.more_after for page in non_empty) or (is_cut and not backward),
+        any(page.more_before for page in non_empty) or (is_cut and backward),
     )
 
 
