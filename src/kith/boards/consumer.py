@@ -89,8 +89,8 @@ class BoardsConsumer:
                 mark, pages_max = self._graph.later_mark(mark, written), pages_max - 1
         (record,) = await self._reconciler.records.get_many(RecordKind.BOARD, [board])
         changed = 0 if record is None else record.updated_at
-        still = (await self._store.notes(f"{_NOTE}{board}-")).values()
-        return ReconcileResult(mark, all(_decode(raw).version > changed for raw in still))
+        notes_left = (await self._store.notes(f"{_NOTE}{board}-")).values()
+        return ReconcileResult(mark, all(_decode(raw).version > changed for raw in notes_left))
 
     async def work_backlog(self) -> bool:
         """Reconcile a page of each noted change; true if more can be done now."""
