@@ -154,10 +154,10 @@ def _in_srgb(image: Image.Image, profile: bytes | None) -> Image.Image:
     try:
         source = ImageCms.ImageCmsProfile(io.BytesIO(profile))
         srgb = ImageCms.createProfile("sRGB")
-        turned = ImageCms.profileToProfile(image, source, srgb, outputMode="RGBA" if image.mode == "RGBA" else "RGB")
+        converted = ImageCms.profileToProfile(image, source, srgb, outputMode="RGBA" if image.mode == "RGBA" else "RGB")
     except (ImageCms.PyCMSError, OSError, ValueError, TypeError):
         return image
-    return image if turned is None else turned
+    return image if converted is None else converted
 
 
 def _colours(image: Image.Image) -> Image.Image:
