@@ -64,13 +64,13 @@ async def audit_sets(
     if not differing:
         return audit
     await asyncio.sleep(settle_s)
-    later = await sets.progress()
-    if later is None:
+    progress_after = await sets.progress()
+    if progress_after is None:
         return None
-    if later.generation != generation:
+    if progress_after.generation != generation:
         raise Conflict("a new generation of cached sets began during the audit; audit again")
-    again = await _cached_sets(sets, generation, list(differing))
-    unchanged = {key: members for key, members in again.items() if members == differing[key]}
+    reread = await _cached_sets(sets, generation, list(differing))
+    unchanged = {key: members for key, members in reread.items() if members == differing[key]}
     wrong = await _differing(store, unchanged)
     audit.late, audit.wrong = len(differing) - len(wrong), len(wrong)
     audit.examples = [f"graph {graph}, source {source}" for graph, source in list(wrong)[:10]]
@@ -90,6 +90,6 @@ async def _differing(store: EdgeStore, cached: Mapping[SetKey, frozenset[int]]) 
     remaining, differing = list(cached.items()), dict[SetKey, frozenset[int]]()
     for start in range(0, len(remaining), _AT_ONCE):
         batch = remaining[start : start + _AT_ONCE]
-        true = await gather(False, *(members_of(store, key) for key, _ in batch))
-        differing |= {key: members for (key, members), stored in zip(batch, true, strict=True) if stored != members}
+        current = await gather(False, *(members_of(store, key) for key, _ in batch))
+        differing |= {key: members for (key, members), stored in zip(batch, current, strict=True) if stored != members}
     return differing

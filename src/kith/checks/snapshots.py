@@ -86,8 +86,8 @@ class Snapshots:
 
     def names(self) -> list[str]:
         """The names of all snapshots, newest first."""
-        named = [file.name for file in self._files.files(_FOLDER) if file.name.endswith(".bloom")]
-        return sorted(named, key=_made_ms, reverse=True)
+        snapshot_names = [file.name for file in self._files.files(_FOLDER) if file.name.endswith(".bloom")]
+        return sorted(snapshot_names, key=_made_ms, reverse=True)
 
     def newest(self, after_ms: int = 0) -> Snapshot | None:
         """The newest usable snapshot made after `after_ms`; None if there is none."""

@@ -148,9 +148,9 @@ class SnapshotMaker:
                 return False
         if self._too_many_at_ms is not None and 0 <= now_ms - self._too_many_at_ms < FILTER_REBUILD_MS:
             return False
-        at = await self._log.end()
-        await self._log.lease(_LEASE, at)
-        snapshot = await build(self._store, self._graphs, at, now_ms, self._edges_max)
+        position = await self._log.end()
+        await self._log.lease(_LEASE, position)
+        snapshot = await build(self._store, self._graphs, position, now_ms, self._edges_max)
         self._too_many_at_ms = now_ms if snapshot is None else None
         if snapshot is None:
             await self._log.release(_LEASE)
