@@ -208,9 +208,9 @@ class ReadPolicy:
         check = self._privacy.ask_may_see(questions, viewer, user)
         if page is not None:
             filtering = self._privacy.without_blockers(viewer, page)
-            answers, less = await gather(self._store.immediate, self._graph.store.answer(questions), filtering)
+            answers, visible_page = await gather(self._store.immediate, self._graph.store.answer(questions), filtering)
             check(answers)
-            return less
+            return visible_page
         row = questions.page(listing, window)
         answers = await self._graph.store.answer(questions)
         check(answers)
