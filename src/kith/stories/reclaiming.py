@@ -39,15 +39,15 @@ async def reclaim(store: RecordStore, graph: Graph, hours: int, now_ms: Callable
     until = now_ms() - hours * HOUR_MS - GRACE_MS
     done, views_deleted = 0, 0
     async for chunk in graph.store.stored(stories):
-        over = [(edge.source, edge.destination) for edge in chunk if made_at_ms(edge.destination) <= until]
-        for start in range(0, len(over), BATCH):
-            batch: list[Pair] = list(over[start : start + BATCH])
+        expired = [(edge.source, edge.destination) for edge in chunk if made_at_ms(edge.destination) <= until]
+        for start in range(0, len(expired), BATCH):
+            batch: list[Pair] = list(expired[start : start + BATCH])
             ids = [id_ for _, id_ in batch]
             for id_ in ids:
                 views_deleted += await _forget_views(graph, views, id_)
             await store.forget(RecordKind.STORY, ids)
             await graph.store.forget(stories, batch)
-        done += len(over)
+        done += len(expired)
     return ReclaimResult(done, views_deleted)
 
 

@@ -108,7 +108,9 @@ class Stories:
         read_seen = self._ask_seen(questions, viewer, posts)
         answers = await self.graph.store.answer(questions)
         return [
-            (story, saw) for story, saw in zip(visible(answers), read_seen(answers), strict=True) if story is not None
+            (story, is_seen)
+            for story, is_seen in zip(visible(answers), read_seen(answers), strict=True)
+            if story is not None
         ]
 
     async def get(self, viewer: Viewer, id_: NodeId) -> Post:

@@ -119,17 +119,19 @@ class Strip:
             self._stories.newest(authors, STORIES_SCANNED_MAX),
             self._graph.store.contains(mutes, ids),
         )
-        away = set(ids[muted].tolist())
+        muted_authors = set(ids[muted].tolist())
         entries: dict[int, StripEntry] = {}
-        for story, saw in await self._stories.shown(viewer, [mark.id for mark in newest]):
-            if story.author in away:
+        for story, is_seen in await self._stories.shown(viewer, [mark.id for mark in newest]):
+            if story.author in muted_authors:
                 continue
             entry = entries.get(story.author, StripEntry(story.author, 0, 0, 0, False))
             if entry.stories == STORIES_MAX:
                 entries[story.author] = entry._replace(more=True)
                 continue
             latest = max(entry.latest_at, story.created_at)
-            entries[story.author] = StripEntry(entry.author, entry.stories + 1, entry.unseen + (not saw), latest, False)
+            entries[story.author] = StripEntry(
+                entry.author, entry.stories + 1, entry.unseen + (not is_seen), latest, False
+            )
         return list(entries.values())
 
 
