@@ -100,12 +100,12 @@ def _faces(lists: IdLists, places: Ids, chosen: Ids) -> NDArray[np.int64]:
     ascending = chosen[order]
     marked = np.zeros(1 << _HASH_BITS, np.bool_)
     marked[_hashes(chosen)] = True
-    near = np.flatnonzero(marked[_hashes(lists.ids)])
-    near_ids, owners = lists.ids[near], np.repeat(places, lists.lengths)[near]
+    near_rows = np.flatnonzero(marked[_hashes(lists.ids)])
+    near_ids, owners = lists.ids[near_rows], np.repeat(places, lists.lengths)[near_rows]
     indexes = np.searchsorted(ascending, near_ids)
     indexes[indexes == len(chosen)] = 0
-    true = np.flatnonzero(ascending[indexes] == near_ids) if len(chosen) else near[:0]
-    indexes, owners = indexes[true].astype(np.uint16), owners[true]  # 16 bits are sorted in linear time
+    hits = np.flatnonzero(ascending[indexes] == near_ids) if len(chosen) else near_rows[:0]
+    indexes, owners = indexes[hits].astype(np.uint16), owners[hits]  # 16 bits are sorted in linear time
     groups = np.argsort(indexes, kind="stable")
     indexes, owners = indexes[groups], owners[groups]
     nth = np.arange(len(indexes)) - np.searchsorted(indexes, indexes)

@@ -179,11 +179,13 @@ class Suggestions:
         nodes, barred = questions.nodes(ids), _ask_listed(questions, user, self._excluding_lists, ids)
         may_be_named, followed = self._ask_named(questions, user, faces), questions.states(follows)
         answers = await self.graph.store.answer(questions)
-        away = {face for face, ok in zip(faces, may_be_named(answers), strict=True) if not ok}
+        unnamed = {face for face, ok in zip(faces, may_be_named(answers), strict=True) if not ok}
         states = dict(zip(follows, answers.states[followed], strict=True))
         allowed = []
         for id_, score_, row, node, bar in zip(ids, scores, rows, answers.nodes[nodes], barred(answers), strict=True):
-            shown_faces = [face for face in row if face not in away and states[self.follows, face, id_] == State.NORMAL]
+            shown_faces = [
+                face for face in row if face not in unnamed and states[self.follows, face, id_] == State.NORMAL
+            ]
             mutual_count = score_ - (len(row) - len(shown_faces)) if row else 0
             unfindable = not row and node.private  # without a mutual followee, a private account is not suggested
             held_back = node.state != State.NORMAL or node.labels & (HIDE | LIMIT)
