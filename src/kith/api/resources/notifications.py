@@ -173,9 +173,9 @@ class NotificationsResource:
         list_key = "notifications" if grouped else "notifications one by one"
         window = call.window_of_objects(list_key, limit, cursor)
         stored_page = await self._notifications.page(user, window, grouped=grouped, reads=reads)
-        by = [actors_of(entry.notices) for entry in stored_page.entries]
+        actor_lists = [actors_of(entry.notices) for entry in stored_page.entries]
         newest = [entry.notices[0] for entry in stored_page.entries]
-        people = {actor for actors in by for actor in actors[:ACTORS_SHOWN]}
+        people = {actor for actors in actor_lists for actor in actors[:ACTORS_SHOWN]}
         people |= {notice.recipient for notice in newest} - {user}
         posts = {notice.post for notice in newest if notice.post is not None}
         about = _Shown(
@@ -184,7 +184,9 @@ class NotificationsResource:
             stored_page.comments,
             stored_page.boards,
         )
-        items = [_item(entry, actors, about, user) for entry, actors in zip(stored_page.entries, by, strict=True)]
+        items = [
+            _item(entry, actors, about, user) for entry, actors in zip(stored_page.entries, actor_lists, strict=True)
+        ]
         unread, pagination = stored_page.unread, call.pagination(list_key, stored_page.page)
         return _encode(NotificationsAnswer(items, pagination, unread.number, unread.partial or stored_page.partial))
 

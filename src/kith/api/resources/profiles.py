@@ -126,7 +126,7 @@ class ProfilesResource:
             await self._read_cache.refresh()
             if self._read_cache.generation:
                 return await self._to_stranger(viewer, user_id)
-        return _encode(await self._shown(viewer, user_id))
+        return _encode(await self._profile_for(viewer, user_id))
 
     @get("/users/by-username/{username}", "The user of this name")
     async def user_by_username(self, call: Call, username: Username) -> ProfileAnswer:
@@ -134,7 +134,7 @@ class ProfilesResource:
         user = await self._profiles.named(username)
         with contextlib.suppress(UserNotFound, Forbidden):  # which tell that there is somebody, and who
             if user is not None:
-                return await self._shown(call.viewer, user)
+                return await self._profile_for(call.viewer, user)
         raise UserNotFound("no user has this name, or the user is hidden from you", username=username)
 
     @post_query("/users/lookup", "Many users by id")
@@ -155,7 +155,7 @@ class ProfilesResource:
         """The same as PUT. A user token may change only its own user."""
         return await self._set(call, user_id, body)
 
-    async def _shown(self, viewer: Viewer, user: NodeId) -> ProfileAnswer:
+    async def _profile_for(self, viewer: Viewer, user: NodeId) -> ProfileAnswer:
         (answer,) = await self._answers(viewer, [user])
         if isinstance(answer, ProfileAnswer):
             return answer
@@ -201,15 +201,15 @@ class ProfilesResource:
         check_own(call.caller, user)
         if body.is_verified is not UNSET and not call.caller.server:
             raise Forbidden("only the app may set isVerified: leave it out, or use a server key")
-        was = await self._check_there(user, user)
+        node = await self._check_there(user, user)
         changes = _changes(body)
         await call.perform_write(self._profiles.change(user, lambda old: msgspec.structs.replace(old, **changes)))
         if body.private is not UNSET:
             await self._privacy_switch.set_private(
-                user, private=body.private, was_private=was.private, on_write=call.note_write
+                user, private=body.private, was_private=node.private, on_write=call.note_write
             )
         try:
-            return await self._shown(user, user)
+            return await self._profile_for(user, user)
         except UserNotFound:  # removed while this was written; what came before, the removal forgets
             await self._profiles.forget(user)
             raise

@@ -211,16 +211,16 @@ class StoredResource:
             failures = await self._log.failures(name)
             progress = await self._log.progress(name)
             lag = None if progress is None else lag_of(progress.behind, wall_ms())
-            died = [failure for failure in failures if failure.dead]
-            dead_events += [self._dead(failure) for failure in died[:DEAD_SHOWN_MAX]]
+            dead_failures = [failure for failure in failures if failure.dead]
+            dead_events += [self._dead(failure) for failure in dead_failures[:DEAD_SHOWN_MAX]]
             groups.append(
                 GroupAnswer(
                     name,
                     lag is not None,
                     lag.events if lag else 0,
                     lag.oldest_s if lag and math.isfinite(lag.oldest_s) else None,
-                    len(failures) - len(died),
-                    len(died),
+                    len(failures) - len(dead_failures),
+                    len(dead_failures),
                 )
             )
         leases = [

@@ -201,9 +201,9 @@ class StoriesResource:
                 labels=shown_labels(story.labels, viewer, story.author),
                 created_at=time_of(story.created_at),
                 expires_at=time_of(self._stories.expires_at_ms(story)),
-                seen=saw,
+                seen=is_seen,
                 view_count=count if own else None,
             )
-            for story, saw, count in zip(stories, seen, views, strict=True)
+            for story, is_seen, count in zip(stories, seen, views, strict=True)
             for own in [viewer in (SYSTEM, story.author)]
         ]
