@@ -70,20 +70,20 @@ def check_lookup_size(users: int) -> None:
 
 def are_connected(processes: Iterable[Connected], users: Users, now_ms: int) -> NDArray[np.bool_]:
     """Which of these users have a stream open in any of these processes."""
-    found = np.zeros(len(users), np.bool_)
-    for until_ms, here in processes:
-        if until_ms > now_ms and len(here):
-            places = np.minimum(np.searchsorted(here, users), len(here) - 1)
-            found |= here[places] == users
-    return found
+    result = np.zeros(len(users), np.bool_)
+    for until_ms, online_ids in processes:
+        if until_ms > now_ms and len(online_ids):
+            places = np.minimum(np.searchsorted(online_ids, users), len(online_ids) - 1)
+            result |= online_ids[places] == users
+    return result
 
 
 def first_connected(processes: Iterable[Connected], after: int, limit: int, now_ms: int) -> Users:
     """Up to `limit` users with a stream open in any of these processes, of ids above `after`, ascending."""
     parts = [
-        here[at : at + limit]
-        for until_ms, here in processes
+        online_ids[start : start + limit]
+        for until_ms, online_ids in processes
         if until_ms > now_ms
-        for at in [np.searchsorted(here, after, "right")]
+        for start in [np.searchsorted(online_ids, after, "right")]
     ]
     return np.unique(np.concatenate(parts))[:limit] if parts else np.empty(0, np.int64)

@@ -86,19 +86,19 @@ class AnswerCache(Generic[A]):
 
     async def get(self, key: Hashable, make: Callable[[RecordedReads], Awaitable[A]]) -> A:
         """The answer that `make` gives now: the cached one, if all that it read is unchanged."""
-        kept = self._cached.get(key)
-        if kept is None or not await kept[0].are_unchanged(immediate=self._immediate):
+        cached = self._cached.get(key)
+        if cached is None or not await cached[0].are_unchanged(immediate=self._immediate):
             reads = RecordedReads()
-            kept = reads, await make(reads)
+            cached = reads, await make(reads)
         self._cached.pop(key, None)
-        if kept[0].complete:
-            self._cached[key] = kept
+        if cached[0].complete:
+            self._cached[key] = cached
             if len(self._cached) > self._answers_max:
                 del self._cached[next(iter(self._cached))]
-        return kept[1]
+        return cached[1]
 
 
 def _plain(answers: Answers) -> tuple[object, ...]:
     """Answers in a form that can be compared."""
-    members = [one.tobytes() for one in answers.members]
+    members = [ids.tobytes() for ids in answers.members]
     return answers.states, answers.towards, members, answers.nodes, answers.counts, answers.pages

@@ -105,91 +105,91 @@ class Auditor:
         `under_way`: notices that are being delivered to followers. `progress` is called with the number of notices so
         far.
         """
-        found, chosen, part = NoticeAudit(), random.Random(), list[Notice]()
+        result, rng, part = NoticeAudit(), random.Random(), list[Notice]()
         for notice in notices:
-            if sample >= 1 or chosen.random() < sample:
+            if sample >= 1 or rng.random() < sample:
                 part.append(notice)
             if len(part) == PART:
-                await self._audit_part(part, under_way, found, repair=repair)
-                progress(found.notices)
+                await self._audit_part(part, under_way, result, repair=repair)
+                progress(result.notices)
                 part = []
-        await self._audit_part(part, under_way, found, repair=repair)
-        progress(found.notices)
-        return found
+        await self._audit_part(part, under_way, result, repair=repair)
+        progress(result.notices)
+        return result
 
     async def _audit_part(
-        self, notices: Sequence[Notice], under_way: Collection[int], found: NoticeAudit, *, repair: bool
+        self, notices: Sequence[Notice], under_way: Collection[int], result: NoticeAudit, *, repair: bool
     ) -> None:
-        found.notices += len(notices)
-        nodes = await self._graph.store.nodes([one.recipient for one in notices])
+        result.notices += len(notices)
+        nodes = await self._graph.store.nodes([notice.recipient for notice in notices])
         missing = list[InboxRow]()
         for notice, node in zip(notices, nodes, strict=True):
-            (held,) = await self._inbox.holding(notice.id, np.array([notice.recipient], np.int64))
-            if held:
-                found.count(delivered=1)
+            (has_row,) = await self._inbox.holding(notice.id, np.array([notice.recipient], np.int64))
+            if has_row:
+                result.count(delivered=1)
             elif node.state is State.REMOVED:
-                found.count(suppressed=1)
+                result.count(suppressed=1)
             else:
                 missing.append(InboxRow(notice.recipient, notice.id))
             if notice.type == "mention" and notice.id not in under_way:
-                await self._audit_followers(notice, found, repair=repair)
-        await self._count_missing(missing, found, dead=False, repair=repair)
+                await self._audit_followers(notice, result, repair=repair)
+        await self._count_missing(missing, result, dead=False, repair=repair)
 
-    async def _count_missing(self, rows: Sequence[InboxRow], found: NoticeAudit, *, dead: bool, repair: bool) -> None:
+    async def _count_missing(self, rows: Sequence[InboxRow], result: NoticeAudit, *, dead: bool, repair: bool) -> None:
         """Count rows that are missing, or whose walk is `dead`; with `repair`, write them."""
         if dead:
-            found.count(dead=len(rows))
+            result.count(dead=len(rows))
         else:
-            found.count(missing=len(rows))
-            found.examples += [f"{user} of {id_}" for user, id_ in rows[: EXAMPLES_MAX - len(found.examples)]]
+            result.count(missing=len(rows))
+            result.examples += [f"{user} of {id_}" for user, id_ in rows[: EXAMPLES_MAX - len(result.examples)]]
         if repair and rows:
-            found.repaired += sum(await self._inbox.add(rows))
+            result.repaired += sum(await self._inbox.add(rows))
 
     async def _delivery_of(self, notice: Notice) -> MentionDelivery:
         """How the followers of a mentioned account were notified."""
         tiered = await follower_count(self._graph, notice.recipient) >= self._celebrity
         (outcomes,) = await self._outcomes.of([notice.id])
-        last = next((one for one in outcomes if one.tier is Tier.MONTH), None)
-        whole = last is not None and not (last.left or last.dead)
-        return MentionDelivery(tiered, whole, not tiered and any(one.dead for one in outcomes))
+        last_outcome = next((outcome for outcome in outcomes if outcome.tier is Tier.MONTH), None)
+        whole = last_outcome is not None and not (last_outcome.left or last_outcome.dead)
+        return MentionDelivery(tiered, whole, not tiered and any(outcome.dead for outcome in outcomes))
 
-    async def _audit_followers(self, notice: Notice, found: NoticeAudit, *, repair: bool) -> None:
+    async def _audit_followers(self, notice: Notice, result: NoticeAudit, *, repair: bool) -> None:
         """Check the followers of a mentioned account who should have a row of the mention."""
         account, after, delivery = notice.recipient, None, await self._delivery_of(notice)
         while True:
             chunk = await self._graph.store.chunk(followers_of(self._graph, NodeId(account)), after, CHUNK)
             if len(chunk.ids):
-                without = await self._followers_without_row(notice, np.sort(chunk.ids), found)
+                rowless = await self._followers_without_row(notice, np.sort(chunk.ids), result)
                 left_out = (
-                    without if not delivery.tiered else await self._surely_reached(notice, delivery, without, found)
+                    rowless if not delivery.tiered else await self._surely_reached(notice, delivery, rowless, result)
                 )
                 rows = [InboxRow(user, notice.id) for user in left_out]
-                await self._count_missing(rows, found, dead=delivery.dead, repair=repair)
+                await self._count_missing(rows, result, dead=delivery.dead, repair=repair)
             if chunk.after is None:
                 return
             after = chunk.after
 
     async def _surely_reached(
-        self, notice: Notice, delivery: MentionDelivery, without: Sequence[int], found: NoticeAudit
+        self, notice: Notice, delivery: MentionDelivery, rowless: Sequence[int], result: NoticeAudit
     ) -> list[int]:
         """Which of these followers of a celebrity a tier notified for sure; the others count as pull."""
         reached = list[int]()
-        if delivery.whole and without:
-            seen, made_ms = await self._activity.last_seen(np.array(without, np.int64)), made_at_ms(notice.id)
+        if delivery.whole and rowless:
+            seen, made_ms = await self._activity.last_seen(np.array(rowless, np.int64)), made_at_ms(notice.id)
             sure = (seen > made_ms - MONTH_MS + MARGIN_MS) & (seen < made_ms - SEEN_STEP_MS)
-            reached = [user for user, told in zip(without, sure.tolist(), strict=True) if told]
-        found.count(pull=len(without) - len(reached))
+            reached = [user for user, is_sure in zip(rowless, sure.tolist(), strict=True) if is_sure]
+        result.count(pull=len(rowless) - len(reached))
         return reached
 
-    async def _followers_without_row(self, notice: Notice, followers: Users, found: NoticeAudit) -> list[int]:
+    async def _followers_without_row(self, notice: Notice, followers: Users, result: NoticeAudit) -> list[int]:
         """Which of these followers have no row, though they wanted one when the mention was made."""
-        held = await self._inbox.holding(notice.id, followers)
-        others = followers[~held].tolist()
-        asked = await self._records.get_many(RecordKind.NOTICE_PREFERENCES, others) if others else []
+        has_row = await self._inbox.holding(notice.id, followers)
+        rowless = followers[~has_row].tolist()
+        preference_records = await self._records.get_many(RecordKind.NOTICE_PREFERENCES, rowless) if rowless else []
         made_ms = made_at_ms(notice.id)
         wanting = [
             user
-            for user, record in zip(others, asked, strict=True)
+            for user, record in zip(rowless, preference_records, strict=True)
             if record is not None
             and ms_of(record.updated_at) < made_ms - CACHED_MS
             and user not in (notice.actor, notice.recipient)
@@ -202,5 +202,5 @@ class Auditor:
             for user, edge in zip(wanting, edges, strict=True)
             if edge is not None and ms_of(edge.updated_at) < made_ms
         ]
-        found.count(delivered=int(held.sum()), suppressed=len(others) - len(left_out))
+        result.count(delivered=int(has_row.sum()), suppressed=len(rowless) - len(left_out))
         return left_out

@@ -109,14 +109,14 @@ class Coordinator:
         if len(walks) > 1:  # intake may have counted fewer followers a moment earlier, and not have kept the mention
             await self._keep([(account, notice)])
         if followers <= min(self._chunk_ids, AT_ONCE_MAX) and len(walks) == 1:
-            further, more = await self._deliver_chunk(walks[0])
+            next_walk, more = await self._deliver_chunk(walks[0])
             if not more:
-                await self._on_end(EndedWalk(further))
+                await self._on_end(EndedWalk(next_walk))
                 return
         if walks[0].tier is Tier.ONLINE:
             walks[0] = await self._shorter_walk(walks[0], followers)
-        for left in await self._walks.begin(walks):
-            await self._on_end(EndedWalk(left, left=left.waiting))
+        for walk in await self._walks.begin(walks):
+            await self._on_end(EndedWalk(walk, left=walk.waiting))
 
     async def begin_untiered(self, notice: int, account: int) -> None:
         """Begin to notify all followers who want it, without tiers. May be repeated. Errors: Overloaded."""
@@ -138,11 +138,11 @@ class Coordinator:
         """
         now_ms = self._now_ms()
         walks = [walk for walk in await self._walks.of(self._tiers) if is_due(walk.next_try_ms, now_ms, PAUSE_MS_MAX)]
-        pressed = Tier.MONTH in self._tiers and bool(walks) and await self._is_under_pressure()
+        under_pressure = Tier.MONTH in self._tiers and bool(walks) and await self._is_under_pressure()
         for walk in walks:
-            async with self._leases.hold(walk.key) as held:
-                if held is not None and (now := await self._walks.current(walk)) is not None:
-                    await self._work(now, yields=pressed and now.tier is Tier.MONTH)
+            async with self._leases.hold(walk.key) as lease:
+                if lease is not None and (current := await self._walks.current(walk)) is not None:
+                    await self._work(current, yields=under_pressure and current.tier is Tier.MONTH)
                     return True
         return False
 
@@ -161,18 +161,18 @@ class Coordinator:
             return
         for _ in range(SLICE_CHUNKS):
             try:
-                further, more = await self._deliver_chunk(walk)
+                next_walk, more = await self._deliver_chunk(walk)
             except Unavailable:
                 raise
             except Exception:
                 await self._failed(walk)
                 return
             if not more:
-                await self._end(walk, EndedWalk(further))
+                await self._end(walk, EndedWalk(next_walk))
                 return
-            if not await self._walks.step(walk, further):
+            if not await self._walks.step(walk, next_walk):
                 return
-            walk = further
+            walk = next_walk
 
     async def _failed(self, walk: Walk) -> None:
         tries = walk.tries + 1
@@ -189,23 +189,23 @@ class Coordinator:
 
     async def _deliver_chunk(self, walk: Walk) -> tuple[Walk, bool]:
         """Notify the users of the next chunk who are in the tier; returns the walk then, and whether chunks follow."""
-        reached, after = await (self._next_online(walk) if walk.probes else self._next_followers(walk))
-        asked = reached[await self._wanted(walk.notice, walk.account, reached)] if len(reached) else reached
-        told = await self._inboxes.add_for_all(walk.notice, asked) if len(asked) else 0
+        users, after = await (self._next_online(walk) if walk.probes else self._next_followers(walk))
+        recipients = users[await self._wanted(walk.notice, walk.account, users)] if len(users) else users
+        row_count = await self._inboxes.add_for_all(walk.notice, recipients) if len(recipients) else 0
         if (
-            len(asked) and self._now_ms() - made_at_ms(walk.notice) < RING_AGE_MAX_MS
+            len(recipients) and self._now_ms() - made_at_ms(walk.notice) < RING_AGE_MAX_MS
         ):  # also rows that a stopped worker wrote
-            await self._ring(walk.notice, asked, devices=walk.tier is not Tier.MONTH)
-        further = msgspec.structs.replace(
+            await self._ring(walk.notice, recipients, devices=walk.tier is not Tier.MONTH)
+        next_walk = msgspec.structs.replace(
             walk,
             done=walk.done + 1,
             after=after,
-            told=walk.told + told,
-            suppressed=walk.suppressed + len(reached) - len(asked),
+            told=walk.told + row_count,
+            suppressed=walk.suppressed + len(users) - len(recipients),
             tries=0,
             next_try_ms=0,
         )
-        return further, after is not None
+        return next_walk, after is not None
 
     async def _next_followers(self, walk: Walk) -> tuple[Users, bytes | None]:
         """Which of the next followers the tier notifies, ascending, and where to continue."""
@@ -227,5 +227,5 @@ class Coordinator:
             return np.ones(len(users), np.bool_)
         now_ms = self._now_ms()
         online = await self._activity.online(users, now_ms)
-        seen = np.zeros(len(users), np.int64) if tier is Tier.ONLINE else await self._activity.last_seen(users)
-        return in_tier(tier, online, seen, now_ms)
+        last_seen = np.zeros(len(users), np.int64) if tier is Tier.ONLINE else await self._activity.last_seen(users)
+        return in_tier(tier, online, last_seen, now_ms)

@@ -79,14 +79,14 @@ class Intake:
     async def handle(self, events: Sequence[Event]) -> None:
         """Notify the users whom these events concern."""
         notifying = [event for event in events if self._drafter.may_notify(event)]
-        for at in range(0, len(notifying), PART):
-            drafts = [draft for _, draft in await self._drafts(notifying[at : at + PART])]
+        for start in range(0, len(notifying), PART):
+            drafts = [draft for _, draft in await self._drafts(notifying[start : start + PART])]
             await self.notify(await self._recipients.worth_storing(drafts))
 
     async def notify(self, allowed: Sequence[NoticeDraft]) -> None:
         """Make the notice of each allowed draft, once however often it comes."""
-        told = await self._notices.notify(allowed)
-        await self._recent.note(list(zip(allowed, told, strict=True)))
+        ids = await self._notices.notify(allowed)
+        await self._recent.note(list(zip(allowed, ids, strict=True)))
 
     async def drafts(self, events: Sequence[Event]) -> list[tuple[Event, NoticeDraft]]:
         """The drafts that up to PART events make, by what is stored now, before it is checked who may be notified."""
@@ -95,8 +95,8 @@ class Intake:
     async def _drafts(self, notifying: Sequence[Event]) -> list[tuple[Event, NoticeDraft]]:
         if not notifying:
             return []
-        seen = await self._read_subjects(notifying)
-        return [(event, draft) for event in notifying for draft in self._drafter.drafts_of(event, seen)]
+        subjects = await self._read_subjects(notifying)
+        return [(event, draft) for event in notifying for draft in self._drafter.drafts_of(event, subjects)]
 
     async def work_backlog(self) -> bool:
         """Do nothing: no work is deferred."""
@@ -107,25 +107,27 @@ class Intake:
 
     async def _read_subjects(self, events: Sequence[Event]) -> StoredSubjects:
         """Read what these events are about."""
-        posts, comments, boards, follows = self._drafter.subjects_of(events)
-        said = {one.id: one for one in await self._comments.read(comments) if one is not None}
-        above = {one.reply_to for one in said.values() if one.reply_to is not None} - said.keys()
-        wanted = {*posts, *(one.post for one in said.values())}
-        found, answered, rows, nodes = await gather(
+        post_ids, comment_ids, board_ids, follows = self._drafter.subjects_of(events)
+        comments = {comment.id: comment for comment in await self._comments.read(comment_ids) if comment is not None}
+        parent_ids = {
+            comment.reply_to for comment in comments.values() if comment.reply_to is not None
+        } - comments.keys()
+        all_post_ids = {*post_ids, *(comment.post for comment in comments.values())}
+        posts, parents, rows, nodes = await gather(
             self._graph.store.immediate,
-            self._posts.read(list(wanted)),
-            self._comments.read(list(above)),
+            self._posts.read(list(all_post_ids)),
+            self._comments.read(list(parent_ids)),
             self._graph.store.get_many(self._drafter.requests, follows),
             self._graph.store.nodes([followed for _, followed in follows]),
         )
-        said |= {one.id: one for one in answered if one is not None}
-        pinned = await read_boards(self._posts.store, boards)
+        comments |= {comment.id: comment for comment in parents if comment is not None}
+        boards = await read_boards(self._posts.store, board_ids)
         return StoredSubjects(
-            {post.id: post for post in found if post is not None},
-            said,
+            {post.id: post for post in posts if post is not None},
+            comments,
             {pair: row for pair, row in zip(follows, rows, strict=True) if row is not None},
-            frozenset(one for (_, one), node in zip(follows, nodes, strict=True) if node.private),
-            {board.id: board for board in pinned if board is not None},
+            frozenset(followed for (_, followed), node in zip(follows, nodes, strict=True) if node.private),
+            {board.id: board for board in boards if board is not None},
         )
 
 
@@ -170,35 +172,35 @@ class NoticeDrafter:
                 follows.append((event.source, event.destination))
         return list(posts), list(comments), list(boards), follows
 
-    def drafts_of(self, event: Event, seen: StoredSubjects) -> list[NoticeDraft]:
+    def drafts_of(self, event: Event, subjects: StoredSubjects) -> list[NoticeDraft]:
         """The drafts that an event makes. The actor is never notified."""
         source, at_ms = event.source, ms_of(event.updated_at)
         if event.graph == self.requests:
             drafts = [NoticeDraft("follow_request", source, event.destination, at_ms)]
         elif event.graph == self._follows:
-            drafts = self._followed(event, seen, at_ms)
+            drafts = self._followed(event, subjects, at_ms)
         elif event.graph in self._to_posts:
-            post = seen.posts.get(event.destination)
+            post = subjects.posts.get(event.destination)
             drafts = [] if post is None else [self._of_post(event, post, at_ms)]
         elif event.graph in self._to_boards:
-            board = seen.boards.get(event.destination)
+            board = subjects.boards.get(event.destination)
             drafts = [] if board is None else self._of_board(event, board, at_ms)
         else:
-            comment = seen.comments.get(event.destination)
-            drafts = [] if comment is None else self._of_comment(event, comment, seen, at_ms)
+            comment = subjects.comments.get(event.destination)
+            drafts = [] if comment is None else self._of_comment(event, comment, subjects, at_ms)
         return [draft for draft in drafts if draft.actor != draft.recipient]
 
-    def _followed(self, event: Event, seen: StoredSubjects, at_ms: int) -> list[NoticeDraft]:
+    def _followed(self, event: Event, subjects: StoredSubjects, at_ms: int) -> list[NoticeDraft]:
         """A follow that answers a request notifies the requester; any other follow notifies the user followed.
 
         If the followed account is public by now, its requests were accepted in bulk, and nobody is notified. A request
         is removed right after its follow was written, so it is still there, or its last change is later.
         """
         follower, followed = event.source, event.destination
-        request = seen.requests.get((follower, followed))
+        request = subjects.requests.get((follower, followed))
         if request is None or (request.state is not State.NORMAL and request.updated_at < event.updated_at):
             return [NoticeDraft("follow", follower, followed, at_ms)]
-        return [NoticeDraft("follow_accepted", followed, follower, at_ms)] if followed in seen.private else []
+        return [NoticeDraft("follow_accepted", followed, follower, at_ms)] if followed in subjects.private else []
 
     def _of_post(self, event: Event, post: Post, at_ms: int) -> NoticeDraft:
         if event.graph == self._mentioned:
@@ -213,15 +215,15 @@ class NoticeDrafter:
             return []
         return [NoticeDraft("board_follow", event.source, board.owner, at_ms, board=board.id)]
 
-    def _of_comment(self, event: Event, comment: Comment, seen: StoredSubjects, at_ms: int) -> list[NoticeDraft]:
+    def _of_comment(self, event: Event, comment: Comment, subjects: StoredSubjects, at_ms: int) -> list[NoticeDraft]:
         """All reasons to notify users of a comment. Each user is notified once, for the first reason that they want."""
         if event.graph == self._comment_likes:
             return [NoticeDraft("like", event.source, comment.author, at_ms, comment.post, comment.id)]
         reasons: list[tuple[NoticeType, int]] = [("mention", user) for user in dict.fromkeys(comment.named)]
-        post = seen.posts.get(comment.post)
-        answered = None if comment.reply_to is None else seen.comments.get(comment.reply_to)
-        if answered is not None:
-            reasons.append(("reply", answered.author))
+        post = subjects.posts.get(comment.post)
+        parent = None if comment.reply_to is None else subjects.comments.get(comment.reply_to)
+        if parent is not None:
+            reasons.append(("reply", parent.author))
         if post is not None:
             reasons.append(("comment", post.author))
         first: dict[int, NoticeType] = {}

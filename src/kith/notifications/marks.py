@@ -57,8 +57,8 @@ class Marks(msgspec.Struct, frozen=True, array_like=True):
         late = sorted(row for row in rows if row > since)
         beyond = len(late) - READ_AT_ONCE_MAX
         up_to = max(late[beyond - 1] if beyond > 0 else min(notice, since), self.read_up_to)
-        left = frozenset(one for one in self.read if one > up_to)
-        return msgspec.structs.replace(self, read_up_to=up_to, read=left).reading(late)
+        newer = frozenset(id_ for id_ in self.read if id_ > up_to)
+        return msgspec.structs.replace(self, read_up_to=up_to, read=newer).reading(late)
 
     def seeing_up_to(self, notice: int) -> Marks:
         """The marks once everything up to `notice` is seen."""
@@ -112,8 +112,8 @@ class MarkStore:
                 return NOTHING_TO_DO, old
             record = Record(RecordKind.NOTICE_MARKS, user, next_version(self._clock, stored), _encode(new))
             record = record if new == NO_MARKS else with_newer_fields(record, stored)
-            at = AtVersion(RecordKind.NOTICE_MARKS, user, 0 if stored is None else stored.updated_at)
-            return await self._records.put([record], only_if=[at]), new
+            at_version = AtVersion(RecordKind.NOTICE_MARKS, user, 0 if stored is None else stored.updated_at)
+            return await self._records.put([record], only_if=[at_version]), new
 
         put, marks = await rewrite("what you have read", user, replace)
         return marks, put.mark

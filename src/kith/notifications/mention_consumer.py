@@ -45,20 +45,20 @@ class MentionOptIns:
     async def wanted(self, notice: int, account: int, users: Users) -> NDArray[np.bool_]:
         """For each user, whether they want it by their current preferences; false for the actor and the account."""
         (record,) = await self._records.get_many(RecordKind.NOTICE, [notice])
-        told = None if record is None else read_notice(record.data)
-        if told is None:
+        mention = None if record is None else read_notice(record.data)
+        if mention is None:
             return np.zeros(len(users), np.bool_)
-        wants = np.zeros(len(users), np.bool_)
-        for at in range(0, len(users), _PART):
-            part = users[at : at + _PART].tolist()
-            asked = await read_preferences(self._records, part)
-            wants[at : at + len(part)] = [
-                user in asked
-                and user not in (told.actor, account)
-                and asked[user].allow("mention", told.actor, account, user)
+        wanted = np.zeros(len(users), np.bool_)
+        for start in range(0, len(users), _PART):
+            part = users[start : start + _PART].tolist()
+            preferences = await read_preferences(self._records, part)
+            wanted[start : start + len(part)] = [
+                user in preferences
+                and user not in (mention.actor, account)
+                and preferences[user].allow("mention", mention.actor, account, user)
                 for user in part
             ]
-        return wants
+        return wanted
 
 
 class MentionConsumer:
@@ -76,9 +76,9 @@ class MentionConsumer:
         If there is no room for a mention, the batch is repeated. The mentions before it are skipped then, because their
         walks may have ended.
         """
-        for one in events:
-            if one.state == RECORD_CHANGED and one.source == RecordKind.NOTICE:
-                notice = read_notice(one.data)
+        for event in events:
+            if event.state == RECORD_CHANGED and event.source == RecordKind.NOTICE:
+                notice = read_notice(event.data)
                 if notice is not None and notice.type == "mention" and notice.id not in self._begun:
                     await self._coordinator.begin(notice.id, notice.recipient)
                     self._begun[notice.id] = None

@@ -69,85 +69,91 @@ class EventAuditor:
 
     async def audit(self, *, repair: bool = False, sample: float = 1.0) -> EventAudit:
         """Audit a `sample` (0 to 1) of the events; with `repair`, make the missing notices."""
-        found, chosen = EventAudit(), random.Random()
-        handled = await self._log.progress(NAME)
-        if handled is None:
-            return found
+        result, rng = EventAudit(), random.Random()
+        progress = await self._log.progress(NAME)
+        if progress is None:
+            return result
         failed = {failure.event.log_position: failure.dead for failure in await self._log.failures(NAME)}
-        at, covers = NOWHERE, self._log.covers
+        position, covers = NOWHERE, self._log.covers
         while True:
-            batch = await self._log.read(at, READ_AT_ONCE)
+            batch = await self._log.read(position, READ_AT_ONCE)
             events = [
-                one for one in batch.events if one.logged_ms >= self._since_ms and covers(handled.at, one.log_position)
+                event
+                for event in batch.events
+                if event.logged_ms >= self._since_ms and covers(progress.at, event.log_position)
             ]
-            looked_at = [one for one in events if failed.get(one.log_position, True)]  # others are being retried
-            looked_at = [one for one in looked_at if sample >= 1 or chosen.random() < sample]
-            for first in range(0, len(looked_at), PART):
-                await self._audit_part(looked_at[first : first + PART], {*failed}, found, repair=repair)
-            if not batch.events or not covers(handled.at, batch.next):
-                return found
-            at = batch.next
+            audited = [event for event in events if failed.get(event.log_position, True)]  # others are being retried
+            audited = [event for event in audited if sample >= 1 or rng.random() < sample]
+            for start in range(0, len(audited), PART):
+                await self._audit_part(audited[start : start + PART], {*failed}, result, repair=repair)
+            if not batch.events or not covers(progress.at, batch.next):
+                return result
+            position = batch.next
 
-    async def _audit_part(self, events: Sequence[Event], dead: set[bytes], found: EventAudit, *, repair: bool) -> None:
+    async def _audit_part(self, events: Sequence[Event], dead: set[bytes], result: EventAudit, *, repair: bool) -> None:
         pairs = await self._intake.drafts(events)
         claims = await self._notices.claimed([draft for _, draft in pairs])
         allowed = {*await self._recipients.worth_storing([draft for _, draft in pairs])}
-        untold = [pair for pair, claim in zip(pairs, claims, strict=True) if claim is None]
-        open_ = [(event, draft) for event, draft in untold if draft in allowed and event.log_position not in dead]
-        changed = await self._changed(open_)
-        missing = [draft for (_, draft), was_changed in zip(open_, changed, strict=True) if not was_changed]
+        unclaimed = [pair for pair, claim in zip(pairs, claims, strict=True) if claim is None]
+        open_pairs = [
+            (event, draft) for event, draft in unclaimed if draft in allowed and event.log_position not in dead
+        ]
+        changed = await self._changed(open_pairs)
+        missing = [draft for (_, draft), was_changed in zip(open_pairs, changed, strict=True) if not was_changed]
         expected = sum(draft.instead_of is None for _, draft in pairs)  # each once, whatever the number of reasons
-        untold_events = [event for event, draft in untold if draft.instead_of is None]
-        gone = sum(event.log_position in dead for event in untold_events)
-        found.expected += expected
-        found.told += expected - len(untold_events)
-        found.dead += gone
-        found.missing += len(missing)
-        found.suppressed += len(untold_events) - gone - len(missing)
-        found.examples += [
-            f"{one.recipient}, of the {one.type} by {one.actor}"
-            for one in missing[: EXAMPLES_MAX - len(found.examples)]
+        unclaimed_events = [event for event, draft in unclaimed if draft.instead_of is None]
+        dead_count = sum(event.log_position in dead for event in unclaimed_events)
+        result.expected += expected
+        result.told += expected - len(unclaimed_events)
+        result.dead += dead_count
+        result.missing += len(missing)
+        result.suppressed += len(unclaimed_events) - dead_count - len(missing)
+        result.examples += [
+            f"{draft.recipient}, of the {draft.type} by {draft.actor}"
+            for draft in missing[: EXAMPLES_MAX - len(result.examples)]
         ]
         if repair and missing:
             await self._intake.notify(missing)
-            found.repaired += len(missing)
+            result.repaired += len(missing)
 
     async def _changed(self, pairs: Sequence[tuple[Event, NoticeDraft]]) -> list[bool]:
         """For each: whether anything that the rules and preferences depend on changed after the event."""
         changed = [False] * len(pairs)
-        asked = [(at, graph, ends) for at, (_, draft) in enumerate(pairs) for graph, ends in self._edges(draft)]
-        for graph in {graph for _, graph, _ in asked}:
-            of_graph = [(at, ends) for at, other, ends in asked if other == graph]
+        lookups = [(index, graph, ends) for index, (_, draft) in enumerate(pairs) for graph, ends in self._edges(draft)]
+        for graph in {graph for _, graph, _ in lookups}:
+            of_graph = [(index, ends) for index, edge_graph, ends in lookups if edge_graph == graph]
             rows = await self._store.get_many(graph, [ends for _, ends in of_graph])
             slack_ms = ANSWERED_MS if graph == self._number(FOLLOW_REQUESTS) else 0
-            for (at, _), row in zip(of_graph, rows, strict=True):
-                event = pairs[at][0]
+            for (index, _), row in zip(of_graph, rows, strict=True):
+                event = pairs[index][0]
                 if row is not None and row.updated_at > event.updated_at:
-                    changed[at] |= ms_of(row.updated_at) - ms_of(event.updated_at) >= slack_ms
+                    changed[index] |= ms_of(row.updated_at) - ms_of(event.updated_at) >= slack_ms
         recipients = [draft.recipient for _, draft in pairs]
-        wishes = await self._records(RecordKind.NOTICE_PREFERENCES, recipients)
+        preferences = await self._records(RecordKind.NOTICE_PREFERENCES, recipients)
         posts = await self._records(RecordKind.POST, [draft.post for _, draft in pairs])
         comments = await self._records(RecordKind.COMMENT, [draft.comment for _, draft in pairs])
         return [
-            was
-            or _changed_after(wish, event.logged_ms - CACHED_MS)
-            or any(_changed_after(one, event.logged_ms) for one in content)
-            for was, (event, _), wish, *content in zip(changed, pairs, wishes, posts, comments, strict=True)
+            edge_changed
+            or _changed_after(preference_record, event.logged_ms - CACHED_MS)
+            or any(_changed_after(record, event.logged_ms) for record in content)
+            for edge_changed, (event, _), preference_record, *content in zip(
+                changed, pairs, preferences, posts, comments, strict=True
+            )
         ]
 
-    def _edges(self, one: NoticeDraft) -> list[tuple[int, tuple[NodeId, NodeId]]]:
+    def _edges(self, draft: NoticeDraft) -> list[tuple[int, tuple[NodeId, NodeId]]]:
         """The edges that decide whether the recipient is notified, as (graph, ends)."""
-        actor, recipient = NodeId(one.actor), NodeId(one.recipient)
-        there, back = (actor, recipient), (recipient, actor)
-        both = [(self._number(name), ends) for name in (BLOCKS, FOLLOWS, FOLLOW_REQUESTS) for ends in (there, back)]
-        hidden = [] if one.post is None else [(self._number(HIDES), (recipient, NodeId(one.post)))]
-        return [*both, (self._number(MUTES), back), *hidden]
+        actor, recipient = NodeId(draft.actor), NodeId(draft.recipient)
+        forward, back = (actor, recipient), (recipient, actor)
+        edges = [(self._number(name), ends) for name in (BLOCKS, FOLLOWS, FOLLOW_REQUESTS) for ends in (forward, back)]
+        hidden = [] if draft.post is None else [(self._number(HIDES), (recipient, NodeId(draft.post)))]
+        return [*edges, (self._number(MUTES), back), *hidden]
 
     async def _records(self, kind: RecordKind, ids: Sequence[int | None]) -> list[Record | None]:
         """The record of each id; None where there is none."""
-        known = list({id_ for id_ in ids if id_ is not None})
-        found = await self._notices.records.get_many(kind, known) if known else []
-        by_id = dict(zip(known, found, strict=True))
+        distinct_ids = list({id_ for id_ in ids if id_ is not None})
+        records = await self._notices.records.get_many(kind, distinct_ids) if distinct_ids else []
+        by_id = dict(zip(distinct_ids, records, strict=True))
         return [None if id_ is None else by_id[id_] for id_ in ids]
 
 

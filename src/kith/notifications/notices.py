@@ -47,10 +47,10 @@ class Notices:
 
     async def notify(self, drafts: Sequence[NoticeDraft]) -> list[NodeId]:
         """Make a notice of each draft, once however often this is repeated; returns the ids of the notices."""
-        told: list[NodeId] = []
-        for at in range(0, len(drafts), AT_ONCE_MAX):
-            told += await self.notify_under(self._claims(drafts[at : at + AT_ONCE_MAX]))
-        return told
+        ids: list[NodeId] = []
+        for start in range(0, len(drafts), AT_ONCE_MAX):
+            ids += await self.notify_under(self._claims(drafts[start : start + AT_ONCE_MAX]))
+        return ids
 
     def _claims(self, drafts: Sequence[NoticeDraft]) -> list[tuple[NoticeDraft, Claim]]:
         """Each draft with its claim, under a new id; all with one version."""
@@ -63,39 +63,41 @@ class Notices:
         A claim for NO_NOTICE, or one whose key is claimed for NO_NOTICE already, notifies nobody.
         """
         drafts = [(draft, self._unfinished.get(claim.key, claim)) for draft, claim in drafts]
-        known = await self.records.claimed([claim for _, claim in drafts])
-        told = [first_of(value or claim.value, claim) for (_, claim), value in zip(drafts, known, strict=True)]
-        new = [at for at, value in enumerate(known) if value is None]
-        begun = {drafts[at][1].key: drafts[at][1] for at in new}
+        claimed = await self.records.claimed([claim for _, claim in drafts])
+        versions = [first_of(value or claim.value, claim) for (_, claim), value in zip(drafts, claimed, strict=True)]
+        new = [index for index, value in enumerate(claimed) if value is None]
+        begun = {drafts[index][1].key: drafts[index][1] for index in new}
         self._unfinished |= begun
         while len(self._unfinished) > UNFINISHED_MAX:
             del self._unfinished[next(iter(self._unfinished))]
-        rows = [InboxRow(drafts[at][0].recipient, told[at][0]) for at in new if told[at][0] != NO_NOTICE]
+        rows = [
+            InboxRow(drafts[index][0].recipient, versions[index][0]) for index in new if versions[index][0] != NO_NOTICE
+        ]
         if rows:
             await self.inbox.put(rows)
-        puts = await self.records.put_many([_write(*drafts[at], *told[at]) for at in new]) if new else []
-        for at, put in zip(new, puts, strict=True):
+        puts = await self.records.put_many([_write(*drafts[index], *versions[index]) for index in new]) if new else []
+        for index, put in zip(new, puts, strict=True):
             if put.claimed is not None:  # another call claimed the key meanwhile
-                draft, claim = drafts[at]
-                mine, told[at] = told[at][0], first_of(put.claimed, claim)
-                if mine != told[at][0]:
-                    await self.inbox.remove(draft.recipient, [mine])
-        stored = {at for at, put in zip(new, puts, strict=True) if put.stored}
-        left = [(*drafts[at], *told[at]) for at in range(len(drafts)) if at not in stored]
-        if left:
-            await self._finish(left)
+                draft, claim = drafts[index]
+                own_id, versions[index] = versions[index][0], first_of(put.claimed, claim)
+                if own_id != versions[index][0]:
+                    await self.inbox.remove(draft.recipient, [own_id])
+        stored = {index for index, put in zip(new, puts, strict=True) if put.stored}
+        unfinished = [(*drafts[index], *versions[index]) for index in range(len(drafts)) if index not in stored]
+        if unfinished:
+            await self._finish(unfinished)
         for key in begun:
             self._unfinished.pop(key, None)
-        return [id_ for id_, _ in told]
+        return [id_ for id_, _ in versions]
 
-    async def _finish(self, told: Sequence[tuple[NoticeDraft, Claim, NodeId, Hlc]]) -> None:
+    async def _finish(self, claims: Sequence[tuple[NoticeDraft, Claim, NodeId, Hlc]]) -> None:
         """Store the notices of claims that a stopped process left without one.
 
         That happens on an engine without transactions, or in a store that was moved here from one.
         """
-        there = await self.records.get_many(RecordKind.NOTICE, [id_ for _, _, id_, _ in told])
-        left = [one for one, record in zip(told, there, strict=True) if record is None]
-        missing = [record for one in left for record in _write(*one).records]
+        stored = await self.records.get_many(RecordKind.NOTICE, [id_ for _, _, id_, _ in claims])
+        absent = [claim for claim, record in zip(claims, stored, strict=True) if record is None]
+        missing = [record for claim in absent for record in _write(*claim).records]
         if missing:
             await self.records.put(missing)
 
@@ -112,8 +114,8 @@ class Notices:
 
     async def _forget_below(self, kind: RecordKind, below: int) -> int:
         forgotten = 0
-        while some := await self.records.forget_below(kind, below, FORGOTTEN_AT_ONCE):
-            forgotten += some
+        while count := await self.records.forget_below(kind, below, FORGOTTEN_AT_ONCE):
+            forgotten += count
         return forgotten
 
     async def read(self, ids: Sequence[int]) -> list[Notice | None]:

@@ -109,22 +109,23 @@ class Notifications:
             part = await self._rows(reads, user, window, [], size) if added else part
         unread_rows = await self._unread_rows(reads, user, marks, part if _is_first(window) else None, size)
         checks = _RowChecks(self._graph, self._notices, self._rules, user, preferences, reads)
-        rows, also = part, _unread_of(unread_rows, marks)
+        rows, unread_ids = part, _unread_of(unread_rows, marks)
         while True:
-            await checks.check([*part, *also])
+            await checks.check([*part, *unread_ids])
             groups, rest = groups_of(checks.shown(rows), window.limit, grouped=grouped)
             more = len(part) == size
             if rest is not None or not more or len(rows) >= PAGE_ROWS_MAX:
                 break
-            size, also = min(2 * len(rows), PAGE_ROWS_MAX), []
+            size, unread_ids = min(2 * len(rows), PAGE_ROWS_MAX), []
             part = await self._rows(reads, user, window, rows, size)
             rows = rows + part
         if rest is not None:
             rows = rows[: rows.index(rest.id)]
         page = _page_of(window, rows, more=more or rest is not None)
-        found = groups if window.before is None else newest_first(groups)
+        ordered_groups = groups if window.before is None else newest_first(groups)
         entries = [
-            _entry(group, marks, partial=page.more_after and grouped and is_groupable(group[0])) for group in found
+            _entry(group, marks, partial=page.more_after and grouped and is_groupable(group[0]))
+            for group in ordered_groups
         ]
         unread = _count(unread_rows, marks, checks)
         return NotificationPage(entries, checks.posts, checks.comments, checks.boards, page, unread, missing)
@@ -155,18 +156,20 @@ class Notifications:
 
     async def holders(self, notice: int, users: Users) -> list[int]:
         """Which of these users have a notice in their inbox. `users` ascend."""
-        found: list[int] = users[await self._inbox.holding(notice, users)].tolist()
-        return found
+        holders: list[int] = users[await self._inbox.holding(notice, users)].tolist()
+        return holders
 
     async def held_ids(self, user: NodeId, ids: Collection[int]) -> set[int]:
         """Which of these notices are in the user's inbox. If they are far apart, few of the rows between are read."""
-        left, held, size = sorted(ids), set[int](), PAGE_MAX
-        while left:
-            rows = await self._inbox.page(user, before=min(left[-1] + 1, ID_MAX), after=left[0] - 1, limit=size)
-            held.update(rows)
-            further = [id_ for id_ in left if id_ < rows[-1]] if len(rows) == size else []
-            left, size = further, min(PAGE_MAX, _ROWS_AN_ID * (len(left) - len(further)))
-        return held.intersection(ids)
+        remaining, in_inbox, size = sorted(ids), set[int](), PAGE_MAX
+        while remaining:
+            rows = await self._inbox.page(
+                user, before=min(remaining[-1] + 1, ID_MAX), after=remaining[0] - 1, limit=size
+            )
+            in_inbox.update(rows)
+            older = [id_ for id_ in remaining if id_ < rows[-1]] if len(rows) == size else []
+            remaining, size = older, min(PAGE_MAX, _ROWS_AN_ID * (len(remaining) - len(older)))
+        return in_inbox.intersection(ids)
 
     async def read(self, user: NodeId, ids: Collection[int]) -> WriteMark:
         """Note that the user has read these notices; ids not in their inbox are ignored. Errors: BatchTooLarge."""
@@ -200,15 +203,17 @@ class Notifications:
 
         Returns whether one was new, and whether the list of recent mentions lacks some.
         """
-        found, missing = await reads.of(self._recent.followed, user, preferences)
-        if not found or self._recent_of_user.get(user) == found:
+        recent_ids, missing = await reads.of(self._recent.followed, user, preferences)
+        if not recent_ids or self._recent_of_user.get(user) == recent_ids:
             return False, missing
-        held = await self.held_ids(user, found)
-        new = [id_ for id_ in found if id_ not in held]
-        notices = [one for one in await self._notices.read(new) if one is not None and one.actor != user]
+        in_inbox = await self.held_ids(user, recent_ids)
+        new_ids = [id_ for id_ in recent_ids if id_ not in in_inbox]
+        notices = [
+            notice for notice in await self._notices.read(new_ids) if notice is not None and notice.actor != user
+        ]
         if notices:
-            await self._inbox.add([InboxRow(user, one.id) for one in notices])
-        self._recent_of_user[user] = found
+            await self._inbox.add([InboxRow(user, notice.id) for notice in notices])
+        self._recent_of_user[user] = recent_ids
         if len(self._recent_of_user) > RECENT_USERS_MAX:
             del self._recent_of_user[next(iter(self._recent_of_user))]
         return bool(notices), missing
@@ -218,8 +223,8 @@ class Notifications:
     ) -> list[int]:
         """The rows of a window that follow the rows `before`, the nearest first."""
         if window.before is not None:
-            found = await self._inbox.page(user, after=before[-1] if before else window.before.id, limit=limit)
-            return found[::-1]
+            rows = await self._inbox.page(user, after=before[-1] if before else window.before.id, limit=limit)
+            return rows[::-1]
         first = None if window.after is None else window.after.id
         newest = partial(self._inbox.page, user, before=before[-1] if before else first, limit=limit)
         return await reads.of(newest)
@@ -234,8 +239,8 @@ class Notifications:
         unread = [row for row in newest or () if row > marks.read_up_to]
         if newest is not None and (len(unread) < len(newest) or len(newest) < limit):
             return unread
-        below, left = newest[-1] if newest else ID_MAX, UNREAD_MAX + 1 - len(unread)
-        older = partial(self._inbox.page, user, before=below, after=marks.read_up_to, limit=left)
+        below, room = newest[-1] if newest else ID_MAX, UNREAD_MAX + 1 - len(unread)
+        older = partial(self._inbox.page, user, before=below, after=marks.read_up_to, limit=room)
         return unread + await reads.of(older)
 
 
@@ -260,26 +265,26 @@ class _RowChecks:
 
     async def check(self, ids: Sequence[int]) -> None:
         """Check these rows, except those that are known."""
-        new = list(dict.fromkeys(id_ for id_ in ids if id_ not in self._known))
-        told = await self._notices.read(new)
-        found = [one for one in told if one is not None and self._wants(one)]
-        self._reads.complete &= None not in told  # a stored notice never changes
-        questions, content = Questions(), await self._rules.content(found, self._reads)
-        ask = self._rules.ask(questions, self._user, found, content)
-        shown = ask(await self._reads.answers(self._store, questions)) if found else None
-        self._known.update(dict.fromkeys(new))
+        new_ids = list(dict.fromkeys(id_ for id_ in ids if id_ not in self._known))
+        stored = await self._notices.read(new_ids)
+        wanted = [notice for notice in stored if notice is not None and self._wants(notice)]
+        self._reads.complete &= None not in stored  # a stored notice never changes
+        questions, content = Questions(), await self._rules.content(wanted, self._reads)
+        ask = self._rules.ask(questions, self._user, wanted, content)
+        shown = ask(await self._reads.answers(self._store, questions)) if wanted else None
+        self._known.update(dict.fromkeys(new_ids))
         if shown is not None:
-            self._known.update((one.id, one) for one, show in zip(found, shown.notices, strict=True) if show)
+            self._known.update((notice.id, notice) for notice, show in zip(wanted, shown.notices, strict=True) if show)
             self.posts.update(shown.content.posts)
             self.comments.update(shown.content.comments)
             self.boards.update(shown.content.boards)
 
     def shown(self, ids: Sequence[int]) -> list[Notice]:
         """The notices of these rows that the reader may see, and wants."""
-        return [one for id_ in ids if (one := self._known[id_]) is not None]
+        return [notice for id_ in ids if (notice := self._known[id_]) is not None]
 
-    def _wants(self, one: Notice) -> bool:
-        return self._preferences.allow(one.type, one.actor, one.recipient, self._user)
+    def _wants(self, notice: Notice) -> bool:
+        return self._preferences.allow(notice.type, notice.actor, notice.recipient, self._user)
 
 
 def _count(rows: Sequence[int], marks: Marks, checks: _RowChecks) -> UnreadCount:
@@ -291,7 +296,7 @@ def _unread_of(rows: Sequence[int], marks: Marks) -> list[int]:
 
 
 def _entry(notices: list[Notice], marks: Marks, *, partial: bool) -> NoticeGroup:
-    unread = [one.id for one in notices if not marks.is_read(one.id)]
+    unread = [notice.id for notice in notices if not marks.is_read(notice.id)]
     return NoticeGroup(notices, not unread, not unread or all(map(marks.is_seen, unread)), partial)
 
 

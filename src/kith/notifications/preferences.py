@@ -89,8 +89,8 @@ def is_quiet(quiet: QuietHours | None, at_ms: int) -> bool:
     zone = None if quiet is None else _zone_of(quiet.time_zone)
     if quiet is None or zone is None:
         return False
-    there = datetime.fromtimestamp(at_ms / 1000, UTC).astimezone(zone)
-    minute = there.hour * 60 + there.minute
+    local_time = datetime.fromtimestamp(at_ms / 1000, UTC).astimezone(zone)
+    minute = local_time.hour * 60 + local_time.minute
     if quiet.start_min <= quiet.end_min:
         return quiet.start_min <= minute < quiet.end_min
     return minute >= quiet.start_min or minute < quiet.end_min
@@ -136,15 +136,15 @@ class PreferenceStore:
 
     async def cached(self, users: Sequence[int]) -> Mapping[int, Preferences]:
         """The preferences of each user, at most CACHED_MS old."""
-        now, known = self._now_ms(), dict[int, Preferences]()
+        now, cached = self._now_ms(), dict[int, Preferences]()
         for user in users:
-            found = self._cached.get(user)
-            if found is not None and now - found[0] < CACHED_MS:
-                known[user] = found[1]
-        read = await self._read([user for user in dict.fromkeys(users) if user not in known])
-        for user, preferences in read.items():
+            entry = self._cached.get(user)
+            if entry is not None and now - entry[0] < CACHED_MS:
+                cached[user] = entry[1]
+        stored = await self._read([user for user in dict.fromkeys(users) if user not in cached])
+        for user, preferences in stored.items():
             self._cache(user, preferences)
-        return known | read
+        return cached | stored
 
     async def put(self, user: NodeId, preferences: Preferences) -> WriteMark:
         """Replace the preferences of a user. Errors: InvalidContent."""
@@ -155,16 +155,16 @@ class PreferenceStore:
             version = next_version(self._clock, stored)
             record = Record(RecordKind.NOTICE_PREFERENCES, user, version, _encode(preferences))
             record = record if preferences == DEFAULT else with_newer_fields(record, stored)
-            at = AtVersion(RecordKind.NOTICE_PREFERENCES, user, 0 if stored is None else stored.updated_at)
-            return await self._records.put([record], only_if=[at]), None
+            at_version = AtVersion(RecordKind.NOTICE_PREFERENCES, user, 0 if stored is None else stored.updated_at)
+            return await self._records.put([record], only_if=[at_version]), None
 
         put, _ = await rewrite("these preferences", user, replace)
         self._cache(user, preferences)
         return put.mark
 
     async def _read(self, users: Sequence[int]) -> dict[int, Preferences]:
-        said = await read_preferences(self._records, users) if users else {}
-        return {user: said.get(user, DEFAULT) for user in users}
+        stored = await read_preferences(self._records, users) if users else {}
+        return {user: stored.get(user, DEFAULT) for user in users}
 
     def _cache(self, user: int, preferences: Preferences) -> None:
         self._cached.pop(user, None)
@@ -175,5 +175,5 @@ class PreferenceStore:
 
 async def read_preferences(records: RecordStore, users: Sequence[int]) -> dict[int, Preferences]:
     """The current preferences of the users who have set any; the others have DEFAULT."""
-    found = await records.get_many(RecordKind.NOTICE_PREFERENCES, users)
-    return {user: _decode(one.data) for user, one in zip(users, found, strict=True) if one is not None}
+    stored = await records.get_many(RecordKind.NOTICE_PREFERENCES, users)
+    return {user: _decode(record.data) for user, record in zip(users, stored, strict=True) if record is not None}

@@ -48,18 +48,18 @@ class Shard(msgspec.Struct, frozen=True, array_like=True):
     mentions: dict[int, list[int]] = {}
     left_out: int = -1
 
-    def adding(self, told: Sequence[tuple[int, int]], now_ms: int) -> Shard:
+    def adding(self, mentions: Sequence[tuple[int, int]], now_ms: int) -> Shard:
         """The shard with these mentions added, as (account, notice), and expired ones removed."""
-        kept = {account: list(ids) for account, ids in self.mentions.items()}
-        for account, notice in told:
-            kept[account] = sorted({*kept.get(account, ()), notice})
+        ids_by_account = {account: list(ids) for account, ids in self.mentions.items()}
+        for account, notice in mentions:
+            ids_by_account[account] = sorted({*ids_by_account.get(account, ()), notice})
         left_out = [self.left_out]
-        for account, ids in kept.items():
+        for account, ids in ids_by_account.items():
             left_out += ids[:-MENTIONS_MAX]
-            kept[account] = [id_ for id_ in ids[-MENTIONS_MAX:] if made_at_ms(id_) > now_ms - RECENT_MS]
-        newest = sorted((ids[-1], account) for account, ids in kept.items() if ids)
+            ids_by_account[account] = [id_ for id_ in ids[-MENTIONS_MAX:] if made_at_ms(id_) > now_ms - RECENT_MS]
+        newest = sorted((ids[-1], account) for account, ids in ids_by_account.items() if ids)
         left_out += [id_ for id_, _ in newest[:-ACCOUNTS_MAX]]
-        return Shard({account: kept[account] for _, account in newest[-ACCOUNTS_MAX:]}, max(left_out))
+        return Shard({account: ids_by_account[account] for _, account in newest[-ACCOUNTS_MAX:]}, max(left_out))
 
 
 class RecentOfFollowed(NamedTuple):
@@ -98,61 +98,61 @@ class RecentMentions:
         self._known = _NOTHING
         self._followers: dict[int, tuple[float, int]] = {}
 
-    async def note(self, told: Sequence[tuple[NoticeDraft, int]]) -> None:
+    async def note(self, notices: Sequence[tuple[NoticeDraft, int]]) -> None:
         """Store those of these notices that mention accounts with many followers. May be repeated."""
-        mentions = [(draft.recipient, notice) for draft, notice in told if draft.type == "mention" and notice]
+        mentions = [(draft.recipient, notice) for draft, notice in notices if draft.type == "mention" and notice]
         counts = await self._followers_of({account for account, _ in mentions})
-        await self.keep([one for one in mentions if counts[one[0]] >= self._followers_min])
+        await self.keep([mention for mention in mentions if counts[mention[0]] >= self._followers_min])
 
     async def keep(self, mentions: Sequence[tuple[int, int]]) -> None:
         """Store mentions, as (account, notice), however many follow the accounts. May be repeated."""
         for shard in {account % SHARDS for account, _ in mentions}:
-            await self._add(shard, [one for one in mentions if one[0] % SHARDS == shard])
+            await self._add(shard, [mention for mention in mentions if mention[0] % SHARDS == shard])
 
     async def followed(self, user: NodeId, wanted: Preferences) -> RecentOfFollowed:
         """Recent mentions of others that the user wants to be notified of: one query, however many accounts."""
         if wanted.mentions not in ("followed", "these"):
             return RecentOfFollowed([], partial=False)
-        known = await self._list()
-        accounts = known.accounts
+        recent = await self._list()
+        accounts = recent.accounts
         if wanted.mentions == "these":
             accounts = accounts[np.isin(accounts, np.array(wanted.accounts, np.int64))]
         if not len(accounts):
             return RecentOfFollowed([], partial=False)
         questions = Questions()
-        asked = questions.members(Listing(self._follows, user, Direction.OUT), accounts)
-        followed = accounts[(await self._graph.store.answer(questions)).members[asked]]
+        following = questions.members(Listing(self._follows, user, Direction.OUT), accounts)
+        followed = accounts[(await self._graph.store.answer(questions)).members[following]]
         since = ms_of(self._graph.clock.next()) - RECENT_MS - EPOCH_MS + 1 << TIME_SHIFT  # the least id that is recent
-        found = [id_ for account in followed.tolist() for id_ in known.mentions[account] if id_ >= since]
-        return RecentOfFollowed(found, known.left_out >= max(0, since))
+        ids = [id_ for account in followed.tolist() for id_ in recent.mentions[account] if id_ >= since]
+        return RecentOfFollowed(ids, recent.left_out >= max(0, since))
 
     async def _followers_of(self, accounts: set[int]) -> dict[int, int]:
         """How many followers each account has, at most FOLLOWERS_CACHED_MS old."""
         now, counts = self._now_ms(), dict[int, int]()
         for account in accounts:
-            found = self._followers.get(account)
-            if found is not None and now - found[0] < FOLLOWERS_CACHED_MS:
-                counts[account] = found[1]
-        asked = list(accounts - counts.keys())
-        if asked:
-            lists = [Listing(self._follows, account, Direction.IN) for account in asked]
-            counts.update(zip(asked, await self._graph.store.count_many(lists), strict=True))
-        for account in asked:
+            cached = self._followers.get(account)
+            if cached is not None and now - cached[0] < FOLLOWERS_CACHED_MS:
+                counts[account] = cached[1]
+        uncached = list(accounts - counts.keys())
+        if uncached:
+            lists = [Listing(self._follows, account, Direction.IN) for account in uncached]
+            counts.update(zip(uncached, await self._graph.store.count_many(lists), strict=True))
+        for account in uncached:
             self._followers[account] = (now, counts[account])
             if len(self._followers) > FOLLOWERS_CACHED_MAX:
                 del self._followers[next(iter(self._followers))]
         return counts
 
-    async def _add(self, id_: int, told: Sequence[tuple[int, int]]) -> None:
+    async def _add(self, id_: int, mentions: Sequence[tuple[int, int]]) -> None:
         async def replace() -> tuple[Put, None]:
             (stored,) = await self._records.get_many(RecordKind.RECENT_MENTIONS, [id_])
             old = Shard() if stored is None else _decode(stored.data)
-            new = old.adding(told, ms_of(self._graph.clock.next()))
+            new = old.adding(mentions, ms_of(self._graph.clock.next()))
             if new == old:
                 return NOTHING_TO_DO, None
             record = Record(RecordKind.RECENT_MENTIONS, id_, next_version(self._graph.clock, stored), _encode(new))
-            at = AtVersion(RecordKind.RECENT_MENTIONS, id_, 0 if stored is None else stored.updated_at)
-            return await self._records.put([with_newer_fields(record, stored)], only_if=[at]), None
+            at_version = AtVersion(RecordKind.RECENT_MENTIONS, id_, 0 if stored is None else stored.updated_at)
+            return await self._records.put([with_newer_fields(record, stored)], only_if=[at_version]), None
 
         await rewrite("the list of recent mentions", id_, replace)
         self._known = _NOTHING

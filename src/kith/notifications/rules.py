@@ -54,16 +54,16 @@ class NoticeContent(NamedTuple):
     comments: Mapping[int, Comment]
     boards: Mapping[int, Board]
 
-    def of(self, one: AnyNotice) -> NoticeContent:
+    def of(self, notice: AnyNotice) -> NoticeContent:
         """The content of one notice."""
-        if one.post is None and one.board is None:
+        if notice.post is None and notice.board is None:
             return _NOTHING
-        post = None if one.post is None else self.posts.get(one.post)
-        said = [] if one.comment is None else ancestry_of(one.comment, self.comments)
-        board = None if one.board is None else self.boards.get(one.board)
+        post = None if notice.post is None else self.posts.get(notice.post)
+        comments = [] if notice.comment is None else ancestry_of(notice.comment, self.comments)
+        board = None if notice.board is None else self.boards.get(notice.board)
         return NoticeContent(
             {} if post is None else {post.id: post},
-            by_id(said),
+            by_id(comments),
             {} if board is None else {board.id: board},
         )
 
@@ -126,14 +126,14 @@ class NoticeRules:
     async def content(self, notices: Sequence[AnyNotice], reads: RecordedReads | None = None) -> NoticeContent:
         """What these notices are about, with all parents of the comments."""
         reads, records = reads or RecordedReads(), self._records
-        ids = list({one.post for one in notices if one.post is not None})
-        said = list({one.comment for one in notices if one.comment is not None})
-        named = list(dict.fromkeys(one.board for one in notices if one.board is not None))
+        post_ids = list({notice.post for notice in notices if notice.post is not None})
+        comment_ids = list({notice.comment for notice in notices if notice.comment is not None})
+        board_ids = list(dict.fromkeys(notice.board for notice in notices if notice.board is not None))
         posts, comments, boards = await gather(
             records.immediate,
-            reads.records(records, RecordKind.POST, ids),
-            reads.records(records, RecordKind.COMMENT, said),
-            reads.records(records, RecordKind.BOARD, named),
+            reads.records(records, RecordKind.POST, post_ids),
+            reads.records(records, RecordKind.COMMENT, comment_ids),
+            reads.records(records, RecordKind.BOARD, board_ids),
         )
 
         async def read(ids: list[int]) -> list[Comment]:
@@ -149,131 +149,140 @@ class NoticeRules:
         self, questions: Questions, user: NodeId, notices: Sequence[AnyNotice], content: NoticeContent
     ) -> Callable[[Answers], VisibleNotices]:
         """Ask which of these notices `user` may see; returns a function of the answers."""
-        about = {one.recipient for one in notices} - {user}
-        told = {one.actor for one in notices} | about
-        standings = self._privacy.ask_standings(questions, user, told | content.authors(), content.friends_only())
-        told_ids, post_ids = (np.fromiter(ids, np.int64, len(ids)) for ids in (told, content.posts))
-        muted = questions.members(Listing(self._mutes, user, Direction.OUT), told_ids)
+        recipients = {notice.recipient for notice in notices} - {user}
+        people = {notice.actor for notice in notices} | recipients
+        read_standings = self._privacy.ask_standings(
+            questions, user, people | content.authors(), content.friends_only()
+        )
+        people_ids, post_ids = (np.fromiter(ids, np.int64, len(ids)) for ids in (people, content.posts))
+        muted = questions.members(Listing(self._mutes, user, Direction.OUT), people_ids)
         hidden = questions.members(Listing(self._hides, user, Direction.OUT), post_ids)
-        edges = [self._edge(one) for one in notices]
-        held = questions.states([edge for edge in edges if edge is not None])
+        edges = [self._edge(notice) for notice in notices]
+        edge_states = questions.states([edge for edge in edges if edge is not None])
 
         def shown(answers: Answers) -> VisibleNotices:
-            found = standings(answers)
-            silent = {*told_ids[answers.members[muted]].tolist()}
-            loud = {one for one in told if one not in silent and _allows_notices(found[one])} | {user}
-            near = {one for one in about if one in loud and found[one].followed} | {user}
-            seen = content.visible_content(user, found, post_ids[answers.members[hidden]].tolist())
-            states = iter(answers.states[held])
+            standings = read_standings(answers)
+            muted_ids = {*people_ids[answers.members[muted]].tolist()}
+            audible_ids = {id_ for id_ in people if id_ not in muted_ids and _allows_notices(standings[id_])} | {user}
+            near_ids = {id_ for id_ in recipients if id_ in audible_ids and standings[id_].followed} | {user}
+            visible = content.visible_content(user, standings, post_ids[answers.members[hidden]].tolist())
+            states = iter(answers.states[edge_states])
             marks = [
                 (edge is None or next(states) is State.NORMAL)
-                and one.actor in loud
-                and one.recipient in near
-                and _content_is_visible(one, seen)
-                for one, edge in zip(notices, edges, strict=True)
+                and notice.actor in audible_ids
+                and notice.recipient in near_ids
+                and _content_is_visible(notice, visible)
+                for notice, edge in zip(notices, edges, strict=True)
             ]
-            return VisibleNotices(marks, seen)
+            return VisibleNotices(marks, visible)
 
         return shown
 
     def ask_each(
-        self, questions: Questions, told: Sequence[tuple[NodeId, AnyNotice]], content: NoticeContent
+        self, questions: Questions, user_notices: Sequence[tuple[NodeId, AnyNotice]], content: NoticeContent
     ) -> Callable[[Answers], list[NoticeVisibility]]:
         """Ask for each (user, notice) whether the user may see it; returns a function of the answers.
 
         For many users with few notices each.
         """
-        abouts = [content.of(one) for _, one in told]
-        others = [(user, NodeId(other)) for user, one in told for other in (one.actor, one.recipient) if other != user]
-        heard = dict.fromkeys(others)
-        pairs, friends = heard.copy(), set[tuple[NodeId, NodeId]]()
-        for (user, _), about in zip(told, abouts, strict=True):
-            if about is not _NOTHING:
-                pairs.update(dict.fromkeys((user, NodeId(author)) for author in about.authors()))
-                friends.update((user, NodeId(author)) for author in about.friends_only())
-        standings = self._privacy.ask_standings_between(questions, pairs, friends)
-        mutes = questions.states([(self._mutes, *pair) for pair in heard])
-        posts = [(user, NodeId(post)) for (user, _), about in zip(told, abouts, strict=True) for post in about.posts]
+        parts = [content.of(notice) for _, notice in user_notices]
+        person_pairs = [
+            (user, NodeId(person))
+            for user, notice in user_notices
+            for person in (notice.actor, notice.recipient)
+            if person != user
+        ]
+        distinct_pairs = dict.fromkeys(person_pairs)
+        pairs, friends = distinct_pairs.copy(), set[tuple[NodeId, NodeId]]()
+        for (user, _), part in zip(user_notices, parts, strict=True):
+            if part is not _NOTHING:
+                pairs.update(dict.fromkeys((user, NodeId(author)) for author in part.authors()))
+                friends.update((user, NodeId(author)) for author in part.friends_only())
+        read_standings = self._privacy.ask_standings_between(questions, pairs, friends)
+        mutes = questions.states([(self._mutes, *pair) for pair in distinct_pairs])
+        posts = [
+            (user, NodeId(post)) for (user, _), part in zip(user_notices, parts, strict=True) for post in part.posts
+        ]
         hides = questions.states([(self._hides, *pair) for pair in posts])
-        edges = [self._edge(one) for _, one in told]
-        held = questions.states([edge for edge in edges if edge is not None])
+        edges = [self._edge(notice) for _, notice in user_notices]
+        edge_states = questions.states([edge for edge in edges if edge is not None])
 
         def shown(answers: Answers) -> list[NoticeVisibility]:
-            found, states = standings(answers), answers.states
-            muted = {pair for pair, state in zip(heard, states[mutes], strict=True) if state is State.NORMAL}
+            standings, states = read_standings(answers), answers.states
+            muted = {pair for pair, state in zip(distinct_pairs, states[mutes], strict=True) if state is State.NORMAL}
             hidden = {pair for pair, state in zip(posts, states[hides], strict=True) if state is State.NORMAL}
-            holding = iter(states[held])
+            remaining_states = iter(states[edge_states])
 
-            def may_hear(user: NodeId, other: NodeId) -> bool:
-                return user == other or _allows_notices(found[user, other])
+            def may_hear(user: NodeId, person: NodeId) -> bool:
+                return user == person or _allows_notices(standings[user, person])
 
-            def sees(user: NodeId, one: AnyNotice, about: NoticeContent) -> bool:
-                authors = {author: found[user, NodeId(author)] for author in about.authors()}
-                return _content_is_visible(one, about.visible_content(user, authors, ()))
+            def sees(user: NodeId, notice: AnyNotice, part: NoticeContent) -> bool:
+                authors = {author: standings[user, NodeId(author)] for author in part.authors()}
+                return _content_is_visible(notice, part.visible_content(user, authors, ()))
 
-            def showing(user: NodeId, one: AnyNotice, about: NoticeContent, state: State | None) -> NoticeVisibility:
-                may = (
-                    (state is State.NORMAL or (state is State.ARCHIVED and one.type == "mention"))
-                    and may_hear(user, NodeId(one.actor))
-                    and may_hear(user, NodeId(one.recipient))
-                    and (one.recipient == user or found[user, one.recipient].followed)
-                    and (about is _NOTHING or sees(user, one, about))
+            def showing(user: NodeId, notice: AnyNotice, part: NoticeContent, state: State | None) -> NoticeVisibility:
+                is_visible = (
+                    (state is State.NORMAL or (state is State.ARCHIVED and notice.type == "mention"))
+                    and may_hear(user, NodeId(notice.actor))
+                    and may_hear(user, NodeId(notice.recipient))
+                    and (notice.recipient == user or standings[user, notice.recipient].followed)
+                    and (part is _NOTHING or sees(user, notice, part))
                 )
-                if not may:
+                if not is_visible:
                     return NoticeVisibility.NO
-                silent = (user, one.actor) in muted or (user, one.recipient) in muted
-                if state is not State.NORMAL or silent or any((user, post) in hidden for post in about.posts):
+                is_muted = (user, notice.actor) in muted or (user, notice.recipient) in muted
+                if state is not State.NORMAL or is_muted or any((user, post) in hidden for post in part.posts):
                     return NoticeVisibility.FOR_OTHERS
                 return NoticeVisibility.YES
 
             return [
-                showing(user, one, about, State.NORMAL if edge is None else next(holding))
-                for (user, one), about, edge in zip(told, abouts, edges, strict=True)
+                showing(user, notice, part, State.NORMAL if edge is None else next(remaining_states))
+                for (user, notice), part, edge in zip(user_notices, parts, edges, strict=True)
             ]
 
         return shown
 
-    def _edge(self, one: AnyNotice) -> EdgeKey | None:
+    def _edge(self, notice: AnyNotice) -> EdgeKey | None:
         """The edge that must exist for the notice to be true; None if the content alone decides."""
-        if one.event:
+        if notice.event:
             return None
-        match one.type:
-            case "mention" if one.comment is None and one.post is not None:
-                return (self._mentioned, one.recipient, one.post)
-            case "like" if one.comment is not None:
-                return (self._comment_likes, one.actor, one.comment)
-            case "like" if one.post is not None:
-                return (self._likes, one.actor, one.post)
-            case "share" if one.post is not None:
-                return (self._shares, one.actor, one.post)
+        match notice.type:
+            case "mention" if notice.comment is None and notice.post is not None:
+                return (self._mentioned, notice.recipient, notice.post)
+            case "like" if notice.comment is not None:
+                return (self._comment_likes, notice.actor, notice.comment)
+            case "like" if notice.post is not None:
+                return (self._likes, notice.actor, notice.post)
+            case "share" if notice.post is not None:
+                return (self._shares, notice.actor, notice.post)
             case "follow":
-                return (self._follows, one.actor, one.recipient)
+                return (self._follows, notice.actor, notice.recipient)
             case "follow_request":
-                return (self._requests, one.actor, one.recipient)
+                return (self._requests, notice.actor, notice.recipient)
             case "follow_accepted":
-                return (self._follows, one.recipient, one.actor)
-            case "board_follow" if one.board is not None:
-                return (self._board_follows, one.actor, one.board)
-            case "board_invite" if one.board is not None:
-                return (self._members, one.recipient, one.board)
+                return (self._follows, notice.recipient, notice.actor)
+            case "board_follow" if notice.board is not None:
+                return (self._board_follows, notice.actor, notice.board)
+            case "board_invite" if notice.board is not None:
+                return (self._members, notice.recipient, notice.board)
             case _:
                 return None
 
 
-def _allows_notices(one: Standing) -> bool:
+def _allows_notices(standing: Standing) -> bool:
     """Whether a user may be notified of an actor's actions, given how the actor stands to the user."""
-    return one.state is State.NORMAL and not one.blocked and not one.labels & HIDE
+    return standing.state is State.NORMAL and not standing.blocked and not standing.labels & HIDE
 
 
-def _content_is_visible(one: AnyNotice, seen: NoticeContent) -> bool:
-    """Whether what a notice is about is among the content `seen`."""
+def _content_is_visible(notice: AnyNotice, visible: NoticeContent) -> bool:
+    """Whether what a notice is about is among the content `visible`."""
     return (
-        (one.post is None or one.post in seen.posts)
+        (notice.post is None or notice.post in visible.posts)
         and (
-            one.comment is None
-            or (has_visible_ancestry(one.comment, seen.comments) and not seen.comments[one.comment].deleted)
+            notice.comment is None
+            or (has_visible_ancestry(notice.comment, visible.comments) and not visible.comments[notice.comment].deleted)
         )
-        and (one.board is None or _is_of_board(one, seen.boards))
+        and (notice.board is None or _is_of_board(notice, visible.boards))
     )
 
 
@@ -281,7 +290,7 @@ def _comments_of(records: Iterable[Record | None]) -> list[Comment]:
     return [read_comment(record) for record in records if record is not None]
 
 
-def _is_of_board(one: AnyNotice, there: Mapping[int, Board]) -> bool:
+def _is_of_board(notice: AnyNotice, boards: Mapping[int, Board]) -> bool:
     """Whether the board is there, and still belongs to the user who was notified of a follower, or who invited."""
-    board = there.get(one.board or -1)
-    return board is not None and board.owner == (one.actor if one.type == "board_invite" else one.recipient)
+    board = boards.get(notice.board or -1)
+    return board is not None and board.owner == (notice.actor if notice.type == "board_invite" else notice.recipient)

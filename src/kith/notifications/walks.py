@@ -81,7 +81,7 @@ class Walks:
         Returns the walks of the last tier for which there is no room, instead of raising. `again`: leave half of the
         room to new mentions.
         """
-        new, left = list[Walk](), list[Walk]()
+        new, without_room = list[Walk](), list[Walk]()
         room = WALKS_MAX - WALKS_MAX // 2 if again else WALKS_MAX
         for walk in walks:
             under_way = await self._notes.notes(prefix_of(walk.tier))
@@ -90,20 +90,20 @@ class Walks:
             if len(under_way) < room:
                 new.append(walk)
             elif walk.tier is Tier.MONTH:
-                left.append(walk)
+                without_room.append(walk)
             else:
                 raise Overloaded(f"{room} mentions are being told in tier {walk.tier.name}; this one waits")
         for walk in new:
             await self._notes.put_note(walk.key, _encode(walk), only_if=None)
-        return left
+        return without_room
 
     async def of(self, tiers: Iterable[Tier]) -> list[Walk]:
         """The walks of some tiers in the order of work: the shortest first, then the oldest; failed ones last.
 
         So a mention with few followers does not wait for one with millions.
         """
-        found = [walk for tier in tiers for walk in read_walks((await self._notes.notes(prefix_of(tier))).values())]
-        return sorted(found, key=lambda walk: (walk.tries, walk.waiting, walk.notice))
+        walks = [walk for tier in tiers for walk in read_walks((await self._notes.notes(prefix_of(tier))).values())]
+        return sorted(walks, key=lambda walk: (walk.tries, walk.waiting, walk.notice))
 
     async def current(self, walk: Walk) -> Walk | None:
         """A walk as it is now; None if it has ended."""

@@ -43,38 +43,47 @@ class Devices:
             stored, devices = await self._read(user)
             (holder,) = await self._holders([address])
             at_ms = ms_of(self._clock.next())
-            known = next((one for one in devices if _same(one.address, address)), None)
-            device = Device(id_ if known is None else known.id, at_ms, address)
-            kept = await self._other_devices(user, devices, address)
-            held = Record(RecordKind.DEVICE_HOLDER, _id_of(address), next_version(self._clock, holder), _encode(user))
-            return await self._put(user, stored, [*kept, device], [(held, _version(holder))]), device
+            known_device = next((entry for entry in devices if _same(entry.address, address)), None)
+            device = Device(id_ if known_device is None else known_device.id, at_ms, address)
+            others = await self._other_devices(user, devices, address)
+            holder_record = Record(
+                RecordKind.DEVICE_HOLDER, _id_of(address), next_version(self._clock, holder), _encode(user)
+            )
+            return await self._put(user, stored, [*others, device], [(holder_record, _version(holder))]), device
 
         put, device = await rewrite("the devices of this user", user, replace)
         return device, put.mark
 
     async def _other_devices(self, user: int, devices: Sequence[Device], address: Address) -> list[Device]:
         """The user's devices except the one at this address; DeviceLimitReached if there is no room for another."""
-        kept = [one for one in (await self._held({user: devices}))[user] if not _same(one.address, address)]
-        if len(kept) >= DEVICES_MAX:
+        others = [
+            device
+            for device in (await self._registered_devices({user: devices}))[user]
+            if not _same(device.address, address)
+        ]
+        if len(others) >= DEVICES_MAX:
             raise DeviceLimitReached(f"a user has {DEVICES_MAX} devices at most; delete one", max=DEVICES_MAX)
-        return kept
+        return others
 
     async def of(self, users: Sequence[int]) -> dict[int, list[Device]]:
         """The devices of each user, without those that another user registered since."""
         records = await self._records.get_many(RecordKind.DEVICES, users) if users else []
-        return await self._held({user: self._open(user, record) for user, record in zip(users, records, strict=True)})
+        return await self._registered_devices(
+            {user: self._open(user, record) for user, record in zip(users, records, strict=True)}
+        )
 
-    async def _held(self, listed: Mapping[int, Sequence[Device]]) -> dict[int, list[Device]]:
+    async def _registered_devices(self, listed: Mapping[int, Sequence[Device]]) -> dict[int, list[Device]]:
         """The `listed` devices of each user, without those that another user registered since."""
-        addresses = [one.address for devices in listed.values() for one in devices]
+        addresses = [device.address for devices in listed.values() for device in devices]
         holder = dict(zip(map(_id_of, addresses), map(_holder, await self._holders(addresses)), strict=True))
         return {
-            user: [one for one in devices if holder[_id_of(one.address)] == user] for user, devices in listed.items()
+            user: [device for device in devices if holder[_id_of(device.address)] == user]
+            for user, devices in listed.items()
         }
 
     async def _holders(self, addresses: Sequence[Address]) -> list[Record | None]:
         """The record of each endpoint."""
-        ids = [_id_of(one) for one in addresses]
+        ids = [_id_of(address) for address in addresses]
         return await self._records.get_many(RecordKind.DEVICE_HOLDER, ids) if ids else []
 
     async def one(self, user: NodeId, id_: int) -> Device:
@@ -87,11 +96,11 @@ class Devices:
     async def remove(self, user: NodeId, id_: int) -> WriteMark:
         """Remove a device of a user. Errors: DeviceNotFound."""
         await self.one(user, id_)
-        return await self._keep(user, lambda one: one.id != id_)
+        return await self._keep(user, lambda device: device.id != id_)
 
     async def prune(self, user: int, gone: Device) -> None:
         """Remove a device that its provider does not know any more, unless it was registered again since."""
-        await self._keep(user, lambda one: one.id != gone.id or one.registered_ms > gone.registered_ms)
+        await self._keep(user, lambda device: device.id != gone.id or device.registered_ms > gone.registered_ms)
 
     async def forget(self, user: int) -> None:
         """Remove all devices of a user. May be repeated."""
@@ -100,17 +109,17 @@ class Devices:
     async def _keep(self, user: int, keeps: Callable[[Device], bool]) -> WriteMark:
         async def replace() -> tuple[Put, list[Record]]:
             stored, devices = await self._read(user)
-            kept = [one for one in devices if keeps(one)]
-            if kept == devices:
+            remaining = [device for device in devices if keeps(device)]
+            if remaining == devices:
                 return NOTHING_TO_DO, []
-            holders = await self._holders([one.address for one in devices if one not in kept])
-            left = [one for one in holders if one is not None and _holder(one) == user]
-            return await self._put(user, stored, kept), left
+            holders = await self._holders([device.address for device in devices if device not in remaining])
+            stale_holders = [record for record in holders if record is not None and _holder(record) == user]
+            return await self._put(user, stored, remaining), stale_holders
 
-        put, left = await rewrite("the devices of this user", user, replace)
-        if left:
-            versions = [one.updated_at for one in left]
-            await self._records.forget(RecordKind.DEVICE_HOLDER, [one.id for one in left], versions)
+        put, stale_holders = await rewrite("the devices of this user", user, replace)
+        if stale_holders:
+            versions = [record.updated_at for record in stale_holders]
+            await self._records.forget(RecordKind.DEVICE_HOLDER, [record.id for record in stale_holders], versions)
         return put.mark
 
     async def _read(self, user: int) -> tuple[Record | None, list[Device]]:
@@ -118,15 +127,24 @@ class Devices:
         return stored, self._open(user, stored)
 
     async def _put(
-        self, user: int, stored: Record | None, devices: Sequence[Device], held: Sequence[tuple[Record, int]] = ()
+        self,
+        user: int,
+        stored: Record | None,
+        devices: Sequence[Device],
+        holder_records: Sequence[tuple[Record, int]] = (),
     ) -> Put:
-        """Write the devices of a user. `held`: endpoint records to write first, each with the version it replaces."""
+        """Write the devices of a user.
+
+        `holder_records`: endpoint records to write first, each with the version it replaces.
+        """
         opened = self._opened(user, stored)
         data = _encode(devices) if opened is None else newer_fields_of_each(_encode(devices), opened)
         sealed = self._signer.seal(data, _bound_to(user)).encode()
         record = Record(RecordKind.DEVICES, user, next_version(self._clock, stored), sealed)
-        only_if = [AtVersion(one.kind, one.id, version) for one, version in [*held, (record, _version(stored))]]
-        return await self._records.put([*(one for one, _ in held), record], only_if=only_if)
+        only_if = [
+            AtVersion(item.kind, item.id, version) for item, version in [*holder_records, (record, _version(stored))]
+        ]
+        return await self._records.put([*(item for item, _ in holder_records), record], only_if=only_if)
 
     def _open(self, user: int, record: Record | None) -> list[Device]:
         """The devices in a record; none if another store sealed it."""
@@ -137,14 +155,14 @@ class Devices:
         return None if record is None else self._signer.open(record.data.decode(), _bound_to(user))
 
 
-def _same(one: Address, other: Address) -> bool:
-    return (one.kind, one.endpoint) == (other.kind, other.endpoint)
+def _same(address: Address, other_address: Address) -> bool:
+    return (address.kind, address.endpoint) == (other_address.kind, other_address.endpoint)
 
 
 def _id_of(address: Address) -> int:
     """The id of an endpoint's record. Endpoints are random and long, so the id discloses nothing of them."""
-    told = f"{address.kind} {address.endpoint}".encode()
-    return int.from_bytes(hashlib.blake2b(told, digest_size=8).digest(), "big") & ID_MAX
+    text = f"{address.kind} {address.endpoint}".encode()
+    return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "big") & ID_MAX
 
 
 def _version(record: Record | None) -> int:

@@ -50,32 +50,34 @@ class PushSelector:
         self._graph, self._rules, self._preferences, self._devices = graph, rules, preferences, devices
         self._records, self._marks = notices.records, MarkStore(notices.records, graph.clock)
 
-    async def of(self, told: Sequence[AddressedNotice], now_ms: int) -> list[DuePush]:
+    async def of(self, notices: Sequence[AddressedNotice], now_ms: int) -> list[DuePush]:
         """Which of these notices ring now, with the devices of their users. The order is kept."""
-        lasting = [one for one in told if made_at_ms(one.notice.id) + TTL_MS > now_ms]
-        devices = await self._devices.of(list({one.user for one in lasting}))
-        asked = [one for one in lasting if devices[one.user]]
-        if not asked:
+        recent = [addressed for addressed in notices if made_at_ms(addressed.notice.id) + TTL_MS > now_ms]
+        devices = await self._devices.of(list({addressed.user for addressed in recent}))
+        candidates = [addressed for addressed in recent if devices[addressed.user]]
+        if not candidates:
             return []
-        users = list({one.user for one in asked})
+        users = list({addressed.user for addressed in candidates})
         immediate = self._graph.store.immediate
         preferences, marks = await gather(
             immediate,
             gather(immediate, *(self._preferences.of(NodeId(user)) for user in users)),
             gather(immediate, *(self._marks.of(NodeId(user)) for user in users)),
         )
-        wanted = dict(zip(users, zip(preferences, marks, strict=True), strict=True))
-        ringing = [one for one in asked if _rings(one, *wanted[one.user], now_ms)]
+        settings = dict(zip(users, zip(preferences, marks, strict=True), strict=True))
+        ringing = [addressed for addressed in candidates if _rings(addressed, *settings[addressed.user], now_ms)]
         return [due._replace(devices=devices[due.user]) for due in await self._shown(ringing)]
 
-    async def _shown(self, told: Sequence[AddressedNotice]) -> list[DuePush]:
+    async def _shown(self, notices: Sequence[AddressedNotice]) -> list[DuePush]:
         """The notices that their users may see, as messages without devices."""
-        if not told:
+        if not notices:
             return []
-        questions, content = Questions(), await self._rules.content([one.notice for one in told])
-        asked = self._rules.ask_each(questions, [(NodeId(one.user), one.notice) for one in told], content)
-        nodes = questions.nodes([one.user for one in told])
-        people = list({id_ for one in told for id_ in (one.notice.actor, one.notice.recipient)})
+        questions, content = Questions(), await self._rules.content([addressed.notice for addressed in notices])
+        read_visible = self._rules.ask_each(
+            questions, [(NodeId(addressed.user), addressed.notice) for addressed in notices], content
+        )
+        nodes = questions.nodes([addressed.user for addressed in notices])
+        people = list({id_ for addressed in notices for id_ in (addressed.notice.actor, addressed.notice.recipient)})
         answers, profiles = await gather(
             self._graph.store.immediate,
             self._graph.store.answer(questions),
@@ -83,16 +85,18 @@ class PushSelector:
         )
         names = {id_: _name(read_profile(record)) for id_, record in zip(people, profiles, strict=True)}
         return [
-            DuePush(user, message_of(one, user, names[one.actor], names[one.recipient], _text(one, content)), ())
-            for (user, one), visible, node in zip(told, asked(answers), answers.nodes[nodes], strict=True)
+            DuePush(
+                user, message_of(notice, user, names[notice.actor], names[notice.recipient], _text(notice, content)), ()
+            )
+            for (user, notice), visible, node in zip(notices, read_visible(answers), answers.nodes[nodes], strict=True)
             if visible is NoticeVisibility.YES and node.state is State.NORMAL
         ]
 
 
-def _rings(one: AddressedNotice, preferences: Preferences, marks: Marks, now_ms: int) -> bool:
-    notice = one.notice
+def _rings(addressed: AddressedNotice, preferences: Preferences, marks: Marks, now_ms: int) -> bool:
+    notice = addressed.notice
     return (
-        preferences.allow(notice.type, notice.actor, notice.recipient, one.user)
+        preferences.allow(notice.type, notice.actor, notice.recipient, addressed.user)
         and not is_quiet(preferences.quiet, now_ms)
         and not marks.is_read(notice.id)
     )

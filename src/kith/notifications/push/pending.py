@@ -67,9 +67,9 @@ class PendingPushStore:
     async def all(self) -> list[PendingPushNote]:
         """What all devices are owed."""
         notes = await self._notes.notes(PREFIX)
-        found = [PendingPushNote(int(key[len(PREFIX) :]), raw, _decode(raw)) for key, raw in notes.items()]
-        self.known = {kept.device for kept in found}
-        return found
+        pending_notes = [PendingPushNote(int(key[len(PREFIX) :]), raw, _decode(raw)) for key, raw in notes.items()]
+        self.known = {note.device for note in pending_notes}
+        return pending_notes
 
     async def add(self, device: int, user: int, notices: Sequence[int], now_ms: int, wait_ms: int) -> int:
         """Add notices to what a device is owed; returns how many older ones were dropped.
@@ -90,23 +90,25 @@ class PendingPushStore:
                 return len(listed) - len(owed.notices)
         raise Conflict("what this device is owed is being changed by many at once", device=str(device))
 
-    async def settle(self, kept: PendingPushNote, left: Sequence[int], now_ms: int, wait_ms: int = 0) -> None:
-        """Remove the notices that were tried, except those `left`; notices added meanwhile stay. Errors: Conflict."""
-        key, tried = f"{PREFIX}{kept.device}", {*kept.pending.notices} - {*left}
+    async def settle(self, note: PendingPushNote, remaining: Sequence[int], now_ms: int, wait_ms: int = 0) -> None:
+        """Remove the notices that were tried, except `remaining`; notices added meanwhile stay. Errors: Conflict."""
+        key, tried = f"{PREFIX}{note.device}", {*note.pending.notices} - {*remaining}
         for _ in range(_REWRITES_MAX):
             raw = await self._notes.get_note(key)
             if raw is None:
                 return
-            now = _decode(raw)
-            notices = tuple(one for one in now.notices if one not in tried)
-            tries = (1 if tried else kept.pending.tries + 1) if left else 0
-            owed = PendingPush(now.user, notices, tries, now_ms + self._pause_ms(tries, wait_ms) if left else 0)
+            current = _decode(raw)
+            notices = tuple(id_ for id_ in current.notices if id_ not in tried)
+            tries = (1 if tried else note.pending.tries + 1) if remaining else 0
+            owed = PendingPush(
+                current.user, notices, tries, now_ms + self._pause_ms(tries, wait_ms) if remaining else 0
+            )
             changed = _merged_note(raw, owed) if notices else None
             if await self._notes.put_note(key, changed, only_if=raw):
                 if changed is None:
-                    self.known.discard(kept.device)
+                    self.known.discard(note.device)
                 return
-        raise Conflict("what this device is owed is being changed by many at once", device=str(kept.device))
+        raise Conflict("what this device is owed is being changed by many at once", device=str(note.device))
 
     async def fault(self, kind: str, why: str | None) -> None:
         """Note why a provider refuses us; None: it does not any more."""

@@ -94,13 +94,15 @@ class Push:
     async def handle(self, events: Sequence[Event]) -> None:
         """Send the new notices among these events, and mentions to the followers who got rows of them."""
         changed = [event for event in events if event.state == RECORD_CHANGED]
-        notices = {one.destination: read_notice(one.data) for one in changed if one.source == RecordKind.NOTICE}
-        told = [AddressedNotice(notice.recipient, notice) for notice in notices.values() if notice is not None]
-        await self.send(told + await self._followers(changed))
+        notices = {event.destination: read_notice(event.data) for event in changed if event.source == RecordKind.NOTICE}
+        addressed_notices = [
+            AddressedNotice(notice.recipient, notice) for notice in notices.values() if notice is not None
+        ]
+        await self.send(addressed_notices + await self._followers(changed))
 
-    async def send(self, told: Sequence[AddressedNotice]) -> None:
+    async def send(self, notices: Sequence[AddressedNotice]) -> None:
         """Send notices to users, each to all of their devices. Overloaded while too many devices are owed something."""
-        if not told:
+        if not notices:
             return
         if not self._owed_loaded:
             await self._pending.all()
@@ -108,14 +110,14 @@ class Push:
         now_ms = self._now_ms()
         sendings = [
             Sending(due.user, device, due.message)
-            for due in await self._selector.of(told, now_ms)
+            for due in await self._selector.of(notices, now_ms)
             for device in due.devices
             if self._has_provider(device) and (due.message.notice.id, device.id) not in self._sent
         ]
-        verdicts = await _gather_all(self._send_new(one) for one in sendings)
-        late = [(one, verdict) for one, verdict in zip(sendings, verdicts, strict=True) if verdict is not None]
-        for one, verdict in late:
-            await self._queue_retry(one, verdict)
+        verdicts = await _gather_all(self._send_new(sending) for sending in sendings)
+        late = [(sending, verdict) for sending, verdict in zip(sendings, verdicts, strict=True) if verdict is not None]
+        for sending, verdict in late:
+            await self._queue_retry(sending, verdict)
 
     async def work_backlog(self) -> bool:
         """Retry messages that are owed and due, some devices at a time; returns whether there are more.
@@ -125,15 +127,15 @@ class Push:
         now_ms = self._now_ms()
         if 0 < self._retry_due_ms - now_ms <= RETRY_EVERY_MS:
             return False
-        async with self._leases.hold("push-owed") as held:
-            if held is None:
+        async with self._leases.hold("push-owed") as lease:
+            if lease is None:
                 self._retry_due_ms = now_ms + RETRY_EVERY_MS
                 return False
-            owed = await self._pending.all()
-            waiting = [kept for kept in owed if is_due(kept.pending.next_try_ms, now_ms, TTL_MS)]
-            waiting.sort(key=lambda kept: kept.pending.next_try_ms)
-            await self._retry(waiting[:RETRY_DEVICES_MAX], now_ms)
-        more = len(waiting) > RETRY_DEVICES_MAX
+            notes = await self._pending.all()
+            due_notes = [note for note in notes if is_due(note.pending.next_try_ms, now_ms, TTL_MS)]
+            due_notes.sort(key=lambda note: note.pending.next_try_ms)
+            await self._retry(due_notes[:RETRY_DEVICES_MAX], now_ms)
+        more = len(due_notes) > RETRY_DEVICES_MAX
         self._retry_due_ms = now_ms if more else now_ms + RETRY_EVERY_MS
         return more
 
@@ -142,45 +144,47 @@ class Push:
 
     async def _followers(self, changed: Sequence[Event]) -> list[AddressedNotice]:
         """The followers with devices who got rows of mentions, by these events."""
-        rings = [(one.destination, read_ring(one.data)) for one in changed if one.source == RecordKind.MENTION_RING]
-        told = list(dict.fromkeys((user, notice) for notice, ring in rings for user in ring.users))
-        ids = list({notice for _, notice in told})
-        known = {one.id: one for one in await self._notices.read(ids) if one is not None}
-        return [AddressedNotice(user, known[notice]) for user, notice in told if notice in known]
+        rings = [
+            (event.destination, read_ring(event.data)) for event in changed if event.source == RecordKind.MENTION_RING
+        ]
+        pairs = list(dict.fromkeys((user, id_) for id_, ring in rings for user in ring.users))
+        ids = list({id_ for _, id_ in pairs})
+        notices_by_id = {notice.id: notice for notice in await self._notices.read(ids) if notice is not None}
+        return [AddressedNotice(user, notices_by_id[id_]) for user, id_ in pairs if id_ in notices_by_id]
 
-    async def _send_new(self, one: Sending) -> Verdict | None:
+    async def _send_new(self, sending: Sending) -> Verdict | None:
         """Send a new message; returns the verdict if it must be retried. It waits behind older ones that are owed."""
-        if one.device.id in self._pending.known:
+        if sending.device.id in self._pending.known:
             return Verdict("later")
-        return await self._act_on(one, await self._try_send(one))
+        return await self._act_on(sending, await self._try_send(sending))
 
-    async def _act_on(self, one: Sending, verdict: Verdict) -> Verdict | None:
+    async def _act_on(self, sending: Sending, verdict: Verdict) -> Verdict | None:
         """Act on a verdict; returns it if the message must be retried."""
-        kind, now_ms = one.device.address.kind, self._now_ms()
-        lane = self._providers[kind].lane(one.device)
+        kind, now_ms = sending.device.address.kind, self._now_ms()
+        lane = self._providers[kind].lane(sending.device)
         if verdict.whole and verdict.wait_s:
             self._paused_until_ms[lane] = now_ms + int(verdict.wait_s * 1000)
         match verdict.what:
             case "taken":
-                self._note_sent(one)
+                self._note_sent(sending)
                 self._last_taken_ms[lane] = now_ms
                 self._taking_kinds.add(kind)
                 self._refused_users.pop(lane, None)
                 await self._note_fault(kind, None)
             case "gone":
-                await self._devices.prune(one.user, one.device)
-                _log.info("a device is gone", kind=kind, device=one.device.id)
+                await self._devices.prune(sending.user, sending.device)
+                _log.info("a device is gone", kind=kind, device=sending.device.id)
             case "fault":
                 _log.error("a provider refuses what we send", kind=kind, error=verdict.error)
-                if verdict.whole or self._is_ours(one, lane, now_ms):
+                if verdict.whole or self._is_ours(sending, lane, now_ms):
                     await self._note_fault(kind, verdict.error)
                 return verdict if verdict.again else None
             case "later":
-                _log.info("a message must wait", kind=kind, device=one.device.id, error=verdict.error)
+                _log.info("a message must wait", kind=kind, device=sending.device.id, error=verdict.error)
                 return verdict
         return None
 
-    def _is_ours(self, one: Sending, lane: str, now_ms: int) -> bool:
+    def _is_ours(self, sending: Sending, lane: str, now_ms: int) -> bool:
         """Whether a lane's refusal of a device is our fault, as far as other devices show."""
         if now_ms - self._last_taken_ms.get(lane, 0) < ACCEPTED_RECENTLY_MS:
             return False
@@ -188,71 +192,82 @@ class Push:
             self._refused_users.clear()
         users = self._refused_users.setdefault(lane, set())
         if len(users) < REFUSED_USERS:
-            users.add(one.user)
-        return len(users) >= (REFUSED_USERS if one.device.address.kind in self._taking_kinds else 1)
+            users.add(sending.user)
+        return len(users) >= (REFUSED_USERS if sending.device.address.kind in self._taking_kinds else 1)
 
-    async def _try_send(self, one: Sending) -> Verdict:
+    async def _try_send(self, sending: Sending) -> Verdict:
         """The provider's verdict on a message; `later` if its lane pauses, or it does not answer."""
-        provider = self._providers[one.device.address.kind]
+        provider = self._providers[sending.device.address.kind]
         asked_ms = self._now_ms()
-        rests_until_ms = self._paused_until_ms.get(provider.lane(one.device), 0)
+        rests_until_ms = self._paused_until_ms.get(provider.lane(sending.device), 0)
         if not is_due(rests_until_ms, asked_ms, TTL_MS):
             return Verdict("later", "", (rests_until_ms - asked_ms) / 1000)
         async with self._send_slots:
             if self._now_ms() - asked_ms > QUEUED_MS_MAX:
                 return Verdict("later", "others took long")
             try:
-                return await provider.send(one.device, one.message, self._now_ms())
+                return await provider.send(sending.device, sending.message, self._now_ms())
             except SendFailed as error:
                 return Verdict("later", error.message, error.retry_after_s)
             except Exception as error:  # a defect of ours must not hold back others
-                _log.exception("a message could not be made", kind=one.device.address.kind, device=one.device.id)
+                _log.exception(
+                    "a message could not be made", kind=sending.device.address.kind, device=sending.device.id
+                )
                 return Verdict("fault", type(error).__name__)
 
-    async def _queue_retry(self, one: Sending, verdict: Verdict) -> None:
-        notice, wait_ms = one.message.notice, int(verdict.wait_s * 1000)
-        dropped = await self._pending.add(one.device.id, one.user, [notice.id], self._now_ms(), wait_ms)
+    async def _queue_retry(self, sending: Sending, verdict: Verdict) -> None:
+        notice, wait_ms = sending.message.notice, int(verdict.wait_s * 1000)
+        dropped = await self._pending.add(sending.device.id, sending.user, [notice.id], self._now_ms(), wait_ms)
         if dropped:
             _log.warning(
-                "too many messages to retry for a device; the oldest are dropped", device=one.device.id, dropped=dropped
+                "too many messages to retry for a device; the oldest are dropped",
+                device=sending.device.id,
+                dropped=dropped,
             )
 
-    async def _retry(self, waiting: Sequence[PendingPushNote], now_ms: int) -> None:
+    async def _retry(self, notes: Sequence[PendingPushNote], now_ms: int) -> None:
         """Send these devices the owed messages that still ring, each device's in order."""
-        await _gather_all(self._retry_device(kept, now_ms) for kept in waiting)
+        await _gather_all(self._retry_device(note, now_ms) for note in notes)
 
-    async def _retry_device(self, kept: PendingPushNote, now_ms: int) -> None:
+    async def _retry_device(self, note: PendingPushNote, now_ms: int) -> None:
         """Decide each message right before it is sent: another user may have logged in on the device meanwhile."""
-        left = list(kept.pending.notices)
-        while left:
-            sending = None if (left[0], kept.device) in self._sent else await self._due(kept, left[0])
+        remaining_ids = list(note.pending.notices)
+        while remaining_ids:
+            sending = None if (remaining_ids[0], note.device) in self._sent else await self._due(note, remaining_ids[0])
             if sending is not None:
-                found = await self._try_send(sending)
-                verdict = await self._act_on(sending, found)
-                if verdict is not None:
-                    await self._pending.settle(kept, left, now_ms, int(verdict.wait_s * 1000))
+                verdict = await self._try_send(sending)
+                retry_verdict = await self._act_on(sending, verdict)
+                if retry_verdict is not None:
+                    await self._pending.settle(note, remaining_ids, now_ms, int(retry_verdict.wait_s * 1000))
                     return
-                if found.what == "gone":
+                if verdict.what == "gone":
                     break
-            del left[0]
-        await self._pending.settle(kept, (), now_ms)
+            del remaining_ids[0]
+        await self._pending.settle(note, (), now_ms)
 
-    async def _due(self, kept: PendingPushNote, notice: int) -> Sending | None:
+    async def _due(self, note: PendingPushNote, notice: int) -> Sending | None:
         """What a device is to be sent of an owed notice; None if nothing any more, or if its provider is not set up."""
         (stored,) = await self._notices.read([notice])
-        selector = (
+        due_pushes = (
             []
             if stored is None
-            else await self._selector.of([AddressedNotice(kept.pending.user, stored)], self._now_ms())
+            else await self._selector.of([AddressedNotice(note.pending.user, stored)], self._now_ms())
         )
-        sendings = (Sending(due.user, one, due.message) for due in selector for one in due.devices)
-        return next((one for one in sendings if one.device.id == kept.device and self._has_provider(one.device)), None)
+        sendings = (Sending(due.user, device, due.message) for due in due_pushes for device in due.devices)
+        return next(
+            (
+                sending
+                for sending in sendings
+                if sending.device.id == note.device and self._has_provider(sending.device)
+            ),
+            None,
+        )
 
     def _has_provider(self, device: Device) -> bool:
         return device.address.kind in self._providers
 
-    def _note_sent(self, one: Sending) -> None:
-        self._sent[one.message.notice.id, one.device.id] = None
+    def _note_sent(self, sending: Sending) -> None:
+        self._sent[sending.message.notice.id, sending.device.id] = None
         if len(self._sent) > SENT_MAX:
             del self._sent[next(iter(self._sent))]
 
