@@ -59,15 +59,15 @@ class ChangeSender:
         if has_numbers:
             self.check_post(step, post, numbers=True)
         async for visibility in self._readers.visibilities(audience, audience.readers):
-            found = visibility.post
-            if found is None:
+            shown_post = visibility.post
+            if shown_post is None:
                 return
-            for own in (True, False):
-                readers = [user for user in visibility.wanted_by if (user == found.author) is own]
+            for is_own in (True, False):
+                readers = [user for user in visibility.wanted_by if (user == shown_post.author) is is_own]
                 streams = self._streams.unsent_streams(readers, step)
-                self._send(streams, step, new_post(found, own=own))
+                self._send(streams, step, new_post(shown_post, own=is_own))
                 for stream in streams:
-                    stream.watched.add(found.id, found.author)
+                    stream.watched.add(shown_post.id, shown_post.author)
 
     async def post_deleted(self, step: Step, author: int, post: int) -> None:
         """Send `post_removed` to readers who watch the post, and to others who would have got `new_post`."""
@@ -77,12 +77,12 @@ class ChangeSender:
         others = set(audience.readers)
         async for visibility in self._readers.visibilities(audience, readers, deleted_too=True):
             deleted = visibility.post is not None and visibility.post.deleted
-            for could in (True, False):
-                alike = self._streams.unsent_streams(
-                    [user for user, sees in visibility.seen.items() if sees is could], step
+            for could_see in (True, False):
+                reachable = self._streams.unsent_streams(
+                    [user for user, sees in visibility.seen.items() if sees is could_see], step
                 )
-                streams = [stream for stream in alike if stream in watching]
-                self._send(streams, step, PostRemoved(str(post), removal_reason(deleted, could)))
+                streams = [stream for stream in reachable if stream in watching]
+                self._send(streams, step, PostRemoved(str(post), removal_reason(deleted, could_see)))
                 for stream in streams:
                     stream.watched.pop(post, None)
             if deleted:
@@ -98,7 +98,9 @@ class ChangeSender:
     def take_away_author(self, step: Step, reader: int, author: int, why: RemovalReason) -> None:
         """Send `post_removed` for each of the author's posts that the reader's streams watch."""
         for stream in self._streams.unsent_streams([reader], step):
-            self._take_away(stream, step, [post for post, by in stream.watched.items() if by == author], why)
+            self._take_away(
+                stream, step, [post for post, author_id in stream.watched.items() if author_id == author], why
+            )
 
     def check_post(self, step: Step, post: int, *, numbers: bool = False, content: bool = False) -> None:
         """In the next round, send `post_removed` to readers who watch the post and may not see it any more.
@@ -110,29 +112,29 @@ class ChangeSender:
     def check_author(self, step: Step, author: int, reader: int | None, *, content: bool = False) -> None:
         """`check_post` at each of the author's posts that the reader's streams watch; None: that any stream watches."""
         for stream in self._streams.all() if reader is None else self._streams.of(reader):
-            for post, by in stream.watched.items():
-                if by == author:
+            for post, author_id in stream.watched.items():
+                if author_id == author:
                     self._rounds.note(post, step, content=content)
 
     async def notice(self, step: Step, user: int, notice: int) -> None:
         """Send `notification` to a user who may see the notice."""
         streams = self._streams.unsent_streams([user], step)
         if streams:
-            for one in await self._notifications.visible(NodeId(user), [notice]):
-                self._send(streams, step, notification(one, user))
+            for visible_notice in await self._notifications.visible(NodeId(user), [notice]):
+                self._send(streams, step, notification(visible_notice, user))
 
     async def mention(self, step: Step, notice: int) -> None:
         """Send `notification` to followers who have a row of a mention, and `unread` in the next round.
 
         Once per stream, because the rows are written in many chunks.
         """
-        told = await self._notifications.holders(notice, np.array(sorted(self._streams.readers), np.int64))
-        for user in told:
-            streams = [one for one in self._streams.unsent_streams([user], step) if notice not in one.mentions]
+        holders = await self._notifications.holders(notice, np.array(sorted(self._streams.readers), np.int64))
+        for user in holders:
+            streams = [stream for stream in self._streams.unsent_streams([user], step) if notice not in stream.mentions]
             if streams:
-                for one in await self._notifications.visible(NodeId(user), [notice]):
-                    if one.recipient != user:  # the mentioned account got it as an ordinary notice
-                        self._send(streams, step, notification(one, user))
+                for visible_notice in await self._notifications.visible(NodeId(user), [notice]):
+                    if visible_notice.recipient != user:  # the mentioned account got it as an ordinary notice
+                        self._send(streams, step, notification(visible_notice, user))
                 for stream in streams:
                     stream.mentions.add(notice)
                 self.unread(step, user)

@@ -153,13 +153,13 @@ class LiveStreams:
         absent = set(await self._missed.watch(stream, shown))
         log, tail = self._log, self._tail
         while not log.covers(place.counts, tail.read_to):
-            found = await tail.since(place.counts)
-            if found is None:  # the log grew or forgot events while this read or sent
+            since_place = await tail.since(place.counts)
+            if since_place is None:  # the log grew or forgot events while this read or sent
                 self._reset(stream, "too_far")
                 return None
-            changes, read_to = found
-            missed = missed_since(place, changes, stream.user, log.covers)
-            messages = await self._missed.of(missed, stream)
+            changes, read_to = since_place
+            reader = missed_since(place, changes, stream.user, log.covers)
+            messages = await self._missed.of(reader, stream)
             if isinstance(messages, Reset):
                 self._reset(stream, messages.reason)
                 return None
@@ -191,9 +191,9 @@ class LiveStreams:
 
     # --- following the log -----------------------------------------------------------------------------
 
-    def _begin(self, at: LogPosition) -> None:
-        self._tail.begin(at)
-        self._rounds.begin(at)
+    def _begin(self, position: LogPosition) -> None:
+        self._tail.begin(position)
+        self._rounds.begin(position)
 
     async def _follow(self) -> None:
         with self._log.bell() as bell:

@@ -137,17 +137,17 @@ class MissedMessages:
         for post in (await self._posts.graph.store.ids(listing, OWN_POSTS_WATCHED)).tolist():
             stream.watched.add(post, stream.user)
         posts = await self._posts.visible(stream.user, shown)
-        for found in posts:
-            if found is not None:
-                stream.watched.add(found.id, found.author)
-        return [post for post, found in zip(shown, posts, strict=True) if found is None]
+        for visible_post in posts:
+            if visible_post is not None:
+                stream.watched.add(visible_post.id, visible_post.author)
+        return [post for post, visible_post in zip(shown, posts, strict=True) if visible_post is None]
 
     async def of(self, reader: ResumingReader, stream: Stream) -> Messages | Reset:
         """The messages to send, in the order of the log, numbers last. Updates what the stream watches."""
         shown = not reader.changed_accounts.isdisjoint(stream.watched.values())
         if reader.must_reset or shown or await self._readers.followed(reader.user, reader.changed_accounts):
             return Reset("changed")
-        own = frozenset(reader.notices)
+        own_ids = frozenset(reader.notices)
         await self._find_mentions(reader, stream)
         changed = (reader.made, reader.deleted, reader.edited)
         authors = {change.author for posts in changed for change in posts.values()}
@@ -156,52 +156,50 @@ class MissedMessages:
         def concerns(post: int, author: int) -> bool:
             return author in followed or post in stream.watched
 
-        made = {post: change for post, change in reader.made.items() if concerns(post, change.author)}
+        new = {post: change for post, change in reader.made.items() if concerns(post, change.author)}
         deleted = {
-            post: change
-            for post, change in reader.deleted.items()
-            if post not in made and concerns(post, change.author)
+            post: change for post, change in reader.deleted.items() if post not in new and concerns(post, change.author)
         }
         edited = {
             post: change
             for post, change in reader.edited.items()
-            if post not in made and post not in deleted and concerns(post, change.author)
+            if post not in new and post not in deleted and concerns(post, change.author)
         }
-        if max(len(made), len(deleted), len(edited), len(reader.notices)) > POSTS_MAX:
+        if max(len(new), len(deleted), len(edited), len(reader.notices)) > POSTS_MAX:
             return Reset("too_far")
-        found: Messages = [*await self._new(reader.user, made), *await self._removed(stream, deleted)]
+        messages: Messages = [*await self._new(reader.user, new), *await self._removed(stream, deleted)]
         updated = await self._updated(stream, edited)
         if updated is None:
             return Reset("changed")
-        found += updated
-        found += [(step, PostRemoved(str(post), "hidden")) for step, post in reader.hidden]
-        told = await self._notifications.visible(reader.user, list(reader.notices))
-        found += [
+        messages += updated
+        messages += [(step, PostRemoved(str(post), "hidden")) for step, post in reader.hidden]
+        notices = await self._notifications.visible(reader.user, list(reader.notices))
+        messages += [
             (reader.notices[notice.id], notification(notice, reader.user))
-            for notice in told
-            if notice.id in own or notice.recipient != reader.user  # the mentioned account got it when it was made
+            for notice in notices
+            if notice.id in own_ids or notice.recipient != reader.user  # the mentioned account got it when it was made
         ]
-        found.sort(key=lambda pair: pair[0].number)
-        for _, message in found:
+        messages.sort(key=lambda pair: pair[0].number)
+        for _, message in messages:
             _watch(stream, message)
         if reader.unread is not None:
-            found.append((reader.unread, Unread(*await self._notifications.unread(reader.user))))
-        return found + await self._numbers(stream, reader.numbers, made)
+            messages.append((reader.unread, Unread(*await self._notifications.unread(reader.user))))
+        return messages + await self._numbers(stream, reader.numbers, new)
 
     async def _find_mentions(self, reader: ResumingReader, stream: Stream) -> None:
         """Add to `notices` and `unread` the mentions of followed accounts of which the reader has a row."""
-        held = await self._notifications.held_ids(reader.user, reader.mentions.keys() | reader.counted.keys())
-        for notice in held & reader.mentions.keys():
+        in_inbox = await self._notifications.held_ids(reader.user, reader.mentions.keys() | reader.counted.keys())
+        for notice in in_inbox & reader.mentions.keys():
             reader.notices.setdefault(notice, reader.mentions[notice])
             stream.mentions.add(notice)
-        counted = [reader.counted[notice] for notice in held & reader.counted.keys()]
+        counted = [reader.counted[notice] for notice in in_inbox & reader.counted.keys()]
         steps = [*counted, *([] if reader.unread is None else [reader.unread])]
         reader.unread = max(steps, key=lambda step: step.number, default=None)
 
-    async def _new(self, user: NodeId, made: Mapping[int, _PostChange]) -> Messages:
-        found = await self._posts.visible(user, list(made))
-        wanted = await self._readers.wanted(user, [post for post in found if post is not None])
-        return [(made[post.id].step, new_post(post, own=post.author == user)) for post in wanted]
+    async def _new(self, user: NodeId, new: Mapping[int, _PostChange]) -> Messages:
+        posts = await self._posts.visible(user, list(new))
+        wanted = await self._readers.wanted(user, [post for post in posts if post is not None])
+        return [(new[post.id].step, new_post(post, own=post.author == user)) for post in wanted]
 
     async def _updated(self, stream: Stream, edited: Mapping[int, _PostEdits]) -> Messages | None:
         """`post_updated` for edited posts that the reader watches, or whose author they did not mute.
@@ -212,16 +210,16 @@ class MissedMessages:
         unseen = edited.keys() - {post.id for post in posts}
         if unseen and not await self._were_always_hidden_from(stream.user, {post: edited[post] for post in unseen}):
             return None
-        loud = await self._readers.unmuted(stream.user, {post.author for post in posts})
+        unmuted = await self._readers.unmuted(stream.user, {post.author for post in posts})
         return [
             (edited[post.id].step, post_updated(post, own=post.author == stream.user))
             for post in posts
-            if post.id in stream.watched or post.author in loud
+            if post.id in stream.watched or post.author in unmuted
         ]
 
     async def _were_always_hidden_from(self, user: NodeId, edited: Mapping[int, _PostEdits]) -> bool:
         """Whether `_was_always_hidden_from` holds for all these posts."""
-        authors = {one.author for one in edited.values()}
+        authors = {edit.author for edit in edited.values()}
         records = await self._posts.store.get_many(RecordKind.POST, list(edited))
         followed = await self._readers.followed_back_until(user, authors)
         return all(
@@ -231,18 +229,18 @@ class MissedMessages:
 
     async def _removed(self, stream: Stream, deleted: Mapping[int, _PostChange]) -> Messages:
         """`post_removed` for deleted posts that the reader watches, and for others that they could see."""
-        gone: Messages = []
-        loud = await self._readers.unmuted(stream.user, {change.author for change in deleted.values()})
+        messages: Messages = []
+        unmuted = await self._readers.unmuted(stream.user, {change.author for change in deleted.values()})
         for post, change in deleted.items():
-            async for found, could_see in self._readers.visible_to(post, [stream.user], deleted_too=True):
-                why = removal_reason(found is not None and found.deleted, could_see[stream.user])
-                if post in stream.watched or (why == "author_deleted" and change.author in loud):
-                    gone.append((change.step, PostRemoved(str(post), why)))
-        return gone
+            async for deleted_post, could_see in self._readers.visible_to(post, [stream.user], deleted_too=True):
+                reason = removal_reason(deleted_post is not None and deleted_post.deleted, could_see[stream.user])
+                if post in stream.watched or (reason == "author_deleted" and change.author in unmuted):
+                    messages.append((change.step, PostRemoved(str(post), reason)))
+        return messages
 
-    async def _numbers(self, stream: Stream, changed: Mapping[int, Step], made: Mapping[int, _PostChange]) -> Messages:
+    async def _numbers(self, stream: Stream, changed: Mapping[int, Step], new: Mapping[int, _PostChange]) -> Messages:
         """Numbers that changed, and numbers of new posts that are not 0: a like may come before its post in the log."""
-        steps = {**{post: change.step for post, change in made.items()}, **changed}
+        steps = {**{post: change.step for post, change in new.items()}, **changed}
         posts = list(stream.watched.keys() & steps.keys())
         counts = await self._engagement.counts(None, posts)
         return [

@@ -29,7 +29,7 @@ class StreamPosition(NamedTuple):
     counts: LogPosition
 
     def __str__(self) -> str:
-        return ".".join(base64.urlsafe_b64encode(at).rstrip(b"=").decode() for at in self)
+        return ".".join(base64.urlsafe_b64encode(position).rstrip(b"=").decode() for position in self)
 
 
 class Step(NamedTuple):
@@ -65,12 +65,12 @@ class StreamProgress:
 
 def parse_position(text: str) -> StreamPosition | None:
     """The place that a client sent back; None if the text was never one."""
-    found = _PLACE.fullmatch(text)
-    if found is None:
+    parsed = _PLACE.fullmatch(text)
+    if parsed is None:
         return None
     try:
         return StreamPosition(
-            *(LogPosition(base64.b64decode(part + "=" * (-len(part) % 4), b"-_")) for part in found.groups())
+            *(LogPosition(base64.b64decode(part + "=" * (-len(part) % 4), b"-_")) for part in parsed.groups())
         )
     except binascii.Error:
         return None

@@ -80,8 +80,8 @@ class Readers:
 
     async def followed(self, user: NodeId, authors: Collection[int]) -> set[int]:
         """Which of the authors the user follows, and the user too if they are one of the authors."""
-        found = set(await self._members(Listing(self._follows, user, Direction.OUT), authors))
-        return found | {int(user)} if user in authors else found
+        followed = set(await self._members(Listing(self._follows, user, Direction.OUT), authors))
+        return followed | {int(user)} if user in authors else followed
 
     async def followed_back_until(self, user: NodeId, authors: Collection[int]) -> dict[int, float]:
         """Until when each author followed the user, in ms since the epoch: 0 if never, infinity if they still do."""
@@ -94,8 +94,8 @@ class Readers:
 
     async def unmuted(self, user: NodeId, authors: Collection[int]) -> set[int]:
         """Which of the authors the user did not mute."""
-        muted = await self._store.exists_many(self._mutes, [(user, author) for author in authors])
-        return {author for author, mute in zip(authors, muted, strict=True) if not mute}
+        mutes = await self._store.exists_many(self._mutes, [(user, author) for author in authors])
+        return {author for author, is_muted in zip(authors, mutes, strict=True) if not is_muted}
 
     async def wanted(self, user: NodeId, posts: Sequence[Post]) -> list[Post]:
         """The posts that the user did not hide, by authors whom the user did not mute."""
@@ -103,19 +103,19 @@ class Readers:
         muted = questions.states((self._mutes, user, post.author) for post in posts)
         hidden = questions.states((self._hides, user, NodeId(post.id)) for post in posts)
         states = (await self._store.answer(questions)).states
-        kept_out = zip(posts, states[muted], states[hidden], strict=True)
-        return [post for post, *barred in kept_out if State.NORMAL not in barred]
+        checked = zip(posts, states[muted], states[hidden], strict=True)
+        return [post for post, *states_of_post in checked if State.NORMAL not in states_of_post]
 
     async def audience(self, post: int, author: int, connected: Collection[int]) -> Audience:
         """A post, and the connected users who get its author's posts: followers and the author."""
         questions = Questions()
         followers = self._ask_members(questions, Listing(self._follows, author, Direction.IN), connected)
         hides = questions.counts([Listing(self._hides, post, Direction.IN)])
-        (found,), answers = await gather(self.immediate, self._posts.read([post]), self._store.answer(questions))
+        (stored,), answers = await gather(self.immediate, self._posts.read([post]), self._store.answer(questions))
         users = await followers(answers)
         (hidden,) = answers.counts[hides]
-        own = [author] if author in connected and author not in users else []
-        return Audience(found, [*users, *own], hidden > 0)
+        author_too = [author] if author in connected and author not in users else []
+        return Audience(stored, [*users, *author_too], hidden > 0)
 
     async def visibilities(
         self, audience: Audience, users: Sequence[int], *, deleted_too: bool = False
@@ -134,10 +134,10 @@ class Readers:
             mutes = questions.states((self._mutes, user, post.author) for user in part)
             hides = questions.states((self._hides, user, post.id) for user in part if audience.hidden)
             answers = await self._store.answer(questions)
-            found, seen = visible_to(answers)
-            muted, hid = answers.states[mutes], answers.states[hides]
-            unwanted = {user for rows in (muted, hid) for user, row in zip(part, rows) if row is State.NORMAL}  # noqa: B905
-            yield PostVisibility(found, dict(zip(part, seen, strict=True)), unwanted)
+            visible_post, seen = visible_to(answers)
+            muted, hidden = answers.states[mutes], answers.states[hides]
+            unwanted = {user for rows in (muted, hidden) for user, row in zip(part, rows) if row is State.NORMAL}  # noqa: B905
+            yield PostVisibility(visible_post, dict(zip(part, seen, strict=True)), unwanted)
             await asyncio.sleep(0)
 
     async def visible_to(
@@ -145,40 +145,40 @@ class Readers:
     ) -> AsyncIterator[tuple[Post | None, dict[int, bool]]]:
         """For each part of the users: the post, and which of them may see it. `deleted_too`: also if it is deleted."""
         for part in _parts(users):
-            found, seen = await self._posts.visible_to(post, part, deleted_too=deleted_too)
-            yield found, dict(zip(part, seen, strict=True))
+            visible_post, seen = await self._posts.visible_to(post, part, deleted_too=deleted_too)
+            yield visible_post, dict(zip(part, seen, strict=True))
             await asyncio.sleep(0)
 
-    async def _members(self, listing: Listing, others: Collection[int]) -> list[int]:
-        """The ids of `others` that the list holds."""
+    async def _members(self, listing: Listing, ids: Collection[int]) -> list[int]:
+        """The `ids` that the list holds."""
         questions = Questions()
-        among = self._ask_members(questions, listing, others)
-        return await among(await self._store.answer(questions))
+        read_members = self._ask_members(questions, listing, ids)
+        return await read_members(await self._store.answer(questions))
 
     def _ask_members(
-        self, questions: Questions, listing: Listing, others: Collection[int]
+        self, questions: Questions, listing: Listing, ids: Collection[int]
     ) -> Callable[[Answers], Awaitable[list[int]]]:
-        """Ask which of `others` the list holds; returns a function of the answers. It reads more if both are long."""
-        asked: Ids = np.fromiter(others, np.int64, len(others))
-        if len(others) <= _ASKED_AT_ONCE_MAX:
-            at = questions.members(listing, asked)
+        """Ask which of `ids` the list holds; returns a function of the answers. It reads more if both are long."""
+        wanted_ids: Ids = np.fromiter(ids, np.int64, len(ids))
+        if len(ids) <= _ASKED_AT_ONCE_MAX:
+            members = questions.members(listing, wanted_ids)
 
-            async def held(answers: Answers) -> list[int]:
-                return cast(list[int], asked[answers.members[at]].tolist())
+            async def read_members(answers: Answers) -> list[int]:
+                return cast(list[int], wanted_ids[answers.members[members]].tolist())
 
-            return held
+            return read_members
         lengths, first = questions.counts([listing]), questions.page(listing, Window(_FIRST_READ))
 
-        async def held_by_long(answers: Answers) -> list[int]:
+        async def read_long(answers: Answers) -> list[int]:
             (length,), page = answers.counts[lengths], answers.pages[first]
             if not page.more_after:
-                return [mark.id for mark in page.items if mark.id in others]
-            if length <= _ASK_FACTOR * len(others):
-                return [id_ for id_ in (await read_whole_list(self._store, listing)).tolist() if id_ in others]
-            return cast(list[int], asked[await self._store.contains(listing, asked)].tolist())
+                return [mark.id for mark in page.items if mark.id in ids]
+            if length <= _ASK_FACTOR * len(ids):
+                return [id_ for id_ in (await read_whole_list(self._store, listing)).tolist() if id_ in ids]
+            return cast(list[int], wanted_ids[await self._store.contains(listing, wanted_ids)].tolist())
 
-        return held_by_long
+        return read_long
 
 
 def _parts(users: Sequence[int]) -> Iterator[Sequence[int]]:
-    return (users[at : at + PART] for at in range(0, len(users), PART))
+    return (users[start : start + PART] for start in range(0, len(users), PART))

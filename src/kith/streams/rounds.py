@@ -84,9 +84,9 @@ class Rounds:
         self._streams, self._progress = streams, progress
         self.begin(NOWHERE)
 
-    def begin(self, at: LogPosition) -> None:
+    def begin(self, position: LogPosition) -> None:
         """Begin at a position of the log, and forget what was noted before."""
-        self._posts, self._progress.counts = PendingChecks(), at
+        self._posts, self._progress.counts = PendingChecks(), position
         self._unread: dict[int, Step] = {}
 
     def note(self, post: int, step: Step, *, numbers: bool = False, content: bool = False) -> None:
@@ -130,41 +130,42 @@ class Rounds:
         """The streams that watch each post, for as many posts as one round takes; the others are put back."""
         watching: dict[int, list[Stream]] = {}
         streams = self._streams.all() if checks else []
-        for at in range(0, len(streams), _STREAMS_A_TURN):
-            for stream in streams[at : at + _STREAMS_A_TURN]:
+        for start in range(0, len(streams), _STREAMS_A_TURN):
+            for stream in streams[start : start + _STREAMS_A_TURN]:
                 for post in stream.watched.keys() & checks.keys():
                     watching.setdefault(post, []).append(stream)
             await asyncio.sleep(0)
         pairs = 0
-        taken: dict[int, list[Stream]] = {}
+        chosen: dict[int, list[Stream]] = {}
         for post in checks:
-            if post in watching and (not taken or pairs + len(watching[post]) <= PAIRS_MAX):
+            if post in watching and (not chosen or pairs + len(watching[post]) <= PAIRS_MAX):
                 pairs += len(watching[post])
-                taken[post] = watching[post]
-        self._posts.put_back({post: checks.pop(post) for post in watching.keys() - taken.keys()})
-        return taken
+                chosen[post] = watching[post]
+        self._posts.put_back({post: checks.pop(post) for post in watching.keys() - chosen.keys()})
+        return chosen
 
     async def _check_post(self, post: int, streams: Sequence[Stream], check: PostCheck, counts: PostCounts) -> None:
         """Send readers who may see a post what changed of it, and the others `post_removed`."""
         readers = list(dict.fromkeys(stream.user for stream in streams))
         could_see: dict[int, bool] = {}
-        there: Post | None = None
-        async for found, part in self._readers.visible_to(post, readers, deleted_too=True):
+        visible_post: Post | None = None
+        async for stored, part in self._readers.visible_to(post, readers, deleted_too=True):
             could_see |= part
-            there = None if found is None or found.deleted else found
+            visible_post = None if stored is None or stored.deleted else stored
         removed = {
-            could: encode(PostRemoved(str(post), removal_reason(there is None, could))) for could in (True, False)
+            visible_before: encode(PostRemoved(str(post), removal_reason(visible_post is None, visible_before)))
+            for visible_before in (True, False)
         }
         numbers = [encode(engagement_update(post, counts))] if check.numbers else []
         content = {True: numbers, False: numbers}  # by whether the reader is the author
-        if check.content and there is not None:
-            content = {own: [encode(post_updated(there, own=own)), *numbers] for own in (True, False)}
+        if check.content and visible_post is not None:
+            content = {own: [encode(post_updated(visible_post, own=own)), *numbers] for own in (True, False)}
         for stream in streams:
-            could = could_see[stream.user]
-            if there is not None and could:
-                messages = content[stream.user == there.author]
+            visible_before = could_see[stream.user]
+            if visible_post is not None and visible_before:
+                messages = content[stream.user == visible_post.author]
             else:
-                messages = [removed[could]]
+                messages = [removed[visible_before]]
                 stream.watched.pop(post, None)
             for message in messages:
                 self._streams.send_encoded(stream, message)

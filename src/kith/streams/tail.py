@@ -36,9 +36,9 @@ class RecentChanges:
     They span about `events_max` events of the log; only events that are changes are held.
     """
 
-    def __init__(self, log: LogStore, at: LogPosition, events_max: int) -> None:
+    def __init__(self, log: LogStore, position: LogPosition, events_max: int) -> None:
         self._covers, self._events_max = log.covers, events_max
-        self.start = self.end = Point(0, at)
+        self.start = self.end = Point(0, position)
         self._changes: list[FeedChange] = []
 
     def extend(self, changes: Sequence[FeedChange], end: Point) -> None:
@@ -76,9 +76,9 @@ class Tail:
         self._reach_back_lock = asyncio.Lock()
         self.begin(NOWHERE)
 
-    def begin(self, at: LogPosition) -> None:
+    def begin(self, position: LogPosition) -> None:
         """Begin at a position, and forget what was read before."""
-        self._recent = RecentChanges(self._log, at, self._resume_events)
+        self._recent = RecentChanges(self._log, position, self._resume_events)
         self._unsent: deque[FeedChange] = deque()
         self._note_progress()
 
@@ -93,8 +93,8 @@ class Tail:
 
     def take(self, batch: Batch) -> None:
         """Queue the changes of these events, which follow those already read."""
-        number, at = self._recent.end
-        changes = self._interpreter.changes(batch.events, self._steps(number, at, batch.events))
+        number, position = self._recent.end
+        changes = self._interpreter.changes(batch.events, self._steps(number, position, batch.events))
         self._recent.extend(changes, Point(number + len(batch.events), batch.next))
         self._unsent.extend(changes)
         self._note_progress()
@@ -119,12 +119,12 @@ class Tail:
         async with self._reach_back_lock:
             while not covers(position, (start := self._recent.start).at):
                 number = self._recent.lowest - self._resume_events
-                found = await self._between(number, position, start.at)
-                if found is None:
+                older = await self._between(number, position, start.at)
+                if older is None:
                     return None
                 if self._recent.start is not start:  # some changes were dropped meanwhile
                     continue
-                changes, events = found
+                changes, events = older
                 if not covers(start.at, position):  # partly ahead of `start`: of use to this reader only
                     return [*changes, *self._recent.since(position)], self.read_to
                 self._recent.prepend(changes, Point(start.number - events, position))
@@ -138,24 +138,24 @@ class Tail:
         `number`: that of the event before the first.
         """
         changes: list[FeedChange] = []
-        events, read_to, at = 0, position, position
+        events, read_to, joined = 0, position, position
         while not self._log.covers(read_to, end):
-            found = await self._log.read(read_to, _READ_MAX)
-            older = [event for event in found.events if self._log.covers(end, event.log_position)]
-            if found.lost or events + len(older) > self._resume_events:
+            batch = await self._log.read(read_to, _READ_MAX)
+            older = [event for event in batch.events if self._log.covers(end, event.log_position)]
+            if batch.lost or events + len(older) > self._resume_events:
                 return None
-            steps = list(self._steps(number + events, at, older))
+            steps = list(self._steps(number + events, joined, older))
             changes += self._interpreter.changes(older, steps)
-            events, read_to = events + len(older), found.next
-            at = steps[-1].at if steps else at
+            events, read_to = events + len(older), batch.next
+            joined = steps[-1].at if steps else joined
             await asyncio.sleep(0)
         return changes, events
 
-    def _steps(self, number: int, at: LogPosition, events: Sequence[Event]) -> Iterator[Step]:
+    def _steps(self, number: int, position: LogPosition, events: Sequence[Event]) -> Iterator[Step]:
         joined = self._log.joined
         for event in events:
-            before, at, number = at, joined(at, event.log_position), number + 1
-            yield Step(number, event.log_position, before, at)
+            before, position, number = position, joined(position, event.log_position), number + 1
+            yield Step(number, event.log_position, before, position)
 
     def _note_progress(self) -> None:
         self._progress.posts = self._unsent[0].step.before if self._unsent else self.read_to

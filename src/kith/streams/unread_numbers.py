@@ -57,13 +57,13 @@ class UnreadNumbers:
     def left(self, user: int) -> None:
         """Note that a stream of a user ended. After the last one the user's number is forgotten."""
         if not self._streams.of(user):
-            for kept in (self._known, self._unconfirmed, self._resumed, self._to_query):
-                kept.pop(user, None)
+            for by_user in (self._known, self._unconfirmed, self._resumed, self._to_query):
+                by_user.pop(user, None)
 
     async def send_unread(self, user: int) -> None:
         """Send a user the number, even if the client knows it."""
-        found = await self._notifications.unread(NodeId(user))
-        self._send(user, found)
+        number = await self._notifications.unread(NodeId(user))
+        self._send(user, number)
 
     async def run(self) -> None:
         """Query numbers until cancelled."""
@@ -85,27 +85,27 @@ class UnreadNumbers:
             self._to_query = dict.fromkeys(self._streams.readers)
             self._queued_at = self._progress.posts
         for user in list(islice(dict.fromkeys(chain(self._resumed, self._to_query)), USERS_PER_CHECK_MAX)):
-            for waiting in (self._resumed, self._to_query):
-                if user in waiting:
-                    waiting[user] = waiting.pop(user)
-            found = await self._notifications.unread(NodeId(user))
+            for queue in (self._resumed, self._to_query):
+                if user in queue:
+                    queue[user] = queue.pop(user)
+            number = await self._notifications.unread(NodeId(user))
             self._to_query.pop(user, None)
             if self._streams.of(user):
-                self._compare(user, found)
+                self._compare(user, number)
             await asyncio.sleep(0)  # let other tasks run
 
-    def _compare(self, user: int, found: UnreadCount) -> None:
+    def _compare(self, user: int, number: UnreadCount) -> None:
         known = self._known.get(user)
         if user in self._resumed:
-            self._send(user, found)
+            self._send(user, number)
         elif known is None:
-            self._note_sent(user, found)
-        elif found == known:
+            self._note_sent(user, number)
+        elif number == known:
             self._unconfirmed.pop(user, None)
-        elif found == self._unconfirmed.get(user):
-            self._send(user, found)
+        elif number == self._unconfirmed.get(user):
+            self._send(user, number)
         else:
-            self._unconfirmed[user] = found
+            self._unconfirmed[user] = number
             self._to_query.setdefault(user)
 
     def _send(self, user: int, number: UnreadCount) -> None:
