@@ -41,24 +41,26 @@ class WatchTokens:
             for length in range(_BLOCK_BYTES + 2)
         ]
 
-    def issue(self, at: LogPosition) -> str:
+    def issue(self, position: LogPosition) -> str:
         """The token of a position."""
-        return self.issue_all((at,))[0]
+        return self.issue_all((position,))[0]
 
-    def issue_all(self, places: Sequence[LogPosition]) -> list[str]:
+    def issue_all(self, positions: Sequence[LogPosition]) -> list[str]:
         """The tokens of positions. Positions of equal length are encrypted in one call."""
-        if len(set(map(len, places))) != 1:
-            return [self.issue(at) for at in places]
-        length = len(places[0])
+        if len(set(map(len, positions))) != 1:
+            return [self.issue(position) for position in positions]
+        length = len(positions[0])
         cipher = self._ciphers[min(length, _BLOCK_BYTES + 1)].encryptor()
-        packed = _rows_of(places, length)
+        packed = _rows_of(positions, length)
         if length > _BLOCK_BYTES:
-            blocks = _rows_of([hashlib.blake2b(at, digest_size=_BLOCK_BYTES).digest() for at in places], _BLOCK_BYTES)
+            blocks = _rows_of(
+                [hashlib.blake2b(position, digest_size=_BLOCK_BYTES).digest() for position in positions], _BLOCK_BYTES
+            )
         else:
-            blocks = np.zeros((len(places), _BLOCK_BYTES), np.uint8)
+            blocks = np.zeros((len(positions), _BLOCK_BYTES), np.uint8)
             blocks[:, :length] = packed
         marks = np.frombuffer(cipher.update(blocks.tobytes()), np.uint8).reshape(blocks.shape)[:, :_MARK_BYTES]
-        padding = np.zeros((len(places), -(_MARK_BYTES + length) % 3), np.uint8)  # tokens end at a whole character
+        padding = np.zeros((len(positions), -(_MARK_BYTES + length) % 3), np.uint8)  # tokens end at a whole character
         raw = np.hstack((marks, packed, padding))
         text = b2a_base64(raw.tobytes(), newline=False).translate(_URL_SAFE).decode()
         width, used = 4 * raw.shape[1] // 3, (8 * (_MARK_BYTES + length) + 5) // 6
@@ -70,8 +72,8 @@ class WatchTokens:
             raw = urlsafe_b64decode(token + "=" * (-len(token) % 4))
         except (binascii.Error, ValueError):
             return None
-        at = LogPosition(raw[_MARK_BYTES:])
-        return at if hmac.compare_digest(self.issue(at), token) else None
+        position = LogPosition(raw[_MARK_BYTES:])
+        return position if hmac.compare_digest(self.issue(position), token) else None
 
 
 def _rows_of(parts: Sequence[bytes], width: int) -> npt.NDArray[np.uint8]:
@@ -85,9 +87,9 @@ class UserWatchTokens:
     def __init__(self, secret: bytes) -> None:
         self._signer = Signer(secret, "watch-token")
 
-    def issue(self, at: LogPosition) -> str:
+    def issue(self, position: LogPosition) -> str:
         """The token of a position."""
-        return self._signer.seal(_BEGINNING + at)
+        return self._signer.seal(_BEGINNING + position)
 
     def read(self, token: str) -> LogPosition | None:
         """The position of a token; None if it was not issued here to a user."""

@@ -79,31 +79,35 @@ class ChangeVisibility:
         self, user: NodeId, pending: Sequence[PendingChange], graphs: Graphs
     ) -> list[PendingChange]:
         """The changes that a user may see, in order, in the form for this user."""
-        edges = [one for one in pending if isinstance(one.change, EdgeChanged)]
-        told: dict[int, Change] = {id(one): change for one, change in await self._of_edges(user, edges, graphs)}
+        edges = [item for item in pending if isinstance(item.change, EdgeChanged)]
+        visible: dict[int, Change] = {id(item): change for item, change in await self._of_edges(user, edges, graphs)}
         for kind in self._visible:
-            ours = [one for one in pending if isinstance(one.change, RecordChanged) and one.event.source == kind]
-            if ours:
-                told |= {id(one): change for one, change in await self._of_records(user, kind, ours)}
-        return [PendingChange(one.event, told[id(one)]) for one in pending if id(one) in told]
+            record_changes = [
+                item for item in pending if isinstance(item.change, RecordChanged) and item.event.source == kind
+            ]
+            if record_changes:
+                visible |= {id(item): change for item, change in await self._of_records(user, kind, record_changes)}
+        return [PendingChange(item.event, visible[id(item)]) for item in pending if id(item) in visible]
 
     async def _of_edges(
         self, user: NodeId, pending: Sequence[PendingChange], graphs: Graphs
     ) -> Iterable[tuple[PendingChange, Change]]:
         """The edge changes that are still current, and whose other end is not hidden."""
         current: set[tuple[int, int, int, int]] = set()
-        for graph in {one.event.graph for one in pending}:
-            pairs = [(one.event.source, one.event.destination) for one in pending if one.event.graph == graph]
+        for graph in {item.event.graph for item in pending}:
+            pairs = [(item.event.source, item.event.destination) for item in pending if item.event.graph == graph]
             rows = await self._edges.get_many(graph, list(dict.fromkeys(pairs)))
             current |= {(graph, row.source, row.destination, row.updated_at) for row in rows if row is not None}
-        people = [one.event for one in pending if one.event.graph not in graphs.to_objects]
-        others = list({event.destination if event.source == user else event.source for event in people})
-        hidden = {other for other, hid in zip(others, await self._privacy.hidden(others), strict=True) if hid}
+        person_events = [item.event for item in pending if item.event.graph not in graphs.to_objects]
+        other_ids = list({event.destination if event.source == user else event.source for event in person_events})
+        hidden = {
+            id_ for id_, is_hidden in zip(other_ids, await self._privacy.hidden(other_ids), strict=True) if is_hidden
+        }
         return [
-            (one, self._edge_for_user(one.change, one.event))
-            for one in pending
-            if (one.event.graph, one.event.source, one.event.destination, one.event.updated_at) in current
-            and (one.event.graph in graphs.to_objects or not hidden & {one.event.source, one.event.destination})
+            (item, self._edge_for_user(item.change, item.event))
+            for item in pending
+            if (item.event.graph, item.event.source, item.event.destination, item.event.updated_at) in current
+            and (item.event.graph in graphs.to_objects or not hidden & {item.event.source, item.event.destination})
         ]
 
     def _edge_for_user(self, change: Change, event: Event) -> Change:
@@ -118,36 +122,36 @@ class ChangeVisibility:
         self, user: NodeId, kind: RecordKind, pending: Sequence[PendingChange]
     ) -> list[tuple[PendingChange, Change]]:
         """The record changes that are still current, and that the user may see."""
-        found: dict[int, Any] = {}
+        records: dict[int, Any] = {}
         for deleted_too in (False, True):
-            ids = {one.event.destination for one in pending if _is_deleted(one) is deleted_too}
-            found |= await self._visible_records(user, kind, ids, deleted_too=deleted_too)
-        there = sorted(found)
+            ids = {item.event.destination for item in pending if _is_deleted(item) is deleted_too}
+            records |= await self._visible_records(user, kind, ids, deleted_too=deleted_too)
+        readable_ids = sorted(records)
         # versions are read last and only grow, so a version equal to the event's is what was read above
-        versions = {row.id: row.updated_at for row in await self._records.get_many(kind, there) if row}
+        versions = {row.id: row.updated_at for row in await self._records.get_many(kind, readable_ids) if row}
         return [
-            (one, _record_for_user(one.change, user, found[one.event.destination]))
-            for one in pending
-            if versions.get(one.event.destination) == one.event.updated_at
+            (item, _record_for_user(item.change, user, records[item.event.destination]))
+            for item in pending
+            if versions.get(item.event.destination) == item.event.updated_at
         ]
 
     async def _visible_records(
         self, user: NodeId, kind: RecordKind, ids: Collection[int], *, deleted_too: bool
     ) -> dict[int, Any]:
-        asked = sorted(ids)
-        read = await self._visible[kind](user, asked, deleted_too=deleted_too) if asked else ()
-        return {id_: one for id_, one in zip(asked, read, strict=True) if one is not None}
+        sorted_ids = sorted(ids)
+        records = await self._visible[kind](user, sorted_ids, deleted_too=deleted_too) if sorted_ids else ()
+        return {id_: record for id_, record in zip(sorted_ids, records, strict=True) if record is not None}
 
     async def _profiles(self, viewer: NodeId, ids: Sequence[int], *, deleted_too: bool) -> Sequence[bool | None]:
         """True for users who exist for the viewer, and do not block them; else None."""
         questions = Questions()
         nodes = questions.nodes(ids)
-        bars = self._privacy.ask_blocks(questions, [(user, viewer) for user in ids])
+        read_blocks = self._privacy.ask_blocks(questions, [(user, viewer) for user in ids])
         answers = await self._edges.answer(questions)
-        rows = zip(ids, answers.nodes[nodes], bars(answers), strict=True)
+        rows = zip(ids, answers.nodes[nodes], read_blocks(answers), strict=True)
         return [
-            True if is_visible_account(node, user, viewer) and (user == viewer or not bar) else None
-            for user, node, bar in rows
+            True if is_visible_account(node, user, viewer) and (user == viewer or not is_blocked) else None
+            for user, node, is_blocked in rows
         ]
 
 
@@ -157,9 +161,9 @@ def check_user_kinds(kinds: Collection[str], nodes: Collection[int]) -> Collecti
     Errors: Forbidden for kinds that users may not watch; BadRequest for other kinds than edges without `nodes`.
     """
     kinds = kinds or ("edge",)
-    strange = [kind for kind in kinds if kind not in KINDS_OF_USERS]
-    if strange:
-        raise Forbidden(f"a user token watches {', '.join(KINDS_OF_USERS)}; for {strange[0]} use a server key")
+    refused = [kind for kind in kinds if kind not in KINDS_OF_USERS]
+    if refused:
+        raise Forbidden(f"a user token watches {', '.join(KINDS_OF_USERS)}; for {refused[0]} use a server key")
     if not nodes and any(kind != "edge" for kind in kinds):
         raise BadRequest(
             "name in `nodes` whose posts, stories, comments, profiles or boards you watch; all take a server key"
@@ -167,13 +171,15 @@ def check_user_kinds(kinds: Collection[str], nodes: Collection[int]) -> Collecti
     return kinds
 
 
-def _is_deleted(one: PendingChange) -> bool:
-    return isinstance(one.change, RecordChanged) and one.change.deleted
+def _is_deleted(item: PendingChange) -> bool:
+    return isinstance(item.change, RecordChanged) and item.change.deleted
 
 
-def _record_for_user(change: Change, user: NodeId, read: Any) -> Change:
-    """A post without what only its author may see. `read`: the record as read for the user."""
+def _record_for_user(change: Change, user: NodeId, record: Any) -> Change:
+    """A post without what only its author may see. `record`: as read for the user."""
     if not isinstance(change, PostChanged):
         return change
     own = change.author == str(user)
-    return msgspec.structs.replace(change, audience=change.audience if own else [], labels=shown(read.labels, own=own))
+    return msgspec.structs.replace(
+        change, audience=change.audience if own else [], labels=shown(record.labels, own=own)
+    )

@@ -100,20 +100,20 @@ class _EventIndex:
             return self._events
         if self._indexes is None:
             self._indexes = {}
-            for place, event in enumerate(self._events):
+            for index, event in enumerate(self._events):
                 about = nodes_of(change_from(event, "", self._graphs)) if kind_of(event) is not None else ()
                 if about is None:
-                    self._about_any.append(place)
+                    self._about_any.append(index)
                 for node in about or ():
-                    self._indexes.setdefault(node, []).append(place)
+                    self._indexes.setdefault(node, []).append(index)
         if len(nodes) == 1 and not self._about_any:
-            found = self._indexes.get(next(iter(nodes)), [])
+            indexes = self._indexes.get(next(iter(nodes)), [])
         else:
             few, many = sorted((nodes, self._indexes.keys()), key=len)
-            found = sorted(
-                {*self._about_any, *(place for node in few if node in many for place in self._indexes[node])}
+            indexes = sorted(
+                {*self._about_any, *(index for node in few if node in many for index in self._indexes[node])}
             )
-        return [self._events[place] for place in found]
+        return [self._events[index] for index in indexes]
 
 
 class Watch:
@@ -141,9 +141,9 @@ class Watch:
         self._task: asyncio.Task[None] | None = None
         self._catching_up = set[asyncio.Task[None]]()
 
-    def token(self, at: LogPosition, user: NodeId | None = None) -> str:
+    def token(self, position: LogPosition, user: NodeId | None = None) -> str:
         """The token of a position; a watcher that resumes from it receives what follows."""
-        return self._tokens.issue(at) if user is None else self._user_tokens.issue(at)
+        return self._tokens.issue(position) if user is None else self._user_tokens.issue(position)
 
     async def place(self, token: str | None, user: NodeId | None = None) -> LogPosition:
         """The position that a token stands for; the end of the log without one. A lagging standby is waited for.
@@ -152,48 +152,48 @@ class Watch:
         """
         if token is None:
             return await self._log.end()
-        at = (self._tokens if user is None else self._user_tokens).read(token)
-        if at is None:
+        position = (self._tokens if user is None else self._user_tokens).read(token)
+        if position is None:
             raise BadToken("this token was not issued by this service; send the last one that you received")
-        if not await self._log.reached(at):
+        if not await self._log.reached(position):
             raise BadToken(
                 "this token is of another store, or of what was lost in a restore; export, and watch from there"
             )
-        if (await self._log.behind(at)).lost:
+        if (await self._log.behind(position)).lost:
             raise token_too_old()
-        return at
+        return position
 
-    async def follow(self, watcher: Watcher, at: LogPosition) -> None:
-        """Send a watcher the events since `at`, then let it join the shared reading, unless it ends before.
+    async def follow(self, watcher: Watcher, position: LogPosition) -> None:
+        """Send a watcher the events since `position`, then let it join the shared reading, unless it ends before.
 
         A watcher that wants little of a long past is sent its position now and then. Otherwise its client would hear
         nothing, take the connection for lost, and start over.
         """
         limit, sent_s = _READ_AT_ONCE, self._now_s()
         while watcher.ended is None:
-            batch = await self._read(at, limit)
+            batch = await self._read(position, limit)
             if batch.lost:
                 watcher.end("behind")
                 break
-            raw = await self._encode_for(watcher, batch.events, at)
+            raw = await self._encode_for(watcher, batch.events, position)
             watcher.write(raw)
-            at = batch.next
+            position = batch.next
             if len(batch.events) < limit:
                 break
             if raw:
                 sent_s = self._now_s()
             elif self._now_s() - sent_s >= POSITION_EVERY_S:
                 sent_s = self._now_s()
-                watcher.send_position(self.token(at, watcher.user))
+                watcher.send_position(self.token(position, watcher.user))
             if watcher.user is None:
                 limit = _next_limit(limit, len(raw))
             del batch, raw  # a slow watcher would keep them in memory while it waits
             await watcher.wait_for_room()
         if watcher.ended is not None:
             return
-        self._joining.append(_WatcherPosition(watcher, at))
+        self._joining.append(_WatcherPosition(watcher, position))
         if self._task is None:
-            self._at = at
+            self._at = position
             self._task = asyncio.create_task(self._run(), name="kith-watch")
 
     def leave(self, watcher: Watcher) -> None:
@@ -201,7 +201,7 @@ class Watch:
         self._watchers.discard(watcher)
         self._sent_s.pop(watcher, None)
         self._ahead.pop(watcher, None)
-        self._joining = [place for place in self._joining if place.watcher is not watcher]
+        self._joining = [joining for joining in self._joining if joining.watcher is not watcher]
 
     async def changes_of(self, events: Sequence[Event]) -> list[Change]:
         """Events that have a kind, as the changes that watchers with server keys are sent."""
@@ -247,20 +247,20 @@ class Watch:
 
         If the store is unavailable meanwhile, it joins later, and continues after what it was sent.
         """
-        watcher, at = place
-        while watcher.ended is None and not self._log.covers(at, self._at):
-            batch = await self._read(at)
+        watcher, position = place
+        while watcher.ended is None and not self._log.covers(position, self._at):
+            batch = await self._read(position)
             if batch.lost:
                 watcher.end("behind")
                 break
-            at = batch.next
+            position = batch.next
             earlier = [event for event in batch.events if self._log.covers(self._at, event.log_position)]
             watcher.write(await self._encode_for(watcher, earlier, place.at))
-            told_to = _WatcherPosition(
+            sent_place = _WatcherPosition(
                 watcher, reduce(self._log.joined, (event.log_position for event in earlier), place.at)
             )
-            self._joining = [told_to if one is place else one for one in self._joining]
-            place = told_to
+            self._joining = [sent_place if joining is place else joining for joining in self._joining]
+            place = sent_place
         if place in self._joining:
             self._joining.remove(place)
             if watcher.ended is None:
@@ -281,46 +281,46 @@ class Watch:
             self._graphs = Graphs(await self._all_graphs())
 
     def _end_all(self, why: str) -> None:
-        for watcher in (*self._watchers, *(place.watcher for place in self._joining)):
+        for watcher in (*self._watchers, *(joining.watcher for joining in self._joining)):
             watcher.end(why)
             self.leave(watcher)
 
     async def _send(self, before: LogPosition, events: Sequence[Event]) -> None:
         """Send all watchers the events after `before`. A watcher without room continues from there by itself."""
         chunks: dict[tuple[ChangeFilter, Frame], bytes] = {}
-        by_node = _EventIndex(events, self._graphs)
+        index = _EventIndex(events, self._graphs)
         for watcher in list(self._watchers):
             if watcher.ended is not None:
                 self.leave(watcher)
                 continue
-            ahead, at, unknown = self._ahead.get(watcher), before, by_node.of(watcher.filter.nodes)
-            if ahead is not None:
-                at = self._log.joined(before, ahead)
-                unknown = [event for event in unknown if not self._log.covers(ahead, event.log_position)]
+            read_to, position, unseen = self._ahead.get(watcher), before, index.of(watcher.filter.nodes)
+            if read_to is not None:
+                position = self._log.joined(before, read_to)
+                unseen = [event for event in unseen if not self._log.covers(read_to, event.log_position)]
             if not watcher.has_room:
                 self.leave(watcher)
-                self._catch_up(watcher, at)
+                self._catch_up(watcher, position)
                 continue
             key = (watcher.filter, watcher.frame)
-            if watcher.user is not None or ahead is not None:
-                chunk = await self._encode_for(watcher, unknown, at)
+            if watcher.user is not None or read_to is not None:
+                chunk = await self._encode_for(watcher, unseen, position)
             elif key in chunks:
                 chunk = chunks[key]
             else:
-                chunk = chunks[key] = self._encode(unknown, *key, at)
-            if ahead is not None and self._log.covers(self._at, ahead):
+                chunk = chunks[key] = self._encode(unseen, *key, position)
+            if read_to is not None and self._log.covers(self._at, read_to):
                 self._ahead.pop(watcher, None)
             if chunk and watcher in self._watchers:
                 watcher.write(chunk)
                 self._sent_s[watcher] = self._now_s()
 
-    def _catch_up(self, watcher: Watcher, at: LogPosition) -> None:
+    def _catch_up(self, watcher: Watcher, position: LogPosition) -> None:
         """Let a slow watcher read by itself, until it has caught up with the shared reading."""
 
         async def catch_up() -> None:
             try:
                 await watcher.wait_for_room()
-                await self.follow(watcher, at)
+                await self.follow(watcher, position)
             except Exception:
                 _log.exception("a watcher is ended; it comes back with its token")
                 watcher.end("failed")
@@ -332,26 +332,26 @@ class Watch:
     def _send_positions(self) -> None:
         """Send its position to each watcher that was sent nothing for POSITION_EVERY_S."""
         now_s = self._now_s()
-        late = [watcher for watcher, sent_s in self._sent_s.items() if now_s - sent_s >= POSITION_EVERY_S]
-        for watcher in late:
-            ahead = self._ahead.get(watcher)
-            at = self._at if ahead is None else self._log.joined(self._at, ahead)
-            watcher.send_position(self.token(at, watcher.user))
+        due = [watcher for watcher, sent_s in self._sent_s.items() if now_s - sent_s >= POSITION_EVERY_S]
+        for watcher in due:
+            read_to = self._ahead.get(watcher)
+            position = self._at if read_to is None else self._log.joined(self._at, read_to)
+            watcher.send_position(self.token(position, watcher.user))
             self._sent_s[watcher] = now_s
 
-    async def _encode_for(self, watcher: Watcher, events: Sequence[Event], at: LogPosition) -> bytes:
-        """What one watcher is sent of the events after `at`, as bytes on the wire. An error ends this watcher only."""
-        user, wanted = watcher.user, watcher.filter
+    async def _encode_for(self, watcher: Watcher, events: Sequence[Event], position: LogPosition) -> bytes:
+        """What one watcher is sent of the events after `position`, as bytes. An error ends this watcher only."""
+        user, filter_ = watcher.user, watcher.filter
         if user is None:
-            return self._encode(events, wanted, watcher.frame, at)
+            return self._encode(events, filter_, watcher.frame, position)
         changes = []
         try:
-            asked = [event for event in wanted.candidates(events) if self._visibility.may_see(user, event)]
-            pending = [PendingChange(event, change_from(event, "", self._graphs)) for event in asked]
-            pending = [one for one in pending if wanted.matches(one.change)]
+            candidates = [event for event in filter_.candidates(events) if self._visibility.may_see(user, event)]
+            pending = [PendingChange(event, change_from(event, "", self._graphs)) for event in candidates]
+            pending = [one for one in pending if filter_.matches(one.change)]
             for event, change in await self._visibility.visible_changes(user, pending, self._graphs) if pending else ():
-                at = self._log.joined(at, event.log_position)
-                changes.append(msgspec.structs.replace(change, token=self.token(at, user)))
+                position = self._log.joined(position, event.log_position)
+                changes.append(msgspec.structs.replace(change, token=self.token(position, user)))
         except Unavailable as error:
             _log.warning("a watcher is ended; it comes back with its token", error=error.message)
             watcher.end("unavailable")
@@ -360,13 +360,13 @@ class Watch:
             watcher.end("failed")
         return watcher.frame(changes) if changes else b""
 
-    def _encode(self, events: Sequence[Event], wanted: ChangeFilter, frame: Frame, at: LogPosition) -> bytes:
-        """The wanted events after `at`, as bytes on the wire. Each token also covers the events before it."""
-        asked = wanted.candidates(events)
-        places = list(accumulate((event.log_position for event in asked), self._log.joined, initial=at))[1:]
-        tokens, graphs = self._tokens.issue_all(places), self._graphs
-        changes = [change_from(event, token, graphs) for event, token in zip(asked, tokens, strict=True)]
-        return frame(changes if wanted.nodes is None else [change for change in changes if wanted.matches(change)])
+    def _encode(self, events: Sequence[Event], filter_: ChangeFilter, frame: Frame, position: LogPosition) -> bytes:
+        """The wanted events after `position`, as bytes on the wire. Each token also covers the events before it."""
+        candidates = filter_.candidates(events)
+        ends = list(accumulate((event.log_position for event in candidates), self._log.joined, initial=position))[1:]
+        tokens, graphs = self._tokens.issue_all(ends), self._graphs
+        changes = [change_from(event, token, graphs) for event, token in zip(candidates, tokens, strict=True)]
+        return frame(changes if filter_.nodes is None else [change for change in changes if filter_.matches(change)])
 
 
 def _next_limit(limit: int, size: int) -> int:
