@@ -86,10 +86,10 @@ class DeliveryContext(Protocol):
 
 
 class WebhookDelivery:
-    """Delivers one webhook while this process holds its lease (`held`)."""
+    """Delivers one webhook while this process holds its `lease`."""
 
-    def __init__(self, context: DeliveryContext, slot: WebhookSlot, held: HeldLease) -> None:
-        self._context, self._slot, self._held = context, slot, held
+    def __init__(self, context: DeliveryContext, slot: WebhookSlot, lease: HeldLease) -> None:
+        self._context, self._slot, self._lease = context, slot, lease
         self._group = group_of(slot.webhook.id)
         self._log_lease = LogLeaseHolder(context.log, self._group, context.now_ms)
         self._due: deque[DueDelivery] = deque()
@@ -123,7 +123,7 @@ class WebhookDelivery:
     async def _step(self) -> bool:
         """Send a due delivery, or read on, or wait. Returns False once the webhook is deleted."""
         context, rings = self._context, self._context.rings
-        self._held.check()
+        self._lease.check()
         slot = await context.webhooks.reload(self._slot)
         if slot is None:
             await context.webhooks.forget_checkpoint(
@@ -153,8 +153,8 @@ class WebhookDelivery:
         batch = await context.log.read(self._read_to, READ_MAX)
         self._gap = self._gap or batch.lost
         graphs = await context.graphs_of(batch.events, webhook.graphs)
-        wanted = filter_of(webhook.kinds, webhook.graphs, (), graphs).candidates(batch.events)
-        changes = dict(zip((event.log_position for event in wanted), self._changes(wanted, graphs), strict=True))
+        events = filter_of(webhook.kinds, webhook.graphs, (), graphs).candidates(batch.events)
+        changes = dict(zip((event.log_position for event in events), self._changes(events, graphs), strict=True))
         until = self._read_to
         for event in batch.events:
             until = context.log.joined(until, event.log_position)
@@ -170,9 +170,9 @@ class WebhookDelivery:
         context = self._context
         standing = self._standing
         due = _fitting(self._due, changes_max(standing))
-        outcome = await self._send([*([_GAP] if self._gap else []), *(one.change for one in due)])
+        outcome = await self._send([*([_GAP] if self._gap else []), *(delivery.change for delivery in due)])
         step = next_step(standing, outcome, context.now_ms(), await self._give_up_after_ms(len(due)), context.chance())
-        self._held.check()
+        self._lease.check()
         slot = await context.webhooks.save_standing(self._slot, step.standing)
         if slot is None or step.verdict == "again":
             self._slot = slot or self._slot  # None: changed meanwhile; the next step reloads it
@@ -184,7 +184,9 @@ class WebhookDelivery:
             self._done = self._due.popleft().until
         if not self._due:
             self._done = self._read_to
-        await self._save({one.event.log_position: self._dead(one.event, tries, outcome.error) for one in given_up})
+        await self._save(
+            {delivery.event.log_position: self._dead(delivery.event, tries, outcome.error) for delivery in given_up}
+        )
 
     @property
     def _standing(self) -> DeliveryStanding:
@@ -199,8 +201,8 @@ class WebhookDelivery:
         context = self._context
         if self._slot.webhook.standing.failures + 1 < TRIES_MIN:
             return context.give_up_ms
-        dead = len(await context.log.failures(self._group, DEAD_MAX))
-        return context.give_up_ms if due and dead + due <= DEAD_MAX else _FOREVER_MS
+        dead_count = len(await context.log.failures(self._group, DEAD_MAX))
+        return context.give_up_ms if due and dead_count + due <= DEAD_MAX else _FOREVER_MS
 
     async def _send(self, changes: Sequence[bytes], *, replayed: bool = False) -> TryOutcome:
         """Send one delivery, and return its outcome."""
@@ -217,7 +219,7 @@ class WebhookDelivery:
             "Kith-Signature": sign(secret, body, context.now_ms() // 1000),
         }
         try:
-            answer = await self._held.run_while_held(context.send("POST", webhook.url, headers, body))
+            answer = await self._lease.run_while_held(context.send("POST", webhook.url, headers, body))
         except SendFailed as error:
             outcome = TryOutcome(None, error.message, error.retry_after_s, error.why is SendFault.RESTING)
         else:
@@ -233,21 +235,24 @@ class WebhookDelivery:
         if 0 < self._check_due_ms - context.now_ms() <= CHECK_EVERY_S * 1000:
             return
         self._check_due_ms = context.now_ms() + int(CHECK_EVERY_S * 1000)
-        revived = [one for one in await context.log.failures(self._group, DEAD_MAX) if not one.dead]
-        letters, tries = [one.event for one in revived], {one.event.log_position: one.tries + 1 for one in revived}
+        revived = [letter for letter in await context.log.failures(self._group, DEAD_MAX) if not letter.dead]
+        letters = [letter.event for letter in revived]
+        tries = {letter.event.log_position: letter.tries + 1 for letter in revived}
         changes = self._changes(letters, await context.graphs_of(letters))
         due = [DueDelivery(event, change, event.log_position) for event, change in zip(letters, changes, strict=True)]
         while due:
             part = _fitting(due, CHANGES_MAX)
-            outcome = await self._send([one.change for one in part], replayed=True)
-            self._held.check()
+            outcome = await self._send([delivery.change for delivery in part], replayed=True)
+            self._lease.check()
             if outcome.resting:
                 return
             if not outcome.delivered:
                 dead = {mark: self._dead(event, tries[mark], outcome.error) for event, _, mark in due}
                 await context.log.save(self._group, None, dead)
                 return
-            await context.log.save(self._group, None, dict.fromkeys((one.event.log_position for one in part), None))
+            await context.log.save(
+                self._group, None, dict.fromkeys((delivery.event.log_position for delivery in part), None)
+            )
             due = due[len(part) :]
 
     def _changes(self, events: Sequence[Event], graphs: Graphs) -> list[bytes]:
@@ -267,29 +272,29 @@ class WebhookDelivery:
 
     async def _save(self, dead: Mapping[LogPosition, Failure | None]) -> None:
         """Save the checkpoint, together with the changes that were given up."""
-        self._held.check()
+        self._lease.check()
         await self._context.log.save(self._group, self._done, dead)
         self._saved = self._done
 
 
 def build_delivery(webhook: int, changes: Sequence[bytes], *, replayed: bool = False) -> tuple[str, bytes]:
     """The name and the body of a delivery. The name is a hash of its changes, so a repetition has the same name."""
-    listed = b",".join(changes)
-    name = hashlib.blake2b(b"%d\n" % webhook + listed, digest_size=16).hexdigest()
+    joined = b",".join(changes)
+    name = hashlib.blake2b(b"%d\n" % webhook + joined, digest_size=16).hexdigest()
     head = b'{"delivery":"%b","webhook":"%d","replayed":%b' % (name.encode(), webhook, _encode(replayed))
-    return name, head + b',"changes":[%b]}' % listed
+    return name, head + b',"changes":[%b]}' % joined
 
 
 def _fitting(due: Iterable[DueDelivery], changes: int) -> list[DueDelivery]:
     """The first changes that fit into one delivery: up to `changes` of them, and at least one."""
-    found: list[DueDelivery] = []
+    fitting: list[DueDelivery] = []
     size = 0
-    for one in islice(due, changes):
-        size += len(one.change)
-        if found and size > BODY_BYTES_MAX:
+    for delivery in islice(due, changes):
+        size += len(delivery.change)
+        if fitting and size > BODY_BYTES_MAX:
             break
-        found.append(one)
-    return found
+        fitting.append(delivery)
+    return fitting
 
 
 def _status_error(status: int) -> str:

@@ -95,71 +95,75 @@ class Webhooks:
         """
         refuse_private(check_url(url).host, self._networks)
         filter_of(kinds, graphs, (), known)
-        asked = Webhook(
+        new_webhook = Webhook(
             id=id_, url=url, graphs=tuple(dict.fromkeys(graphs)), kinds=tuple(dict.fromkeys(kinds)),
             secret=checked_secret(secret), created_ms=self._now_ms(), key="" if key is None else _digest(key),
         )  # fmt: skip
-        if not asked.key:
-            return await self._progress_of((await self._store_new(asked)).webhook), asked.secret
-        made = False
+        if not new_webhook.key:
+            return await self._progress_of((await self._store_new(new_webhook)).webhook), new_webhook.secret
+        is_stored = False
         for _ in range(_REWRITES_MAX):
-            claim = await self._notes.get_note(KEYS + asked.key)
-            of_key = [kept.webhook for kept in await self.all() if kept.webhook.key == asked.key]
-            claimed = next((one for one in of_key if _encode(one.id) == claim), None)
+            claim = await self._notes.get_note(KEYS + new_webhook.key)
+            same_key = [slot.webhook for slot in await self.all() if slot.webhook.key == new_webhook.key]
+            claimed = next((webhook for webhook in same_key if _encode(webhook.id) == claim), None)
             if claimed is not None:
-                if made and claimed.id != id_:
+                if is_stored and claimed.id != id_:
                     with contextlib.suppress(WebhookNotFound):
                         await self.delete(id_)
-                return await self._repeated_answer(claimed, asked, given=secret is not None)
-            if not of_key:
-                await self._store_new(asked)
-                made = True
-            first = of_key[0].id if of_key else id_
-            await self._notes.put_note(KEYS + asked.key, _encode(first), only_if=claim)
+                return await self._repeated_answer(claimed, new_webhook, has_secret=secret is not None)
+            if not same_key:
+                await self._store_new(new_webhook)
+                is_stored = True
+            first = same_key[0].id if same_key else id_
+            await self._notes.put_note(KEYS + new_webhook.key, _encode(first), only_if=claim)
         raise Conflict("this Idempotency-Key is used by many at once; try again")
 
-    async def _store_new(self, asked: Webhook) -> WebhookSlot:
+    async def _store_new(self, webhook: Webhook) -> WebhookSlot:
         """Store a new webhook, with its checkpoint at the end of the log."""
         # The checkpoint first: alone it does no harm, while a note without one would start with a gap.
-        at, log_lease = await self._log.end(), LogLeaseHolder(self._log, group_of(asked.id), self._now_ms)
-        await self._log.save(group_of(asked.id), at, {})
-        await log_lease.keep(at)  # lease the log until a worker delivers this webhook
+        end, log_lease = await self._log.end(), LogLeaseHolder(self._log, group_of(webhook.id), self._now_ms)
+        await self._log.save(group_of(webhook.id), end, {})
+        await log_lease.keep(end)  # lease the log until a worker delivers this webhook
         try:
-            return await self._slot(msgspec.structs.replace(asked, secret=self._secrets.seal(asked.id, asked.secret)))
+            return await self._slot(
+                msgspec.structs.replace(webhook, secret=self._secrets.seal(webhook.id, webhook.secret))
+            )
         except WebhookLimitReached:
-            await self.forget_checkpoint(asked.id)
+            await self.forget_checkpoint(webhook.id)
             raise
 
-    async def _slot(self, made: Webhook) -> WebhookSlot:
+    async def _slot(self, webhook: Webhook) -> WebhookSlot:
         """Store a webhook in a free slot. WebhookLimitReached if there is none."""
-        raw = _encode(made)
+        raw = _encode(webhook)
         for slot in range(self._webhooks_max):
             if await self._notes.put_note(f"{PREFIX}{slot:05}", raw, only_if=None):
-                return WebhookSlot(f"{PREFIX}{slot:05}", raw, made)
+                return WebhookSlot(f"{PREFIX}{slot:05}", raw, webhook)
         raise WebhookLimitReached(
             f"there are {self._webhooks_max} webhooks; delete one, or raise the setting `webhooks_max`",
             max=self._webhooks_max,
         )
 
-    async def _repeated_answer(self, made: Webhook, asked: Webhook, *, given: bool) -> tuple[WebhookProgress, str]:
-        """The answer that the creating request got. `given`: whether this request names a secret itself."""
-        secret = self._secrets.open(made)
-        same = (made.url, made.graphs, made.kinds) == (asked.url, asked.graphs, asked.kinds)
-        if secret is None or not same or (given and secret != asked.secret):
+    async def _repeated_answer(
+        self, existing: Webhook, requested: Webhook, *, has_secret: bool
+    ) -> tuple[WebhookProgress, str]:
+        """The answer that the creating request got. `has_secret`: whether this request names a secret itself."""
+        secret = self._secrets.open(existing)
+        is_same = (existing.url, existing.graphs, existing.kinds) == (requested.url, requested.graphs, requested.kinds)
+        if secret is None or not is_same or (has_secret and secret != requested.secret):
             raise IdempotencyKeyReused(
                 "this Idempotency-Key was used with other content before; use a new key for another webhook"
             )
-        return await self._progress_of(made), secret
+        return await self._progress_of(existing), secret
 
     async def all(self) -> list[WebhookSlot]:
         """Every webhook as stored, oldest first."""
         notes = await self._notes.notes(PREFIX)
-        found = [WebhookSlot(key, raw, _decode(raw)) for key, raw in notes.items()]
-        return sorted(found, key=lambda kept: kept.webhook.id)
+        slots = [WebhookSlot(key, raw, _decode(raw)) for key, raw in notes.items()]
+        return sorted(slots, key=lambda slot: slot.webhook.id)
 
     async def progress_of_all(self) -> list[WebhookProgress]:
         """Every webhook with its progress, oldest first."""
-        return [await self._progress_of(kept.webhook) for kept in await self.all()]
+        return [await self._progress_of(slot.webhook) for slot in await self.all()]
 
     async def progress_of(self, id_: int) -> WebhookProgress:
         """A webhook with its progress. WebhookNotFound."""
@@ -168,11 +172,11 @@ class Webhooks:
     async def delete(self, id_: int) -> None:
         """Delete a webhook, its dead letters first. A delivery in flight may still arrive. WebhookNotFound."""
         for _ in range(_REWRITES_MAX):
-            kept = await self._slot_of(id_)
+            slot = await self._slot_of(id_)
             await self._log.forget(group_of(id_))
-            if await self._replace_note(kept, None):
-                if kept.webhook.key:
-                    await self._notes.put_note(KEYS + kept.webhook.key, None, only_if=_encode(id_))
+            if await self._replace_note(slot, None):
+                if slot.webhook.key:
+                    await self._notes.put_note(KEYS + slot.webhook.key, None, only_if=_encode(id_))
                 await self.forget_checkpoint(id_)
                 return
         raise Conflict(f"webhook {id_} is being changed by many at once; try again", id=str(id_))
@@ -180,36 +184,39 @@ class Webhooks:
     async def dead(self, id_: int, limit: int = DEAD_MAX) -> list[Failure]:
         """Up to `limit` changes that were given up, as the log stores them. WebhookNotFound."""
         await self._slot_of(id_)
-        return [one for one in await self._log.failures(group_of(id_), limit) if one.dead]
+        return [failure for failure in await self._log.failures(group_of(id_), limit) if failure.dead]
 
     async def replay(self, id_: int) -> int:
         """Have the worker send all dead letters once more, besides new changes; returns how many. WebhookNotFound."""
-        found = await self.dead(id_)
-        revived = {one.event.log_position: msgspec.structs.replace(one, dead=False, next_try_ms=0) for one in found}
+        failures = await self.dead(id_)
+        revived = {
+            failure.event.log_position: msgspec.structs.replace(failure, dead=False, next_try_ms=0)
+            for failure in failures
+        }
         if revived:
             await self._log.save(group_of(id_), None, revived)
         return len(revived)
 
     # For the worker.
 
-    async def reload(self, kept: WebhookSlot) -> WebhookSlot | None:
+    async def reload(self, slot: WebhookSlot) -> WebhookSlot | None:
         """Reload a webhook; None if it was deleted."""
-        raw = await self._notes.get_note(kept.key)
+        raw = await self._notes.get_note(slot.key)
         if raw is None:
             return None
-        found = _decode(raw)
-        return WebhookSlot(kept.key, raw, found) if found.id == kept.webhook.id else None
+        webhook = _decode(raw)
+        return WebhookSlot(slot.key, raw, webhook) if webhook.id == slot.webhook.id else None
 
-    async def save_standing(self, kept: WebhookSlot, standing: DeliveryStanding) -> WebhookSlot | None:
+    async def save_standing(self, slot: WebhookSlot, standing: DeliveryStanding) -> WebhookSlot | None:
         """Store the state of deliveries. Returns None, and stores nothing, if the webhook changed since it was read."""
-        if kept.webhook.standing == standing:
-            return kept
-        raw = _encode({**msgspec.json.decode(kept.raw), "standing": standing})  # keeps a newer Kith's fields
-        return WebhookSlot(kept.key, raw, _decode(raw)) if await self._replace_note(kept, raw) else None
+        if slot.webhook.standing == standing:
+            return slot
+        raw = _encode({**msgspec.json.decode(slot.raw), "standing": standing})  # keeps a newer Kith's fields
+        return WebhookSlot(slot.key, raw, _decode(raw)) if await self._replace_note(slot, raw) else None
 
-    async def _replace_note(self, kept: WebhookSlot, raw: bytes | None) -> bool:
+    async def _replace_note(self, slot: WebhookSlot, raw: bytes | None) -> bool:
         """Replace the note in a slot, or delete it (None), if it is still as it was read; returns whether it was."""
-        return await self._notes.put_note(kept.key, raw, only_if=kept.raw)
+        return await self._notes.put_note(slot.key, raw, only_if=slot.raw)
 
     async def forget_checkpoint(self, id_: int) -> None:
         """Forget the checkpoint and dead letters of a deleted webhook, and release its lease of the log."""
@@ -217,17 +224,17 @@ class Webhooks:
         await self._log.forget(group_of(id_))
 
     async def _slot_of(self, id_: int) -> WebhookSlot:
-        for kept in await self.all():
-            if kept.webhook.id == id_:
-                return kept
+        for slot in await self.all():
+            if slot.webhook.id == id_:
+                return slot
         raise WebhookNotFound(f"there is no webhook {id_}; GET /webhooks lists them", id=str(id_))
 
     async def _progress_of(self, webhook: Webhook) -> WebhookProgress:
         group = group_of(webhook.id)
         progress = await self._log.progress(group)
-        dead = len([one for one in await self._log.failures(group) if one.dead])
-        at, behind = (None, None) if progress is None else progress
-        return WebhookProgress(webhook, at, behind, dead)
+        dead = len([failure for failure in await self._log.failures(group) if failure.dead])
+        position, behind = (None, None) if progress is None else progress
+        return WebhookProgress(webhook, position, behind, dead)
 
 
 def _digest(key: str) -> str:

@@ -99,8 +99,8 @@ class WebhookWorker:
         for slot in await self.webhooks.all():
             self._background.start(group_of(slot.webhook.id), partial(self._deliver, slot))
 
-    async def _deliver(self, slot: WebhookSlot, held: HeldLease) -> None:
-        await WebhookDelivery(self, slot, held).run()
+    async def _deliver(self, slot: WebhookSlot, lease: HeldLease) -> None:
+        await WebhookDelivery(self, slot, lease).run()
 
     async def _ring(self, bell: Bell) -> None:
         while True:
