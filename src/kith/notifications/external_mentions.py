@@ -34,20 +34,20 @@ class ExternalMentions:
         """
         now_ms = ms_of(self._clock.next())
         _check(event, actor, mentioned, at_ms, now_ms)
-        asked = msgspec.msgpack.encode((actor, mentioned, post, at_ms))
-        claim = claim_of("mention", _NO_OWNER, event, asked, *self._notices.next())
-        (known,) = await self._notices.records.claimed([claim])
+        content = msgspec.msgpack.encode((actor, mentioned, post, at_ms))
+        claim = claim_of("mention", _NO_OWNER, event, content, *self._notices.next())
+        (claimed,) = await self._notices.records.claimed([claim])
         draft = NoticeDraft("mention", actor, mentioned, now_ms if at_ms is None else at_ms, post, event=event)
-        if known is None and not await self._recipients.allowed([draft]):
-            claim = claim_of("mention", _NO_OWNER, event, asked, NO_NOTICE, first_of(claim.value, claim)[1])
+        if claimed is None and not await self._recipients.allowed([draft]):
+            claim = claim_of("mention", _NO_OWNER, event, content, NO_NOTICE, first_of(claim.value, claim)[1])
         try:
-            (told,) = await self._notices.notify_under([(draft, claim)])
+            (notice_id,) = await self._notices.notify_under([(draft, claim)])
         except IdempotencyKeyReused:
             raise IdempotencyKeyReused(
                 "this eventId was used with other content before; each event needs an id of its own", eventId=event
             ) from None
-        await self._recent.note([(draft, told)])
-        return told != NO_NOTICE
+        await self._recent.note([(draft, notice_id)])
+        return notice_id != NO_NOTICE
 
 
 def _check(event: str, actor: NodeId, mentioned: NodeId, at_ms: int | None, now_ms: int) -> None:

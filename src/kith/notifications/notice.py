@@ -63,7 +63,7 @@ class Notice(msgspec.Struct, frozen=True, array_like=True):
     @property
     def subject(self) -> int | None:
         """What it is about: the comment, else the post, else the board; None: its recipient."""
-        return next((one for one in (self.comment, self.post) if one is not None), self.board)
+        return next((id_ for id_ in (self.comment, self.post) if id_ is not None), self.board)
 
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -90,9 +90,9 @@ def read_notice(data: bytes) -> Notice | None:
 
 def claim_of(draft: NoticeDraft, id_: int, version: Hlc) -> Claim:
     """The claim that a draft is stored as the notice `id_` with this version, and as no other for NOTICE_KEPT_MS."""
-    told = f"{draft.first.type} {draft.recipient} {draft.post} {draft.comment}"  # without the time
+    subject = f"{draft.first.type} {draft.recipient} {draft.post} {draft.comment}"  # without the time
     if draft.board is not None:
-        told += f" {draft.board}"
+        subject += f" {draft.board}"
     if draft.event:
-        told += f" event {draft.event}"
-    return claims.claim_of("notice", NodeId(draft.actor), told, b"", id_, version, NOTICE_KEPT_MS)
+        subject += f" event {draft.event}"
+    return claims.claim_of("notice", NodeId(draft.actor), subject, b"", id_, version, NOTICE_KEPT_MS)

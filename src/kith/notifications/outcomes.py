@@ -57,8 +57,8 @@ class Outcomes:
             version = next_version(self._clock, stored)
             data = _encode(new) if stored is None else newer_fields_of_each(_encode(new), stored.data)
             record = Record(RecordKind.MENTION_OUTCOME, walk.notice, version, data)
-            at = AtVersion(RecordKind.MENTION_OUTCOME, walk.notice, 0 if stored is None else stored.updated_at)
-            return await self._records.put([record], only_if=[at]), None
+            at_version = AtVersion(RecordKind.MENTION_OUTCOME, walk.notice, 0 if stored is None else stored.updated_at)
+            return await self._records.put([record], only_if=[at_version]), None
 
         await rewrite("the outcome of a mention", walk.notice, attempt)
 
@@ -69,9 +69,9 @@ class Outcomes:
 
 
 def _with(old: Sequence[TierOutcome], outcome: TierOutcome) -> list[TierOutcome]:
-    told = max([outcome.told, *(one.told for one in old if one.tier == outcome.tier)])
-    others = [one for one in old if one.tier != outcome.tier]
-    return sorted([*others, msgspec.structs.replace(outcome, told=told)], key=lambda one: one.tier)
+    row_count = max([outcome.told, *(earlier.told for earlier in old if earlier.tier == outcome.tier)])
+    others = [earlier for earlier in old if earlier.tier != outcome.tier]
+    return sorted([*others, msgspec.structs.replace(outcome, told=row_count)], key=lambda earlier: earlier.tier)
 
 
 _encode = msgspec.msgpack.Encoder().encode

@@ -47,7 +47,7 @@ class Recipients:
             self._store.immediate, self._rules.content(drafts), self._preferences.cached(recipients)
         )
         questions = Questions()
-        shown = self._rules.ask_each(questions, [(NodeId(one.recipient), one) for one in drafts], content)
+        shown = self._rules.ask_each(questions, [(NodeId(draft.recipient), draft) for draft in drafts], content)
         nodes = questions.nodes(recipients)
         answers = await self._store.answer(questions)
         for draft, showing, node in zip(drafts, shown(answers), answers.nodes[nodes], strict=True):
@@ -62,7 +62,7 @@ class Recipients:
 
 
 def _first_reasons(drafts: Sequence[NoticeDraft]) -> list[NoticeDraft]:
-    told: dict[NoticeDraft, NoticeDraft] = {}
+    drafts_by_notice: dict[NoticeDraft, NoticeDraft] = {}
     for draft in drafts:
-        told.setdefault(draft.first, draft)
-    return list(told.values())
+        drafts_by_notice.setdefault(draft.first, draft)
+    return list(drafts_by_notice.values())

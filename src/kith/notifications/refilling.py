@@ -38,19 +38,23 @@ class InboxRefill:
 
     async def write(self, records: Sequence[Record]) -> int:
         """Write the rows of the recipients of up to PART notices; returns how many were missing. May be repeated."""
-        return sum(await self._inboxes.add([InboxRow(one.recipient, one.id) for one in self._retained(records)]))
+        return sum(
+            await self._inboxes.add([InboxRow(notice.recipient, notice.id) for notice in self._retained(records)])
+        )
 
     async def tell_followers(self, records: Sequence[Record]) -> int:
         """Have followers notified of the mentions among up to PART notices; returns how many mentions. May be repeated.
 
         If there is no room for more walks, it waits: a caller that restarted at the first would never reach the last.
         """
-        mentions = [one for one in self._retained(records) if one.type == "mention"]
-        outcomes = await self._outcomes.of([one.id for one in mentions])
-        told = [one for one, ended in zip(mentions, outcomes, strict=True) if any(tier.told for tier in ended)]
-        for mention in told:
+        mentions = [mention for mention in self._retained(records) if mention.type == "mention"]
+        outcomes = await self._outcomes.of([mention.id for mention in mentions])
+        notified = [
+            mention for mention, tiers in zip(mentions, outcomes, strict=True) if any(tier.told for tier in tiers)
+        ]
+        for mention in notified:
             await self._begin(mention)
-        return len(told)
+        return len(notified)
 
     async def _begin(self, mention: Notice) -> None:
         """Begin to notify the followers, once there is room."""
@@ -62,5 +66,5 @@ class InboxRefill:
     def _retained(self, records: Sequence[Record]) -> list[Notice]:
         """The notices that have not expired."""
         since_ms = self._now_ms() - NOTICE_KEPT_MS
-        read = [read_notice(record.data) for record in records if made_at_ms(record.id) > since_ms]
-        return [one for one in read if one is not None]
+        notices = [read_notice(record.data) for record in records if made_at_ms(record.id) > since_ms]
+        return [notice for notice in notices if notice is not None]

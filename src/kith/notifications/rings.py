@@ -37,25 +37,25 @@ class Rings:
 
     async def ring(self, notice: int, users: Users, *, devices: bool) -> None:
         """Log that these users have a row of a notice. `devices`: whether theirs are to ring. May be repeated."""
-        found = await self._with_devices(users) if devices else []
-        for at in range(0, max(1, len(found)), USERS_MAX):
-            await self._put(notice, Ring(tuple(found[at : at + USERS_MAX])))
+        ringing = await self._with_devices(users) if devices else []
+        for start in range(0, max(1, len(ringing)), USERS_MAX):
+            await self._put(notice, Ring(tuple(ringing[start : start + USERS_MAX])))
 
     async def _with_devices(self, users: Users) -> list[int]:
         """The users who have, or had, a device."""
-        found: list[int] = []
-        for at in range(0, len(users), LOOKED_UP_MAX):
-            part: Sequence[int] = users[at : at + LOOKED_UP_MAX].tolist()
+        with_device: list[int] = []
+        for start in range(0, len(users), LOOKED_UP_MAX):
+            part: Sequence[int] = users[start : start + LOOKED_UP_MAX].tolist()
             records = await self._records.get_many(RecordKind.DEVICES, part)
-            found += [user for user, record in zip(part, records, strict=True) if record is not None]
-        return found
+            with_device += [user for user, record in zip(part, records, strict=True) if record is not None]
+        return with_device
 
     async def _put(self, notice: int, ring: Ring) -> None:
         async def attempt() -> tuple[Put, None]:
             (stored,) = await self._records.get_many(RecordKind.MENTION_RING, [notice])
             record = Record(RecordKind.MENTION_RING, notice, next_version(self._clock, stored), _encode(ring))
-            at = AtVersion(RecordKind.MENTION_RING, notice, 0 if stored is None else stored.updated_at)
-            return await self._records.put([record], only_if=[at]), None
+            at_version = AtVersion(RecordKind.MENTION_RING, notice, 0 if stored is None else stored.updated_at)
+            return await self._records.put([record], only_if=[at_version]), None
 
         await rewrite("what rings for a mention", notice, attempt)
 

@@ -78,17 +78,17 @@ class Apns:
 
 def verdict_of(host: str, answer: Answer, registered_ms: int) -> Verdict:
     """What Apple's answer means. A device that registered after Apple last found it gone is not gone."""
-    said = _reason(answer.body)
+    refusal = _reason(answer.body)
     if answer.status == 410:
-        if said.timestamp is None or registered_ms <= said.timestamp:
+        if refusal.timestamp is None or registered_ms <= refusal.timestamp:
             return GONE
         return Verdict("later", f"{host} answered 410, of before the device was registered")
-    found = usual(host, answer, said.reason)
-    if said.reason == "ExpiredProviderToken":
-        return Verdict("later", found.error)
-    if answer.status == 403 or said.reason == "TooManyProviderTokenUpdates":
-        return found._replace(whole=True)
-    return found
+    verdict = usual(host, answer, refusal.reason)
+    if refusal.reason == "ExpiredProviderToken":
+        return Verdict("later", verdict.error)
+    if answer.status == 403 or refusal.reason == "TooManyProviderTokenUpdates":
+        return verdict._replace(whole=True)
+    return verdict
 
 
 def _payload(message: PushMessage) -> dict[str, Any]:

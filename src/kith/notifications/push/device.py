@@ -88,9 +88,9 @@ def is_push_service(target: Target, hosts: Sequence[str]) -> bool:
 
     Otherwise a user could name thousands of silent ports, each of which holds the worker until its deadline.
     """
-    usual = target.scheme == "https" and target.port in (None, _HTTPS_PORT)
-    named = target.port is not None and target.authority in hosts
-    return named or (usual and any(f".{target.host}".endswith(f".{one}") for one in hosts))
+    is_usual = target.scheme == "https" and target.port in (None, _HTTPS_PORT)
+    is_named = target.port is not None and target.authority in hosts
+    return is_named or (is_usual and any(f".{target.host}".endswith(f".{host}") for host in hosts))
 
 
 def token_address(kind: Literal["apns", "fcm"], token: str, *, sandbox: bool = False) -> Address:

@@ -102,12 +102,12 @@ class Fcm:
             }  # fmt: skip
             assertion = jwt.encode(claims, account.private_key, "RS256", {"kid": account.private_key_id})
             headers = {"Content-Type": "application/x-www-form-urlencoded"}
-            asked = urlencode({"grant_type": _GRANT, "assertion": assertion}).encode()
-            answer = await self._send("POST", account.token_uri, headers, asked)
+            form = urlencode({"grant_type": _GRANT, "assertion": assertion}).encode()
+            answer = await self._send("POST", account.token_uri, headers, form)
             if answer.status != 200:
-                found = usual(check_url(account.token_uri).authority, answer)
-                again = found.what == "fault"  # with this account nothing can be sent at all
-                return found._replace(whole=True, again=again)
+                refusal = usual(check_url(account.token_uri).authority, answer)
+                again = refusal.what == "fault"  # with this account nothing can be sent at all
+                return refusal._replace(whole=True, again=again)
             try:
                 token = _token(answer.body)
             except msgspec.MsgspecError:
@@ -118,13 +118,13 @@ class Fcm:
 
 def verdict_of(host: str, answer: Answer) -> Verdict:
     """What Google's answer means. 404 means a gone device only with UNREGISTERED; an unknown project is 404 too."""
-    said = _codes(answer.body)
-    if "UNREGISTERED" in said:
+    codes = _codes(answer.body)
+    if "UNREGISTERED" in codes:
         return GONE
-    found = usual(host, answer, said[0] if said else "")
+    verdict = usual(host, answer, codes[0] if codes else "")
     if answer.status == 429:
-        return found._replace(whole=True, wait_s=max(QUOTA_WAIT_S, found.wait_s))
-    return found._replace(whole=True) if answer.status == 401 else found
+        return verdict._replace(whole=True, wait_s=max(QUOTA_WAIT_S, verdict.wait_s))
+    return verdict._replace(whole=True) if answer.status == 401 else verdict
 
 
 def _payload(message: PushMessage, token: str, ttl: str) -> dict[str, Any]:
@@ -142,4 +142,4 @@ def _codes(body: bytes) -> list[str]:
         error = _refusal(body).error
     except msgspec.MsgspecError:
         return []
-    return [code for code in (*(one.error_code for one in error.details), error.status) if code]
+    return [code for code in (*(detail.error_code for detail in error.details), error.status) if code]

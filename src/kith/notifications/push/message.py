@@ -57,14 +57,14 @@ class PushMessage(NamedTuple):
     def parts(self) -> dict[str, str]:
         """What the message says, part by part, for apps that word it themselves."""
         notice = self.notice
-        found = {
+        parts = {
             "id": str(notice.id), "type": notice.type, "actorId": str(notice.actor), "at": str(notice.at_ms),
             "mentionedId": str(notice.recipient) if notice.type == "mention" else "",
             "postId": "" if notice.post is None else str(notice.post),
             "commentId": "" if notice.comment is None else str(notice.comment),
             "boardId": "" if notice.board is None else str(notice.board),
         }  # fmt: skip
-        return {name: value for name, value in found.items() if value}
+        return {name: value for name, value in parts.items() if value}
 
     def ttl_s(self, now_ms: int) -> int:
         """How much longer it may ring, in seconds."""
@@ -73,12 +73,12 @@ class PushMessage(NamedTuple):
 
 def message_of(notice: Notice, user: int, actor: str, mentioned: str, text: str) -> PushMessage:
     """What a notice says to `user`. `actor`, `mentioned`: names, "" for none; `text`: what it is about."""
-    said = _SAID[notice.type]
+    action = _SAID[notice.type]
     if notice.type == "mention" and notice.recipient != user:
-        said = f"mentioned {_short(mentioned, NAME_CHARS_MAX) or UNNAMED}"
+        action = f"mentioned {_short(mentioned, NAME_CHARS_MAX) or UNNAMED}"
     elif notice.type == "like" and notice.comment is not None:
-        said = "liked your comment"
-    return PushMessage(notice, f"{_short(actor, NAME_CHARS_MAX) or UNNAMED} {said}", _short(text, BODY_CHARS_MAX))
+        action = "liked your comment"
+    return PushMessage(notice, f"{_short(actor, NAME_CHARS_MAX) or UNNAMED} {action}", _short(text, BODY_CHARS_MAX))
 
 
 def fitting(build: Callable[[PushMessage], Any], message: PushMessage, bytes_max: int) -> bytes:
