@@ -23,19 +23,19 @@ A = TypeVar("A")
 class _Read(NamedTuple):
     """One read that an answer depends on, and what it found.
 
-    `read(*asked)`: repeats it. `compared_part`: the part of the result to compare, None: all of it. `found`: that part,
+    `read(*args)`: repeats it. `compared_part`: the part of the result to compare, None: all of it. `result`: that part,
     as read for the answer.
     """
 
     read: Callable[..., Awaitable[Any]]
-    asked: tuple[Any, ...]
+    args: tuple[Any, ...]
     compared_part: Callable[[Any], Any] | None
-    found: Any
+    result: Any
 
     async def is_unchanged(self) -> bool:
         """Whether it still reads the same."""
-        found = await self.read(*self.asked)
-        return bool((found if self.compared_part is None else self.compared_part(found)) == self.found)
+        result = await self.read(*self.args)
+        return bool((result if self.compared_part is None else self.compared_part(result)) == self.result)
 
 
 class RecordedReads:
@@ -46,11 +46,11 @@ class RecordedReads:
         self.complete = True
         """Whether the answer depends on nothing but these reads."""
 
-    async def of(self, read: Callable[..., Awaitable[A]], *asked: Any) -> A:
-        """The result of `read(*asked)`, which is compared as a whole."""
-        found = await read(*asked)
-        self._steps.append(_Read(read, asked, None, found))
-        return found
+    async def of(self, read: Callable[..., Awaitable[A]], *args: Any) -> A:
+        """The result of `read(*args)`, which is compared as a whole."""
+        result = await read(*args)
+        self._steps.append(_Read(read, args, None, result))
+        return result
 
     async def records(self, store: RecordStore, kind: RecordKind, ids: Sequence[int]) -> list[Record | None]:
         """The record of each id; only the versions are compared."""

@@ -175,8 +175,8 @@ class Auditor:
         """Which of these followers of a celebrity a tier notified for sure; the others count as pull."""
         reached = list[int]()
         if delivery.whole and rowless:
-            seen, made_ms = await self._activity.last_seen(np.array(rowless, np.int64)), made_at_ms(notice.id)
-            sure = (seen > made_ms - MONTH_MS + MARGIN_MS) & (seen < made_ms - SEEN_STEP_MS)
+            last_seen, made_ms = await self._activity.last_seen(np.array(rowless, np.int64)), made_at_ms(notice.id)
+            sure = (last_seen > made_ms - MONTH_MS + MARGIN_MS) & (last_seen < made_ms - SEEN_STEP_MS)
             reached = [user for user, is_sure in zip(rowless, sure.tolist(), strict=True) if is_sure]
         result.count(pull=len(rowless) - len(reached))
         return reached

@@ -69,9 +69,9 @@ class RingUsers(Protocol):
 class Coordinator:
     """Begins the walks of a mention, and works them.
 
-    `tiers`: those that this worker works; with a process for each, no tier waits for another. `wanted` is called for
-    each chunk, so the preferences of that moment hold. `ring` is called for the users of a chunk once their rows are
-    written, `keep` for a mention that goes through tiers. While the flag of `backpressure` is up, walks of the last
+    `tiers`: those that this worker works; with a process for each, no tier waits for another. `want_mention` is called
+    for each chunk, so the preferences of that moment hold. `ring` is called for the users of a chunk once their rows
+    are written, `keep` for a mention that goes through tiers. While the flag of `backpressure` is up, walks of the last
     tier are given up; other tiers continue.
     """
 
@@ -81,7 +81,7 @@ class Coordinator:
         inboxes: InboxStore,
         activity: Activity,
         router: Router,
-        wanted: WantMention,
+        want_mention: WantMention,
         leases: Leases,
         now_ms: Callable[[], int],
         on_end: OnEnd,
@@ -93,7 +93,7 @@ class Coordinator:
         tasks_max: int = TASKS_MAX,
     ) -> None:
         self._graph, self._inboxes, self._activity, self._router = graph, inboxes, activity, router
-        self._wanted, self._leases, self._now_ms, self._tiers = wanted, leases, now_ms, tiers
+        self._want_mention, self._leases, self._now_ms, self._tiers = want_mention, leases, now_ms, tiers
         self._chunk_ids, self._tasks_max, self._on_end, self._ring = chunk_ids, tasks_max, on_end, ring
         self._keep = keep
         self._walks = Walks(graph.store)
@@ -190,7 +190,7 @@ class Coordinator:
     async def _deliver_chunk(self, walk: Walk) -> tuple[Walk, bool]:
         """Notify the users of the next chunk who are in the tier; returns the walk then, and whether chunks follow."""
         users, after = await (self._next_online(walk) if walk.probes else self._next_followers(walk))
-        recipients = users[await self._wanted(walk.notice, walk.account, users)] if len(users) else users
+        recipients = users[await self._want_mention(walk.notice, walk.account, users)] if len(users) else users
         row_count = await self._inboxes.add_for_all(walk.notice, recipients) if len(recipients) else 0
         if (
             len(recipients) and self._now_ms() - made_at_ms(walk.notice) < RING_AGE_MAX_MS

@@ -31,8 +31,8 @@ def key_of(notice: Notice, *, grouped: bool) -> tuple[object, ...]:
 def groups_of(notices: Iterable[Notice], limit: int, *, grouped: bool) -> tuple[list[list[Notice]], Notice | None]:
     """The notices in at most `limit` groups, and the first notice that would begin one more."""
     if not grouped:
-        each = iter(notices)
-        return [[notice] for notice in islice(each, limit)], next(each, None)
+        rest = iter(notices)
+        return [[notice] for notice in islice(rest, limit)], next(rest, None)
     groups: dict[tuple[object, ...], list[Notice]] = {}
     for notice in notices:
         key = key_of(notice, grouped=grouped)

@@ -226,13 +226,15 @@ class NoticeDrafter:
             reasons.append(("reply", parent.author))
         if post is not None:
             reasons.append(("comment", post.author))
-        first: dict[int, NoticeType] = {}
+        first_reason: dict[int, NoticeType] = {}
         drafts: list[NoticeDraft] = []
         for type_, user in reasons:
             drafts.append(
-                NoticeDraft(type_, comment.author, user, at_ms, comment.post, comment.id, instead_of=first.get(user))
+                NoticeDraft(
+                    type_, comment.author, user, at_ms, comment.post, comment.id, instead_of=first_reason.get(user)
+                )
             )
-            first.setdefault(user, type_)
+            first_reason.setdefault(user, type_)
         return drafts
 
 

@@ -258,30 +258,32 @@ class _RowChecks:
     ) -> None:
         self._store, self._notices, self._rules = graph.store, notices, rules
         self._user, self._preferences, self._reads = user, preferences, reads
-        self._known: dict[int, Notice | None] = {}
+        self._checked: dict[int, Notice | None] = {}
         self.posts: dict[int, Post] = {}
         self.comments: dict[int, Comment] = {}
         self.boards: dict[int, Board] = {}
 
     async def check(self, ids: Sequence[int]) -> None:
         """Check these rows, except those that are known."""
-        new_ids = list(dict.fromkeys(id_ for id_ in ids if id_ not in self._known))
+        new_ids = list(dict.fromkeys(id_ for id_ in ids if id_ not in self._checked))
         stored = await self._notices.read(new_ids)
         wanted = [notice for notice in stored if notice is not None and self._wants(notice)]
         self._reads.complete &= None not in stored  # a stored notice never changes
         questions, content = Questions(), await self._rules.content(wanted, self._reads)
         ask = self._rules.ask(questions, self._user, wanted, content)
         shown = ask(await self._reads.answers(self._store, questions)) if wanted else None
-        self._known.update(dict.fromkeys(new_ids))
+        self._checked.update(dict.fromkeys(new_ids))
         if shown is not None:
-            self._known.update((notice.id, notice) for notice, show in zip(wanted, shown.notices, strict=True) if show)
+            self._checked.update(
+                (notice.id, notice) for notice, show in zip(wanted, shown.notices, strict=True) if show
+            )
             self.posts.update(shown.content.posts)
             self.comments.update(shown.content.comments)
             self.boards.update(shown.content.boards)
 
     def shown(self, ids: Sequence[int]) -> list[Notice]:
         """The notices of these rows that the reader may see, and wants."""
-        return [notice for id_ in ids if (notice := self._known[id_]) is not None]
+        return [notice for id_ in ids if (notice := self._checked[id_]) is not None]
 
     def _wants(self, notice: Notice) -> bool:
         return self._preferences.allow(notice.type, notice.actor, notice.recipient, self._user)

@@ -136,10 +136,10 @@ class PreferenceStore:
 
     async def cached(self, users: Sequence[int]) -> Mapping[int, Preferences]:
         """The preferences of each user, at most CACHED_MS old."""
-        now, cached = self._now_ms(), dict[int, Preferences]()
+        now_ms, cached = self._now_ms(), dict[int, Preferences]()
         for user in users:
             entry = self._cached.get(user)
-            if entry is not None and now - entry[0] < CACHED_MS:
+            if entry is not None and now_ms - entry[0] < CACHED_MS:
                 cached[user] = entry[1]
         stored = await self._read([user for user in dict.fromkeys(users) if user not in cached])
         for user, preferences in stored.items():

@@ -69,7 +69,7 @@ class RecentOfFollowed(NamedTuple):
     partial: bool
 
 
-class _Known(NamedTuple):
+class _MentionList(NamedTuple):
     """The whole list as read at `read_ms`. `accounts` ascend."""
 
     read_ms: float
@@ -80,7 +80,7 @@ class _Known(NamedTuple):
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(Shard).decode
-_NOTHING = _Known(-float("inf"), np.empty(0, np.int64), {}, -1)
+_NOTHING = _MentionList(-float("inf"), np.empty(0, np.int64), {}, -1)
 
 
 class RecentMentions:
@@ -95,7 +95,7 @@ class RecentMentions:
     ) -> None:
         self._records, self._graph, self._followers_min, self._now_ms = records, graph, followers_min, now_ms
         self._follows = graph.graphs.number(FOLLOWS)
-        self._known = _NOTHING
+        self._cached = _NOTHING
         self._followers: dict[int, tuple[float, int]] = {}
 
     async def note(self, notices: Sequence[tuple[NoticeDraft, int]]) -> None:
@@ -109,14 +109,14 @@ class RecentMentions:
         for shard in {account % SHARDS for account, _ in mentions}:
             await self._add(shard, [mention for mention in mentions if mention[0] % SHARDS == shard])
 
-    async def followed(self, user: NodeId, wanted: Preferences) -> RecentOfFollowed:
+    async def followed(self, user: NodeId, preferences: Preferences) -> RecentOfFollowed:
         """Recent mentions of others that the user wants to be notified of: one query, however many accounts."""
-        if wanted.mentions not in ("followed", "these"):
+        if preferences.mentions not in ("followed", "these"):
             return RecentOfFollowed([], partial=False)
         recent = await self._list()
         accounts = recent.accounts
-        if wanted.mentions == "these":
-            accounts = accounts[np.isin(accounts, np.array(wanted.accounts, np.int64))]
+        if preferences.mentions == "these":
+            accounts = accounts[np.isin(accounts, np.array(preferences.accounts, np.int64))]
         if not len(accounts):
             return RecentOfFollowed([], partial=False)
         questions = Questions()
@@ -128,17 +128,17 @@ class RecentMentions:
 
     async def _followers_of(self, accounts: set[int]) -> dict[int, int]:
         """How many followers each account has, at most FOLLOWERS_CACHED_MS old."""
-        now, counts = self._now_ms(), dict[int, int]()
+        now_ms, counts = self._now_ms(), dict[int, int]()
         for account in accounts:
             cached = self._followers.get(account)
-            if cached is not None and now - cached[0] < FOLLOWERS_CACHED_MS:
+            if cached is not None and now_ms - cached[0] < FOLLOWERS_CACHED_MS:
                 counts[account] = cached[1]
         uncached = list(accounts - counts.keys())
         if uncached:
             lists = [Listing(self._follows, account, Direction.IN) for account in uncached]
             counts.update(zip(uncached, await self._graph.store.count_many(lists), strict=True))
         for account in uncached:
-            self._followers[account] = (now, counts[account])
+            self._followers[account] = (now_ms, counts[account])
             if len(self._followers) > FOLLOWERS_CACHED_MAX:
                 del self._followers[next(iter(self._followers))]
         return counts
@@ -155,15 +155,15 @@ class RecentMentions:
             return await self._records.put([with_newer_fields(record, stored)], only_if=[at_version]), None
 
         await rewrite("the list of recent mentions", id_, replace)
-        self._known = _NOTHING
+        self._cached = _NOTHING
 
-    async def _list(self) -> _Known:
+    async def _list(self) -> _MentionList:
         """The whole list, at most CACHED_MS old."""
-        now = self._now_ms()
-        if now - self._known.read_ms >= CACHED_MS:
+        now_ms = self._now_ms()
+        if now_ms - self._cached.read_ms >= CACHED_MS:
             records = await self._records.get_many(RecordKind.RECENT_MENTIONS, range(SHARDS))
             shards = [_decode(record.data) for record in records if record is not None]
             mentions = {account: ids for shard in shards for account, ids in shard.mentions.items()}
             left_out = max((shard.left_out for shard in shards), default=-1)
-            self._known = _Known(now, np.array(sorted(mentions), np.int64), mentions, left_out)
-        return self._known
+            self._cached = _MentionList(now_ms, np.array(sorted(mentions), np.int64), mentions, left_out)
+        return self._cached

@@ -30,9 +30,9 @@ class TracedMention(NamedTuple):
 async def trace_mentions(post: Post, records: RecordStore, walks: Walks, clock: HybridClock) -> list[TracedMention]:
     """The mentions of a post, in the order in which it names them."""
     notices = [await _notice(post, account, records, clock) for account in post.mentioned]
-    known = [notice for notice in notices if notice is not None]
-    ended = dict(zip(known, await Outcomes(records, clock).of(known), strict=True))
-    under_way = [walk for walk in await walks.of(Tier) if walk.notice in ended] if known else []
+    notice_ids = [notice for notice in notices if notice is not None]
+    ended = dict(zip(notice_ids, await Outcomes(records, clock).of(notice_ids), strict=True))
+    under_way = [walk for walk in await walks.of(Tier) if walk.notice in ended] if notice_ids else []
     return [
         TracedMention(
             account,

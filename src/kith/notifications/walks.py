@@ -110,12 +110,12 @@ class Walks:
         raw = await self._notes.get_note(walk.key)
         return None if raw is None else _decode(raw)
 
-    async def step(self, walk: Walk, further: Walk | None) -> bool:
+    async def step(self, walk: Walk, next_walk: Walk | None) -> bool:
         """Save how far a walk is; None: it has ended. Returns false if another worker saved it meanwhile."""
         raw = await self._notes.get_note(walk.key)
         if raw is None or _decode(raw) != walk:
             return False
-        value = None if further is None else newer_fields(_encode(further), raw)
+        value = None if next_walk is None else newer_fields(_encode(next_walk), raw)
         return await self._notes.put_note(walk.key, value, only_if=raw)
 
 

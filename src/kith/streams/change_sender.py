@@ -74,7 +74,7 @@ class ChangeSender:
         audience = await self._readers.audience(post, author, self._streams.readers)
         watching = {stream for stream in self._streams.all() if post in stream.watched}
         readers = list(dict.fromkeys([*(stream.user for stream in watching), *audience.readers]))
-        others = set(audience.readers)
+        audience_ids = set(audience.readers)
         async for visibility in self._readers.visibilities(audience, readers, deleted_too=True):
             deleted = visibility.post is not None and visibility.post.deleted
             for could_see in (True, False):
@@ -86,7 +86,9 @@ class ChangeSender:
                 for stream in streams:
                     stream.watched.pop(post, None)
             if deleted:
-                streams = self._streams.unsent_streams([user for user in visibility.wanted_by if user in others], step)
+                streams = self._streams.unsent_streams(
+                    [user for user in visibility.wanted_by if user in audience_ids], step
+                )
                 self._send(streams, step, PostRemoved(str(post), "author_deleted"))
 
     def take_away_post(self, step: Step, reader: int, post: int, why: RemovalReason) -> None:

@@ -59,13 +59,13 @@ class Interpreter:
 
         `steps`: one for each event.
         """
-        found: list[FeedChange] = []
+        changes: list[FeedChange] = []
         for event, step in zip(events, steps, strict=True):
             if event.state == RECORD_CHANGED:
-                found += _of_record(event, step)
+                changes += _of_record(event, step)
             elif (change := self._change(event, step)) is not None:
-                found.append(change)
-        return found
+                changes.append(change)
+        return changes
 
     def _change(self, event: Event, step: Step) -> FeedChange | None:
         graph = event.graph

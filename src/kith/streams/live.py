@@ -205,14 +205,14 @@ class LiveStreams:
             busy = False
             try:
                 busy = await self._step()
-                now = self._now_s()
-                if now >= round_due:
+                now_s = self._now_s()
+                if now_s >= round_due:
                     await self._rounds.run()
-                    spent = self._now_s() - now
-                    round_due = now + max(ROUND_EVERY_S, spent / ROUNDS_SHARE)
-                if now >= heartbeats_due:
-                    heartbeats_due = now + _HEARTBEATS_EVERY_S
-                    self._send_heartbeats(now)
+                    spent = self._now_s() - now_s
+                    round_due = now_s + max(ROUND_EVERY_S, spent / ROUNDS_SHARE)
+                if now_s >= heartbeats_due:
+                    heartbeats_due = now_s + _HEARTBEATS_EVERY_S
+                    self._send_heartbeats(now_s)
             except Unavailable as error:
                 _log.warning("streams wait for the store", error=error.message)
                 await asyncio.sleep(_OUTAGE_WAIT_S)

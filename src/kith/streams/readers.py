@@ -167,10 +167,10 @@ class Readers:
                 return cast(list[int], wanted_ids[answers.members[members]].tolist())
 
             return read_members
-        lengths, first = questions.counts([listing]), questions.page(listing, Window(_FIRST_READ))
+        lengths, first_page = questions.counts([listing]), questions.page(listing, Window(_FIRST_READ))
 
         async def read_long(answers: Answers) -> list[int]:
-            (length,), page = answers.counts[lengths], answers.pages[first]
+            (length,), page = answers.counts[lengths], answers.pages[first_page]
             if not page.more_after:
                 return [mark.id for mark in page.items if mark.id in ids]
             if length <= _ASK_FACTOR * len(ids):

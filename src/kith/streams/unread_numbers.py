@@ -41,7 +41,7 @@ class UnreadNumbers:
         now_s: Callable[[], float],
     ) -> None:
         self._notifications, self._streams, self._progress, self._now_s = notifications, streams, progress, now_s
-        self._known: dict[int, UnreadCount] = {}
+        self._client_numbers: dict[int, UnreadCount] = {}
         self._unconfirmed: dict[int, UnreadCount] = {}  # the number found last, where it differs from the known one
         self._resumed: dict[int, None] = {}  # users not sent the number since, the first to resume first
         self._to_query: dict[int, None] = {}
@@ -51,13 +51,13 @@ class UnreadNumbers:
         """Note a new stream of a user. Unless it `resumed`, its client has just loaded the number."""
         if resumed:
             self._resumed.setdefault(user)
-        elif user not in self._known:
+        elif user not in self._client_numbers:
             self._to_query.setdefault(user)
 
     def left(self, user: int) -> None:
         """Note that a stream of a user ended. After the last one the user's number is forgotten."""
         if not self._streams.of(user):
-            for by_user in (self._known, self._unconfirmed, self._resumed, self._to_query):
+            for by_user in (self._client_numbers, self._unconfirmed, self._resumed, self._to_query):
                 by_user.pop(user, None)
 
     async def send_unread(self, user: int) -> None:
@@ -95,12 +95,12 @@ class UnreadNumbers:
             await asyncio.sleep(0)  # let other tasks run
 
     def _compare(self, user: int, number: UnreadCount) -> None:
-        known = self._known.get(user)
+        client_number = self._client_numbers.get(user)
         if user in self._resumed:
             self._send(user, number)
-        elif known is None:
+        elif client_number is None:
             self._note_sent(user, number)
-        elif number == known:
+        elif number == client_number:
             self._unconfirmed.pop(user, None)
         elif number == self._unconfirmed.get(user):
             self._send(user, number)
@@ -116,4 +116,4 @@ class UnreadNumbers:
     def _note_sent(self, user: int, number: UnreadCount) -> None:
         self._resumed.pop(user, None)
         self._unconfirmed.pop(user, None)
-        self._known[user] = number
+        self._client_numbers[user] = number

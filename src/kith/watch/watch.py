@@ -136,7 +136,7 @@ class Watch:
         self._joining: list[_WatcherPosition] = []
         self._watchers: set[Watcher] = set()
         self._ahead: dict[Watcher, LogPosition] = {}  # watchers that read further by themselves than the shared reading
-        self._at = NOWHERE
+        self._read_to = NOWHERE
         self._sent_s: dict[Watcher, float] = {}
         self._task: asyncio.Task[None] | None = None
         self._catching_up = set[asyncio.Task[None]]()
@@ -193,7 +193,7 @@ class Watch:
             return
         self._joining.append(_WatcherPosition(watcher, position))
         if self._task is None:
-            self._at = position
+            self._read_to = position
             self._task = asyncio.create_task(self._run(), name="kith-watch")
 
     def leave(self, watcher: Watcher) -> None:
@@ -231,10 +231,10 @@ class Watch:
         """Add watchers that have caught up, and send new events to all."""
         while self._joining:
             await self._join(self._joining[0])
-        batch = await self._read(self._at)
+        batch = await self._read(self._read_to)
         if batch.lost:
             self._end_all("behind")
-        before, self._at = self._at, batch.next
+        before, self._read_to = self._read_to, batch.next
         if batch.events:
             await self._send(before, batch.events)
         self._send_positions()
@@ -248,13 +248,13 @@ class Watch:
         If the store is unavailable meanwhile, it joins later, and continues after what it was sent.
         """
         watcher, position = place
-        while watcher.ended is None and not self._log.covers(position, self._at):
+        while watcher.ended is None and not self._log.covers(position, self._read_to):
             batch = await self._read(position)
             if batch.lost:
                 watcher.end("behind")
                 break
             position = batch.next
-            earlier = [event for event in batch.events if self._log.covers(self._at, event.log_position)]
+            earlier = [event for event in batch.events if self._log.covers(self._read_to, event.log_position)]
             watcher.write(await self._encode_for(watcher, earlier, place.at))
             sent_place = _WatcherPosition(
                 watcher, reduce(self._log.joined, (event.log_position for event in earlier), place.at)
@@ -266,7 +266,7 @@ class Watch:
             if watcher.ended is None:
                 self._watchers.add(watcher)
                 self._sent_s[watcher] = self._now_s()
-                if not self._log.covers(self._at, place.at):
+                if not self._log.covers(self._read_to, place.at):
                     self._ahead[watcher] = place.at
 
     async def _read(self, after: LogPosition, limit: int = _READ_AT_ONCE) -> Batch:
@@ -293,22 +293,22 @@ class Watch:
             if watcher.ended is not None:
                 self.leave(watcher)
                 continue
-            read_to, position, unseen = self._ahead.get(watcher), before, index.of(watcher.filter.nodes)
-            if read_to is not None:
-                position = self._log.joined(before, read_to)
-                unseen = [event for event in unseen if not self._log.covers(read_to, event.log_position)]
+            sent_to, position, unseen = self._ahead.get(watcher), before, index.of(watcher.filter.nodes)
+            if sent_to is not None:
+                position = self._log.joined(before, sent_to)
+                unseen = [event for event in unseen if not self._log.covers(sent_to, event.log_position)]
             if not watcher.has_room:
                 self.leave(watcher)
                 self._catch_up(watcher, position)
                 continue
             key = (watcher.filter, watcher.frame)
-            if watcher.user is not None or read_to is not None:
+            if watcher.user is not None or sent_to is not None:
                 chunk = await self._encode_for(watcher, unseen, position)
             elif key in chunks:
                 chunk = chunks[key]
             else:
                 chunk = chunks[key] = self._encode(unseen, *key, position)
-            if read_to is not None and self._log.covers(self._at, read_to):
+            if sent_to is not None and self._log.covers(self._read_to, sent_to):
                 self._ahead.pop(watcher, None)
             if chunk and watcher in self._watchers:
                 watcher.write(chunk)
@@ -334,8 +334,8 @@ class Watch:
         now_s = self._now_s()
         due = [watcher for watcher, sent_s in self._sent_s.items() if now_s - sent_s >= POSITION_EVERY_S]
         for watcher in due:
-            read_to = self._ahead.get(watcher)
-            position = self._at if read_to is None else self._log.joined(self._at, read_to)
+            sent_to = self._ahead.get(watcher)
+            position = self._read_to if sent_to is None else self._log.joined(self._read_to, sent_to)
             watcher.send_position(self.token(position, watcher.user))
             self._sent_s[watcher] = now_s
 

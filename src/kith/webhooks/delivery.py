@@ -94,7 +94,7 @@ class WebhookDelivery:
         self._log_lease = LogLeaseHolder(context.log, self._group, context.now_ms)
         self._due: deque[DueDelivery] = deque()
         self._gap = slot.webhook.standing.gap
-        self._read_to = self._done = self._saved = LogPosition(b"")
+        self._read_to = self._done_to = self._saved = LogPosition(b"")
         self._save_due_ms = self._check_due_ms = 0
 
     async def run(self) -> None:
@@ -112,7 +112,7 @@ class WebhookDelivery:
         progress, end = await self._context.log.progress(self._group), await self._context.log.end()
         lost = progress is None or not self._context.log.covers(end, progress.at)
         self._gap = self._gap or lost
-        self._read_to = self._done = end if progress is None or lost else progress.at
+        self._read_to = self._done_to = end if progress is None or lost else progress.at
         slot = await self._context.webhooks.save_standing(self._slot, self._standing)
         if slot is None:
             return False
@@ -162,7 +162,7 @@ class WebhookDelivery:
                 self._due.append(DueDelivery(event, changes[event.log_position], until))
         self._read_to = batch.next
         if not self._due:
-            self._done = self._read_to
+            self._done_to = self._read_to
         return bool(batch.events)
 
     async def _deliver(self) -> None:
@@ -181,9 +181,9 @@ class WebhookDelivery:
         tries = standing.failures + 1
         given_up = due if step.verdict == "give up" else ()
         for _ in due:
-            self._done = self._due.popleft().until
+            self._done_to = self._due.popleft().until
         if not self._due:
-            self._done = self._read_to
+            self._done_to = self._read_to
         await self._save(
             {delivery.event.log_position: self._dead(delivery.event, tries, outcome.error) for delivery in given_up}
         )
@@ -193,7 +193,7 @@ class WebhookDelivery:
         """The state of deliveries, with the gap that is not reported yet."""
         return msgspec.structs.replace(self._slot.webhook.standing, gap=self._gap)
 
-    async def _give_up_after_ms(self, due: int) -> int:
+    async def _give_up_after_ms(self, change_count: int) -> int:
         """How long the next delivery may hold back later ones.
 
         For ever, if it reports only a gap, which must arrive, or if there is no room for its dead letters.
@@ -202,7 +202,7 @@ class WebhookDelivery:
         if self._slot.webhook.standing.failures + 1 < TRIES_MIN:
             return context.give_up_ms
         dead_count = len(await context.log.failures(self._group, DEAD_MAX))
-        return context.give_up_ms if due and dead_count + due <= DEAD_MAX else _FOREVER_MS
+        return context.give_up_ms if change_count and dead_count + change_count <= DEAD_MAX else _FOREVER_MS
 
     async def _send(self, changes: Sequence[bytes], *, replayed: bool = False) -> TryOutcome:
         """Send one delivery, and return its outcome."""
@@ -266,15 +266,15 @@ class WebhookDelivery:
     async def _save_if_due(self) -> None:
         """Save the checkpoint every SAVE_S while no wanted change comes. Never past a gap that is not reported."""
         now_ms = self._context.now_ms()
-        if self._done != self._saved and not self._gap and not 0 < self._save_due_ms - now_ms <= SAVE_S * 1000:
+        if self._done_to != self._saved and not self._gap and not 0 < self._save_due_ms - now_ms <= SAVE_S * 1000:
             self._save_due_ms = now_ms + int(SAVE_S * 1000)
             await self._save({})
 
     async def _save(self, dead: Mapping[LogPosition, Failure | None]) -> None:
         """Save the checkpoint, together with the changes that were given up."""
         self._lease.check()
-        await self._context.log.save(self._group, self._done, dead)
-        self._saved = self._done
+        await self._context.log.save(self._group, self._done_to, dead)
+        self._saved = self._done_to
 
 
 def build_delivery(webhook: int, changes: Sequence[bytes], *, replayed: bool = False) -> tuple[str, bytes]:

@@ -47,8 +47,8 @@ class Secrets:
 
     def open(self, webhook: Webhook) -> str | None:
         """The secret of a webhook; None if another store sealed it."""
-        found = self._signer.open(webhook.secret, str(webhook.id).encode())
-        return None if found is None else found.decode()
+        secret = self._signer.open(webhook.secret, str(webhook.id).encode())
+        return None if secret is None else secret.decode()
 
 
 def checked_secret(secret: str | None) -> str:

@@ -173,7 +173,7 @@ def test_a_mention_that_keeps_failing_becomes_dead_and_blocks_no_other(run: Run)
                 raise ValueError("a bug")
             return np.ones(len(users), np.bool_)
 
-        failing._wanted = fails
+        failing._want_mention = fails
         for more in range(2):
             await working.begin(stage.notice + more, ALICE)
         await drain(failing)

@@ -69,8 +69,8 @@ def test_closed_streams_leave_nothing_in_memory() -> None:
     world.look()
     assert world.sent == [(ALICE, 0)]
     world.leave(ALICE)
-    kept = world.numbers._known, world.numbers._unconfirmed, world.numbers._resumed, world.numbers._to_query
-    assert not any(kept)
+    numbers = world.numbers
+    assert not any((numbers._client_numbers, numbers._unconfirmed, numbers._resumed, numbers._to_query))
 
 
 def test_the_first_user_to_resume_is_sent_their_number_first(monkeypatch: pytest.MonkeyPatch) -> None:

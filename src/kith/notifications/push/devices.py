@@ -43,7 +43,7 @@ class Devices:
             stored, devices = await self._read(user)
             (holder,) = await self._holders([address])
             at_ms = ms_of(self._clock.next())
-            known_device = next((entry for entry in devices if _same(entry.address, address)), None)
+            known_device = next((entry for entry in devices if _same_endpoint(entry.address, address)), None)
             device = Device(id_ if known_device is None else known_device.id, at_ms, address)
             others = await self._other_devices(user, devices, address)
             holder_record = Record(
@@ -59,7 +59,7 @@ class Devices:
         others = [
             device
             for device in (await self._registered_devices({user: devices}))[user]
-            if not _same(device.address, address)
+            if not _same_endpoint(device.address, address)
         ]
         if len(others) >= DEVICES_MAX:
             raise DeviceLimitReached(f"a user has {DEVICES_MAX} devices at most; delete one", max=DEVICES_MAX)
@@ -155,7 +155,7 @@ class Devices:
         return None if record is None else self._signer.open(record.data.decode(), _bound_to(user))
 
 
-def _same(address: Address, other_address: Address) -> bool:
+def _same_endpoint(address: Address, other_address: Address) -> bool:
     return (address.kind, address.endpoint) == (other_address.kind, other_address.endpoint)
 
 

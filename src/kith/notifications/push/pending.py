@@ -52,8 +52,8 @@ _encode, _decode = msgspec.json.encode, msgspec.json.Decoder(PendingPush).decode
 
 def _merged_note(raw: bytes, owed: PendingPush) -> bytes:
     """The note that replaces `raw`. Fields that a newer Kith added to `raw` stay."""
-    known = msgspec.to_builtins(owed)
-    return _encode([*known, *msgspec.json.decode(raw)[len(known) :]])
+    fields = msgspec.to_builtins(owed)
+    return _encode([*fields, *msgspec.json.decode(raw)[len(fields) :]])
 
 
 class PendingPushStore:

@@ -47,11 +47,11 @@ class Provider(Protocol):
 
 def usual(host: str, answer: Answer, reason: str = "") -> Verdict:
     """What an answer means that says nothing of the device, by the statuses that all providers use alike."""
-    status, said = answer.status, f"{host} answered {answer.status}" + (f", {reason}" if reason else "")
+    status, error = answer.status, f"{host} answered {answer.status}" + (f", {reason}" if reason else "")
     if 200 <= status < 300:
         return TAKEN
     if status in (408, 429) or status >= 500:
-        return Verdict("later", said, answer.retry_after_s, whole=status >= 500)
+        return Verdict("later", error, answer.retry_after_s, whole=status >= 500)
     if status in (401, 403):
-        return Verdict("fault", said, REFUSED_PAUSE_S, again=True)
-    return Verdict("fault", said)
+        return Verdict("fault", error, REFUSED_PAUSE_S, again=True)
+    return Verdict("fault", error)

@@ -109,10 +109,10 @@ class Push:
             self._owed_loaded = True
         now_ms = self._now_ms()
         sendings = [
-            Sending(due.user, device, due.message)
-            for due in await self._selector.of(notices, now_ms)
-            for device in due.devices
-            if self._has_provider(device) and (due.message.notice.id, device.id) not in self._sent
+            Sending(due_push.user, device, due_push.message)
+            for due_push in await self._selector.of(notices, now_ms)
+            for device in due_push.devices
+            if self._has_provider(device) and (due_push.message.notice.id, device.id) not in self._sent
         ]
         verdicts = await _gather_all(self._send_new(sending) for sending in sendings)
         late = [(sending, verdict) for sending, verdict in zip(sendings, verdicts, strict=True) if verdict is not None]
@@ -231,21 +231,21 @@ class Push:
 
     async def _retry_device(self, note: PendingPushNote, now_ms: int) -> None:
         """Decide each message right before it is sent: another user may have logged in on the device meanwhile."""
-        remaining_ids = list(note.pending.notices)
-        while remaining_ids:
-            sending = None if (remaining_ids[0], note.device) in self._sent else await self._due(note, remaining_ids[0])
+        ids = list(note.pending.notices)
+        while ids:
+            sending = None if (ids[0], note.device) in self._sent else await self._due_sending(note, ids[0])
             if sending is not None:
                 verdict = await self._try_send(sending)
                 retry_verdict = await self._act_on(sending, verdict)
                 if retry_verdict is not None:
-                    await self._pending.settle(note, remaining_ids, now_ms, int(retry_verdict.wait_s * 1000))
+                    await self._pending.settle(note, ids, now_ms, int(retry_verdict.wait_s * 1000))
                     return
                 if verdict.what == "gone":
                     break
-            del remaining_ids[0]
+            del ids[0]
         await self._pending.settle(note, (), now_ms)
 
-    async def _due(self, note: PendingPushNote, notice: int) -> Sending | None:
+    async def _due_sending(self, note: PendingPushNote, notice: int) -> Sending | None:
         """What a device is to be sent of an owed notice; None if nothing any more, or if its provider is not set up."""
         (stored,) = await self._notices.read([notice])
         due_pushes = (
@@ -253,7 +253,9 @@ class Push:
             if stored is None
             else await self._selector.of([AddressedNotice(note.pending.user, stored)], self._now_ms())
         )
-        sendings = (Sending(due.user, device, due.message) for due in due_pushes for device in due.devices)
+        sendings = (
+            Sending(due_push.user, device, due_push.message) for due_push in due_pushes for device in due_push.devices
+        )
         return next(
             (
                 sending

@@ -27,14 +27,14 @@ class Vapid:
 
     def header(self, origin: str, now_s: float) -> str:
         """The Authorization header for a push service."""
-        found = self._signed.get(origin)
-        if found is None or not 0 <= now_s - found[0] < SIGNED_AGAIN_S:
+        signed = self._signed.get(origin)
+        if signed is None or not 0 <= now_s - signed[0] < SIGNED_AGAIN_S:
             claims = {"aud": origin, "exp": int(now_s) + SIGNED_S, "sub": self._contact}
-            found = now_s, f"vapid t={jwt.encode(claims, self._key, 'ES256')}, k={self.public}"
+            signed = now_s, f"vapid t={jwt.encode(claims, self._key, 'ES256')}, k={self.public}"
             if len(self._signed) >= ORIGINS_MAX:
                 del self._signed[next(iter(self._signed))]
-            self._signed[origin] = found
-        return found[1]
+            self._signed[origin] = signed
+        return signed[1]
 
 
 def point_of(key: ec.EllipticCurvePrivateKey) -> bytes:

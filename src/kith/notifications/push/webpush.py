@@ -41,7 +41,7 @@ class WebPush:
 
     async def send(self, device: Device, message: PushMessage, now_ms: int) -> Verdict:
         """See `provider.Provider`."""
-        address, at = device.address, check_url(device.address.endpoint)
+        address, url = device.address, check_url(device.address.endpoint)
         body = encrypted(fitting(_payload, message, PLAIN_BYTES_MAX), address.key, address.auth)
         headers = {
             "Content-Type": "application/octet-stream",
@@ -49,10 +49,10 @@ class WebPush:
             "TTL": str(message.ttl_s(now_ms)),
             "Urgency": message.urgency,
             "Topic": message.topic,
-            "Authorization": self._vapid.header(f"{at.scheme}://{at.authority}", now_ms / 1000),
+            "Authorization": self._vapid.header(f"{url.scheme}://{url.authority}", now_ms / 1000),
         }
         answer = await self._send("POST", address.endpoint, headers, body)
-        return GONE if answer.status in (404, 410) else usual(at.authority, answer)
+        return GONE if answer.status in (404, 410) else usual(url.authority, answer)
 
 
 def _payload(message: PushMessage) -> dict[str, Any]:
@@ -60,12 +60,12 @@ def _payload(message: PushMessage) -> dict[str, Any]:
 
 
 def encrypted(
-    plain: bytes, key: bytes, auth: bytes, ours: ec.EllipticCurvePrivateKey | None = None, salt: bytes | None = None
+    plain: bytes, key: bytes, auth: bytes, own_key: ec.EllipticCurvePrivateKey | None = None, salt: bytes | None = None
 ) -> bytes:
-    """A message encrypted for one browser. `ours`, `salt`: made for this message, unless a test gives them."""
-    ours, salt = ours or ec.generate_private_key(ec.SECP256R1()), salt or secrets.token_bytes(16)
-    theirs = ec.EllipticCurvePublicKey.from_encoded_point(ec.SECP256R1(), key)
-    public, shared = point_of(ours), ours.exchange(ec.ECDH(), theirs)
+    """A message encrypted for one browser. `own_key`, `salt`: made for this message, unless a test gives them."""
+    own_key, salt = own_key or ec.generate_private_key(ec.SECP256R1()), salt or secrets.token_bytes(16)
+    browser_key = ec.EllipticCurvePublicKey.from_encoded_point(ec.SECP256R1(), key)
+    public, shared = point_of(own_key), own_key.exchange(ec.ECDH(), browser_key)
     combined = _derived(shared, auth, b"WebPush: info\0" + key + public, 32)
     content_key = _derived(combined, salt, b"Content-Encoding: aes128gcm\0", 16)
     nonce = _derived(combined, salt, b"Content-Encoding: nonce\0", 12)
