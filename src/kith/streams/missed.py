@@ -74,7 +74,7 @@ class ResumingReader:
 
     def __init__(self, user: NodeId) -> None:
         self.user = user
-        self.new_posts: dict[int, _PostChange] = {}
+        self.made: dict[int, _PostChange] = {}
         self.deleted: dict[int, _PostChange] = {}
         self.edited: dict[int, _PostEdits] = {}
         self.hidden: list[tuple[Step, int]] = []  # (step, post)
@@ -91,7 +91,7 @@ class ResumingReader:
 
         Only if the reader may see the post and did not mute its author.
         """
-        self.new_posts[post] = _PostChange(step, author)
+        self.made[post] = _PostChange(step, author)
 
     def post_deleted(self, step: Step, author: int, post: int) -> None:
         """`post_removed`, if the reader watches the post, or follows the author and could see it."""
@@ -149,14 +149,14 @@ class MissedMessages:
             return Reset("changed")
         own_ids = frozenset(reader.notices)
         await self._find_mentions(reader, stream)
-        changed = (reader.new_posts, reader.deleted, reader.edited)
+        changed = (reader.made, reader.deleted, reader.edited)
         authors = {change.author for posts in changed for change in posts.values()}
         followed = await self._readers.followed(reader.user, authors)
 
         def concerns(post: int, author: int) -> bool:
             return author in followed or post in stream.watched
 
-        new = {post: change for post, change in reader.new_posts.items() if concerns(post, change.author)}
+        new = {post: change for post, change in reader.made.items() if concerns(post, change.author)}
         deleted = {
             post: change for post, change in reader.deleted.items() if post not in new and concerns(post, change.author)
         }
