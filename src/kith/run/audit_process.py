@@ -50,9 +50,9 @@ class Report:
 
     def done(self, graphs: Sequence[Audit]) -> None:
         """Note that the audit has ended."""
-        edges = sum(found.edges for found in graphs)
-        began = self._answer.began
-        _write(self._file, AuditAnswer("done", began, wall_ms(), edges, list(graphs)))
+        edges = sum(audit.edges for audit in graphs)
+        began_ms = self._answer.began
+        _write(self._file, AuditAnswer("done", began_ms, wall_ms(), edges, list(graphs)))
 
 
 class AuditProcesses:

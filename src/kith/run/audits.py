@@ -63,7 +63,7 @@ def audit_caches(settings: Settings, *, repair: bool, sample: float, progress: C
 
     async def run() -> CacheAudit:
         async with wiring.open_stores(settings, "chore", create=False) as stores:
-            sets, found, conflicts = None, None, list[str]()
+            sets, timeline_audit, conflicts = None, None, list[str]()
             if stores.keeping is not None:
                 try:
                     sets = await audit_sets(
@@ -73,10 +73,12 @@ def audit_caches(settings: Settings, *, repair: bool, sample: float, progress: C
                     conflicts.append(error.message)
             before = 0 if sets is None else sets.sets
             try:
-                found = await _timelines(settings, stores, repair, sample, lambda done: progress(before + done))
+                timeline_audit = await _timelines(
+                    settings, stores, repair, sample, lambda checked: progress(before + checked)
+                )
             except Conflict as error:
                 conflicts.append(error.message)
-            return CacheAudit(sets, found, conflicts)
+            return CacheAudit(sets, timeline_audit, conflicts)
 
     return asyncio.run(run())
 
@@ -106,19 +108,21 @@ def audit_notifications(
     async def run() -> tuple[EventAudit, NoticeAudit]:
         async with wiring.open_stores(settings, "chore", create=False) as stores:
             environment = stores.of_folder("this audit").environment
-            untold = await _audit_events(settings, stores, repair=repair, sample=sample)
+            events = await _audit_events(settings, stores, repair=repair, sample=sample)
             auditor = Auditor(
                 stores.graph, stores.records, stores.inboxes, stores.activity, settings.celebrity_followers_min
             )
             under_way = {walk.notice for walk in await Walks(stores.store).of(Tier)}
-            over = base_of((wall_ms() - NOTICE_KEPT_MS) // PERIOD_MS)  # rows of older notices may be deleted already
+            oldest_id = base_of(
+                (wall_ms() - NOTICE_KEPT_MS) // PERIOD_MS
+            )  # rows of older notices may be deleted already
             notices = (
                 notice
                 for record in every_record(environment, RecordKind.NOTICE)
-                if record.id >= over and (notice := read_notice(record.data)) is not None
+                if record.id >= oldest_id and (notice := read_notice(record.data)) is not None
             )
-            found = await auditor.audit(notices, under_way, repair=repair, sample=sample, progress=progress)
-            return untold, found
+            rows = await auditor.audit(notices, under_way, repair=repair, sample=sample, progress=progress)
+            return events, rows
 
     return asyncio.run(run())
 
@@ -131,9 +135,9 @@ async def _audit_events(settings: Settings, stores: OpenStores, *, repair: bool,
     async with node_number(stores.leases, NODES_MAX) as number:
         posts = posts_over(stores, number)
         comments = CommentReader(posts)
-        told = notice_services(settings, stores, posts)
-        looking = intake.Intake(told.notices, told.recipients, told.recent, posts, comments)
+        services = notice_services(settings, stores, posts)
+        reader = intake.Intake(services.notices, services.recipients, services.recent, posts, comments)
         auditor = EventAuditor(
-            stores.log, stores.graph, looking, told.notices, told.recipients, made_at_ms(first.id), wall_ms
+            stores.log, stores.graph, reader, services.notices, services.recipients, made_at_ms(first.id), wall_ms
         )  # fmt: skip
         return await auditor.audit(repair=repair, sample=sample)

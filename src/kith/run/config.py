@@ -475,8 +475,8 @@ def _refusal(name: str, value: object, says: str) -> str:
         return f"may be {' or '.join(map(str, get_args(hint)))}, not {shown}"
     if get_origin(hint) is tuple and isinstance(value, str):
         return f'is a list: {name} = ["...", "..."], or, as a variable, {PREFIX}{name.upper()}=...,...'
-    if get_origin(hint) is tuple and get_origin(each := get_args(hint)[0]) is Literal:
-        return f"holds {', '.join(map(str, get_args(each)))}, not {shown}"
+    if get_origin(hint) is tuple and get_origin(item := get_args(hint)[0]) is Literal:
+        return f"holds {', '.join(map(str, get_args(item)))}, not {shown}"
     meaning = _meaning(get_type_hints(Settings, include_extras=True)[name])
     why = "" if "regex" in says else f" ({says.partition(' - at ')[0]})"
     return f"cannot be {shown}{why}. It is: {meaning}"
@@ -485,8 +485,8 @@ def _refusal(name: str, value: object, says: str) -> str:
 def _unknown(shown: str, name: str, prefix: str = "") -> BadRequest:
     """The error for a name that is no setting, with the most similar setting. `prefix`: of variables."""
     likely = difflib.get_close_matches(name.lower(), Settings.__struct_fields__, 1, _SIMILARITY_MIN)
-    meant = [prefix + (setting.upper() if prefix else setting) + " is; " for setting in likely]
-    return BadRequest(f"{shown} is no setting; {''.join(meant)}`kith settings` lists them")
+    suggestions = [prefix + (setting.upper() if prefix else setting) + " is; " for setting in likely]
+    return BadRequest(f"{shown} is no setting; {''.join(suggestions)}`kith settings` lists them")
 
 
 def _from_file(path: Path) -> dict[str, Any]:
@@ -503,14 +503,14 @@ def _from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
 
     A variable with the prefix that is neither a setting nor one of `_NOT_A_SETTING` is refused.
     """
-    known = {field.name: field.default for field in msgspec.structs.fields(Settings)}
+    defaults = {field.name: field.default for field in msgspec.structs.fields(Settings)}
     values: dict[str, Any] = {}
     for key, text in environment.items():
         name = key.removeprefix(PREFIX).lower()
         if not key.startswith(PREFIX):
             continue
-        if name in known:
-            values[name] = _list(key, text) if isinstance(known[name], tuple) else text
+        if name in defaults:
+            values[name] = _list(key, text) if isinstance(defaults[name], tuple) else text
         elif not _NOT_A_SETTING.fullmatch(name):
             raise _unknown(key, name, PREFIX)
     return values

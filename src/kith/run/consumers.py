@@ -183,8 +183,8 @@ async def _fanout(settings: Settings, stores: OpenStores) -> AsyncIterator[Worke
             await store.evict(wall_ms() - settings.timeline_days * _DAY_MS)
 
         async def reclaim_stories() -> None:
-            done = await reclaim(stores.records, stores.graph, settings.story_hours)
-            _log.info("stories reclaimed", stories=done.stories, views=done.views)
+            reclaimed = await reclaim(stores.records, stores.graph, settings.story_hours)
+            _log.info("stories reclaimed", stories=reclaimed.stories, views=reclaimed.views)
 
         try:
             runner = Runner(consumer, stores.log, Pace(tries_max=settings.log_tries_max))
@@ -218,12 +218,12 @@ async def _webhooks(settings: Settings, stores: OpenStores) -> AsyncIterator[Wor
 
     signing = await stores.credentials.secret("signing")
     secrets, store = Secrets(signing), stores.store
-    kept = webhooks.Webhooks(store, stores.log, secrets, webhooks_max=settings.webhooks_max, now_ms=wall_ms)
+    hooks = webhooks.Webhooks(store, stores.log, secrets, webhooks_max=settings.webhooks_max, now_ms=wall_ms)
     # A webhook has one request in flight at most, so hanging webhooks leave a connection for each of the others.
     outbound = Outbound(networks_of(settings.outbound_networks), connections_max=settings.webhooks_max)
     try:
         worker = WebhookWorker(
-            kept,
+            hooks,
             stores.log,
             lambda: store.declare(()),
             stores.leases,
@@ -262,10 +262,10 @@ async def _notifications(settings: Settings, stores: OpenStores) -> AsyncIterato
     async with node_number(stores.leases, NODES_MAX, on_lost=processes.replace_process) as number:
         posts = posts_over(stores, number)
         comments = CommentReader(posts)
-        told = notice_services(settings, stores, posts)
+        services = notice_services(settings, stores, posts)
 
         async def expire() -> None:
-            periods, notices = await told.notices.expire(wall_ms() - NOTICE_KEPT_MS)
+            periods, notices = await services.notices.expire(wall_ms() - NOTICE_KEPT_MS)
             _log.info("inboxes expired", periods=periods, notices=notices)
 
         walks_again = _coordinator(settings, stores, ()).begin_untiered
@@ -276,7 +276,7 @@ async def _notifications(settings: Settings, stores: OpenStores) -> AsyncIterato
             if rows is not None:
                 _log.info("inboxes are filled from the notices of this store", rows=rows)
 
-        consumer = intake.Intake(told.notices, told.recipients, told.recent, posts, comments)
+        consumer = intake.Intake(services.notices, services.recipients, services.recent, posts, comments)
         pace = Pace(tries_max=settings.log_tries_max, gap_s=INTAKE_GAP_S, gap_event_s=INTAKE_GAP_EVENT_S)
         runner = Runner(consumer, stores.log, pace)
         yield Worker(runner, {EXPIRE_INBOXES: expire, FILL_INBOXES: fill_inboxes})
@@ -344,12 +344,14 @@ async def _push(settings: Settings, stores: OpenStores) -> AsyncIterator[Worker]
     async with node_number(stores.leases, NODES_MAX, on_lost=processes.replace_process) as number:
         posts = posts_over(stores, number)
         preferences = PreferenceStore(stores.records, stores.graph.clock)
-        told = notice_services(settings, stores, posts)
+        services = notice_services(settings, stores, posts)
         devices = Devices(stores.records, stores.graph.clock, signing)
-        dues = PushSelector(stores.graph, told.notices, NoticeRules(stores.graph, stores.records), preferences, devices)
-        owed = PendingPushStore(stores.store, random.random)
+        selector = PushSelector(
+            stores.graph, services.notices, NoticeRules(stores.graph, stores.records), preferences, devices
+        )
+        pending = PendingPushStore(stores.store, random.random)
         consumer = push.Push(
-            told.notices, dues, devices, owed, keys.providers(outbound.send), stores.leases, now_ms=wall_ms
+            services.notices, selector, devices, pending, keys.providers(outbound.send), stores.leases, now_ms=wall_ms
         )
         try:
             pace = Pace(tries_max=settings.log_tries_max, batch_max=PUSH_BATCH_MAX, gap_s=UPKEEP_GAP_S)
@@ -387,8 +389,8 @@ commands; `checks` stores its position beside the cached sets.
 
 def processes_of_workers(settings: Settings) -> list[tuple[str, ...]]:
     """The consumers of each worker process of `kith serve`: one tuple of names per process."""
-    here = WORKERS if settings.engine == "cluster" else CONSUMERS
+    consumers = WORKERS if settings.engine == "cluster" else CONSUMERS
     if not settings.checks_snapshots:
-        here = {name: registered for name, registered in here.items() if name != checks.NAME}
-    alone = [(name,) for name, registered in here.items() for _ in range(registered.alone(settings))]
-    return [*alone, tuple(name for name, registered in here.items() if not registered.alone(settings))]
+        consumers = {name: registered for name, registered in consumers.items() if name != checks.NAME}
+    alone = [(name,) for name, registered in consumers.items() for _ in range(registered.alone(settings))]
+    return [*alone, tuple(name for name, registered in consumers.items() if not registered.alone(settings))]

@@ -15,12 +15,12 @@ class Decider:
 
     name = APPLY
 
-    def __init__(self, own: Callable[[], AbstractAsyncContextManager[Callable[[], bool]]]) -> None:
-        self._own, self._stopping = own, asyncio.Event()
+    def __init__(self, join: Callable[[], AbstractAsyncContextManager[Callable[[], bool]]]) -> None:
+        self._join, self._stopping = join, asyncio.Event()
         self._is_part: Callable[[], bool] = lambda: False
 
     async def run(self) -> None:
-        async with self._own() as self._is_part:
+        async with self._join() as self._is_part:
             await self._stopping.wait()
 
     def is_ready(self) -> bool:

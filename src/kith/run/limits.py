@@ -27,21 +27,21 @@ def bounds(settings: Settings) -> RequestLimits:
 
 def rates(settings: Settings) -> RateLimits:
     """Requests a second that one API process allows: its share of the setting, rounded up."""
-    asked = (
+    totals = (
         settings.rate_user_read, settings.rate_user_write, settings.rate_server_read, settings.rate_server_write
     )  # fmt: skip
-    return RateLimits(*(-(-rate // settings.api_processes) for rate in asked))
+    return RateLimits(*(-(-rate // settings.api_processes) for rate in totals))
 
 
 def quotas(settings: Settings) -> dict[QuotaName, Quota]:
     """Quotas of a user per minute or hour, by kind; a kind that is missing has no quota."""
-    asked: dict[QuotaName, Quota] = {
+    by_kind: dict[QuotaName, Quota] = {
         "feed": Quota(settings.rate_feed_per_minute, 60),
         "posts": Quota(settings.rate_posts_per_hour, 3_600),
         "engagement": Quota(settings.rate_engagement_per_minute, 60),
         "media": Quota(settings.rate_media_per_hour, 3_600),
     }
-    return {kind: quota for kind, quota in asked.items() if quota.limit}
+    return {kind: quota for kind, quota in by_kind.items() if quota.limit}
 
 
 def streams(settings: Settings) -> StreamLimits:

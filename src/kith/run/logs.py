@@ -49,15 +49,15 @@ class SparingTracebacks:
             error = sys.exc_info()[1]
         if not isinstance(error, BaseException):
             return event
-        said = tuple(sorted((name, str(value)) for name, value in event.items() if name != "exc_info"))
-        kind, now = (said, *_origin(error)), self._now_s()
-        at, repeated = self._written.get(kind, (-REPEAT_S, 0))
-        if now - at < REPEAT_S:
-            self._written[kind] = (at, repeated + 1)
+        fields = tuple(sorted((name, str(value)) for name, value in event.items() if name != "exc_info"))
+        kind, now_s = (fields, *_origin(error)), self._now_s()
+        logged_s, repeated = self._written.get(kind, (-REPEAT_S, 0))
+        if now_s - logged_s < REPEAT_S:
+            self._written[kind] = (logged_s, repeated + 1)
             raise structlog.DropEvent
         if len(self._written) >= _KINDS_MAX:
             self._written.clear()
-        self._written[kind] = (now, 0)
+        self._written[kind] = (now_s, 0)
         return {**event, "repeated": repeated} if repeated else event
 
 

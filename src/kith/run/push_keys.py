@@ -36,20 +36,20 @@ class PushKeys(NamedTuple):
 
     def offer(self, hosts: Sequence[str]) -> Offer:
         """The kinds of push for which devices may register."""
-        of: dict[DeviceKind, object] = {"webpush": self.vapid, "apns": self.apns, "fcm": self.fcm}
-        kinds = frozenset(kind for kind, key in of.items() if key is not None)
+        keys: dict[DeviceKind, object] = {"webpush": self.vapid, "apns": self.apns, "fcm": self.fcm}
+        kinds = frozenset(kind for kind, key in keys.items() if key is not None)
         return Offer(kinds, None if self.vapid is None else self.vapid.public, tuple(hosts))
 
     def providers(self, send: Send) -> dict[DeviceKind, Provider]:
         """The providers that are configured, by kind of device."""
-        found: dict[DeviceKind, Provider] = {}
+        by_kind: dict[DeviceKind, Provider] = {}
         if self.vapid is not None:
-            found["webpush"] = WebPush(send, self.vapid)
+            by_kind["webpush"] = WebPush(send, self.vapid)
         if self.apns is not None:
-            found["apns"] = Apns(send, self.apns)
+            by_kind["apns"] = Apns(send, self.apns)
         if self.fcm is not None:
-            found["fcm"] = Fcm(send, self.fcm)
-        return found
+            by_kind["fcm"] = Fcm(send, self.fcm)
+        return by_kind
 
 
 def push_keys(settings: Settings, signing: bytes) -> PushKeys:

@@ -125,15 +125,15 @@ async def open_services(
     async with (
         open_stores(settings, "api", create=create, on_fatal=on_fatal, committer=committer) as stores,
         node_number(stores.leases, NODES_MAX, on_lost=on_fatal) as number,
-        timelines.open_reader(settings) as kept,
-        _services(settings, stores, number, kept) as services,
+        timelines.open_reader(settings) as timeline_reader,
+        _services(settings, stores, number, timeline_reader) as services,
     ):
         yield services
 
 
 @contextlib.asynccontextmanager
 async def _services(
-    settings: Settings, stores: OpenStores, number: NodeNumber, kept: TimelineReader
+    settings: Settings, stores: OpenStores, number: NodeNumber, timeline_reader: TimelineReader
 ) -> AsyncIterator[Services]:
     for group in (intake.NAME, mention_consumer.NAME, push.NAME):
         await intake.begin(stores.log, group)
@@ -143,13 +143,13 @@ async def _services(
     profiles = Profiles(posts.store, graph.clock, media.check_image, graph.graphs.number(NAMES))
     stories = Stories(posts.store, graph, posts.snowflakes, hours=settings.story_hours)
     suggested, served = suggestions(settings, stores), _served_log(settings)
-    told = notice_services(settings, stores, posts)
+    notices = notice_services(settings, stores, posts)
     read_cache = ReadCache(graph.store, stores.log, wall_ms, share=settings.read_share)
     await read_cache.refresh()  # from here on it follows the log
     facts = PostFacts(posts.store, graph, read_cache, wall_ms)
     affinity = Affinity(graph, comments, facts, read_cache, wall_ms)
-    skeletons = Skeletons(graph, kept, stores.fanout_state, stores.log, read_cache)
-    live = _live(settings, stores, posts, engagement, told.notifications)
+    skeletons = Skeletons(graph, timeline_reader, stores.fanout_state, stores.log, read_cache)
+    live = _live(settings, stores, posts, engagement, notices.notifications)
     reconciler = FollowReconciler(graph, stores.records)
     boards_consumer = BoardsConsumer(reconciler)
     boards = Boards(reconciler, posts.snowflakes, boards_consumer.note_change, boards_consumer.finish)
@@ -157,31 +157,31 @@ async def _services(
     ranker, rules = Ranker(graph, facts, affinity, read_cache, wall_ms), HomeRules(graph, cached_posts, unrestricted)
     home = Home(skeletons, ranker, rules, PinnedPosts(boards, read_cache, wall_ms), served=served)
     following, pins = BoardFollowing(boards, follows_max=settings.follows_max), Pins(boards, posts)
-    known = await keys.load_keys(stores.credentials, settings)
-    devices = Devices(stores.records, graph.clock, known.signing)
+    loaded_keys = await keys.load_keys(stores.credentials, settings)
+    devices = Devices(stores.records, graph.clock, loaded_keys.signing)
     people = relations(settings, graph, reconciler)
     privacy_switch = PrivacySwitch(graph, people, stores.leases)
     jobs = account_jobs(
         graph, stores.leases, posts.erase, comments.erase, stories.erase, boards.erase,
-        forget=_in_turn(profiles.forget, told.notifications.forget, devices.forget),
+        forget=_in_turn(profiles.forget, notices.notifications.forget, devices.forget),
         restored=privacy_switch.account_restored, beside=comments.beside,
     )  # fmt: skip
     privacy = Privacy(graph)
-    watch = _watch(stores, privacy, known.signing, posts, stories, comments, boards)
-    hooks = _webhooks(settings, stores, Secrets(known.signing))
+    watch = _watch(stores, privacy, loaded_keys.signing, posts, stories, comments, boards)
+    hooks = _webhooks(settings, stores, Secrets(loaded_keys.signing))
     presence, being_here = _presence(stores, live)
     ahead = asyncio.create_task(facts.read_ahead())
     try:
         async with _background_work(stores, jobs, privacy_switch, settings.peers):
             yield Services(
-                stores=stores, number=number, keys=known, privacy=privacy, relations=people, profiles=profiles,
+                stores=stores, number=number, keys=loaded_keys, privacy=privacy, relations=people, profiles=profiles,
                 jobs=jobs, privacy_switch=privacy_switch, suggestions=suggested, posts=posts, comments=comments,
                 media=media, engagement=engagement, moderation=Moderation(posts), boards=boards,
                 board_following=following, pins=pins, stories=stories, strip=Strip(graph, stories, affinity.by_author),
                 home=home, read_cache=read_cache, cached_posts=cached_posts, unrestricted=unrestricted, live=live,
-                watch=watch, webhooks=hooks, notifications=told.notifications, external_mentions=told.external_mentions,
-                presence=presence, devices=devices,
-                push_offer=push_keys(settings, known.signing).offer(settings.webpush_hosts),
+                watch=watch, webhooks=hooks, notifications=notices.notifications,
+                external_mentions=notices.external_mentions, presence=presence, devices=devices,
+                push_offer=push_keys(settings, loaded_keys.signing).offer(settings.webpush_hosts),
             )  # fmt: skip
     finally:
         await stop(being_here, ahead)
@@ -242,7 +242,7 @@ async def _background_work(
     beside = [keep_resuming(jobs.resume, privacy_switch.resume)]
     if store is not None:
         beside.append(fencing.keep_fencing(store, stores.leases, peers))
-    tasks = [asyncio.create_task(one) for one in beside]
+    tasks = [asyncio.create_task(work) for work in beside]
     try:
         await jobs.resume()
         await privacy_switch.resume()
@@ -270,15 +270,15 @@ def _served_log(settings: Settings) -> ServedFiles:
 def media_over(settings: Settings, posts: Posts, observer: CallObserver) -> MediaLibrary:
     """Pictures and videos; their files are in the folder or bucket of the settings."""
     blobs = open_blobs(settings.media_url, media_folder(settings), sync=settings.durability == "full")
-    kept = observed(blobs, "blobs", observer)
-    return MediaLibrary(posts.store, posts.graph, posts.snowflakes, kept, limits.media(settings))
+    observed_blobs = observed(blobs, "blobs", observer)
+    return MediaLibrary(posts.store, posts.graph, posts.snowflakes, observed_blobs, limits.media(settings))
 
 
 def _in_turn(*finish: WhenDone) -> WhenDone:
     """Run these one after the other."""
 
     async def do(user: NodeId) -> None:
-        for one in finish:
-            await one(user)
+        for action in finish:
+            await action(user)
 
     return do

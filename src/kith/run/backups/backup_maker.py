@@ -88,8 +88,8 @@ class BackupMaker:
         self._store, self._media = store, media
         self._progress, self._now_ms = progress, now_ms
         self._name = hashlib.sha256(store.secret(SECRET)).hexdigest()[:32]
-        self._seen: dict[str, Part] = {}
-        self._known: dict[str, StoredFiles] = {}  # media files by the id of their part
+        self._part_cache: dict[str, Part] = {}
+        self._files_by_part: dict[str, StoredFiles] = {}  # media files by the id of their part
         self._copied = 0
 
     def make(self, *, whole: bool) -> BackupResult:
@@ -105,26 +105,26 @@ class BackupMaker:
         if closed is not None and closed.why != "standby":
             raise closed.refusal()
         refuse_unfinished(self._store)
-        before = read_latest(self.archive, self._seen)
+        before = read_latest(self.archive, self._part_cache)
         _refuse_others(self.archive, before, self._name)
         _refuse_older(self.archive, before, self._history())
         self._copied = 0
-        last, made, because = last_part(before.whole), list[Part](), ""
+        last, new_parts, because = last_part(before.whole), list[Part](), ""
         if last is not None:
             try:
                 self._check_continues(before, last)
-                made += self._increment(before, last)
-            except (Conflict, StoreMismatch) as gone:
-                because = gone.message
+                new_parts += self._increment(before, last)
+            except (Conflict, StoreMismatch) as error:
+                because = error.message
         elif before.damaged:
             because = min(before.damaged.values())
         if last is None or because or whole:
             line = last.line if last is not None and not because else secrets.token_hex(8)
-            last_ms = made[-1].last_ms if made else last.last_ms if last is not None and not because else 0
-            made.append(self._whole(Parts([*before.whole, *made], before.damaged), line, last_ms))
-        newest = last_part([*before.whole, *made])
+            last_ms = new_parts[-1].last_ms if new_parts else last.last_ms if last is not None and not because else 0
+            new_parts.append(self._whole(Parts([*before.whole, *new_parts], before.damaged), line, last_ms))
+        newest = last_part([*before.whole, *new_parts])
         self.until = None if newest is None else newest.until
-        return BackupResult(made, self._copied, because)
+        return BackupResult(new_parts, self._copied, because)
 
     def _check_continues(self, before: Parts, last: Part) -> None:
         """Raise Conflict if the log does not continue the last part; StoreMismatch if that part cannot be restored."""
@@ -136,64 +136,64 @@ class BackupMaker:
 
     def _increment(self, before: Parts, last: Part) -> list[Part]:
         """A part with the events after `last`; empty, where nothing is new."""
-        began_ms, named, id_ = self._now_ms(), self._identity(), next_id(before, "increment")
-        known = self._names(before.whole)
-        is_new = segments.last_event(self._store) != last.until or named != last.identity
+        began_ms, identity, id_ = self._now_ms(), self._identity(), next_id(before, "increment")
+        stored = self._names(before.whole)
+        is_new = segments.last_event(self._store) != last.until or identity != last.identity
         log = self._log_after(last, id_) if is_new else None
-        new = self._new_files(known)  # after the log, so the files that it names are included
+        new = self._new_files(stored)  # after the log, so the files that it names are included
         if log is None:
             if not new:
                 return []
             log = self._log_after(last, id_)
-            new = {**new, **self._new_files({**known, **new})}
+            new = {**new, **self._new_files({**stored, **new})}
         files = dict(log.files)
         if new:
             files[MEDIA] = put_verified(self.archive, file_of(id_, MEDIA), [list_of(new)])
         part = Part(
             VERSION, id_, "increment", last.line, self._name, self._history(), last.until, log.until, log.until,
-            log.mark, named, began_ms, log.first_ms, log.last_ms, files,
+            log.mark, identity, began_ms, log.first_ms, log.last_ms, files,
         )  # fmt: skip
         return [self._put(part)]
 
     def _log_after(self, last: Part, id_: str) -> _Log:
         """Store the segments of the log after a part, up to the log's current end."""
         files: dict[str, StoredFile] = {}
-        first_ms, mark, last_ms, at, end = 0, last.mark, last.last_ms, last.until, -1
-        while end < 0 or at < end:
-            segment = self._segment_after(at)
+        first_ms, mark, last_ms, position, end = 0, last.mark, last.last_ms, last.until, -1
+        while end < 0 or position < end:
+            segment = self._segment_after(position)
             end = segment.end if end < 0 else end
             name = f"log-{len(files) + 1:06}"
             files[name] = put_verified(self.archive, file_of(id_, name), [segments.pack(segment)])
             first_ms = first_ms or logged_ms(next(segments.numbered(segment), (0, b""))[1])
             newest, event = segments.newest(segment)
-            if newest > at:
-                at, mark, last_ms = newest, mark_of(event), max(last_ms, logged_ms(event))
-        return _Log(files, at, mark, first_ms, last_ms)
+            if newest > position:
+                position, mark, last_ms = newest, mark_of(event), max(last_ms, logged_ms(event))
+        return _Log(files, position, mark, first_ms, last_ms)
 
-    def _new_files(self, known: StoredFiles) -> StoredFiles:
+    def _new_files(self, stored: StoredFiles) -> StoredFiles:
         """Copy the media files that the backup lacks."""
-        media = copy_in(self._media, self.archive, known, self._count) if self._media else {}
-        return {name: file for name, file in media.items() if name not in known}
+        media = copy_in(self._media, self.archive, stored, self._count) if self._media else {}
+        return {name: file for name, file in media.items() if name not in stored}
 
     def _whole(self, before: Parts, line: str, last_ms: int) -> Part:
         """A part with a copy of the store. `last_ms`: the latest event time in its line so far."""
-        began_ms, named, id_ = self._now_ms(), self._identity(), next_id(before, "whole")
+        began_ms, identity, id_ = self._now_ms(), self._identity(), next_id(before, "whole")
         until = segments.last_event(self._store)
         mark = mark_of(segments.event_at(self._store, until))
         with copy_of(self._store) as reading:
             chunks = iter(partial(os.read, reading, _CHUNK_BYTES), b"")
             files = {STORE: put_verified(self.archive, file_of(id_, STORE), chunks)}
-        most = segments.last_event(self._store)  # the copy ends somewhere between `until` and this
-        last_ms = max(last_ms, segments.latest_ms(self._store, most))
+        last_event = segments.last_event(self._store)  # the copy ends somewhere between `until` and this
+        last_ms = max(last_ms, segments.latest_ms(self._store, last_event))
         if self._media:  # after the store, so the files that it names are included
-            known: StoredFiles = {}
+            stored: StoredFiles = {}
             with contextlib.suppress(StoreMismatch):  # an unreadable list: each file in the archive is compared instead
-                known = self._names(before.whole)
-            media = copy_in(self._media, self.archive, known, self._count)
+                stored = self._names(before.whole)
+            media = copy_in(self._media, self.archive, stored, self._count)
             files[MEDIA] = put_verified(self.archive, file_of(id_, MEDIA), [list_of(media)])
         part = Part(
-            VERSION, id_, "whole", line, self._name, self._history(), 0, until, most,
-            mark, named, began_ms, 0, last_ms, files,
+            VERSION, id_, "whole", line, self._name, self._history(), 0, until, last_event,
+            mark, identity, began_ms, 0, last_ms, files,
         )  # fmt: skip
         return self._put(part)
 
@@ -205,8 +205,8 @@ class BackupMaker:
     def _segment_after(self, after: int) -> segments.Segment:
         try:
             return segments.next_segment(self._store, after, BYTES_A_SEGMENT)
-        except Conflict as gone:
-            raise Conflict(_gap_message(after)) from gone
+        except Conflict as error:
+            raise Conflict(_gap_message(after)) from error
 
     def _identity(self) -> str:
         graphs, notes = segments.identity(self._store)
@@ -219,12 +219,12 @@ class BackupMaker:
         """The media files of the newest whole and of the parts after it. Each list is read once."""
         if not self._media:
             return {}
-        at = max((number for number, part in enumerate(before) if part.kind == "whole"), default=0)
-        self._known = {
-            part.id: self._known[part.id] if part.id in self._known else names_of(self.archive, [part])
-            for part in before[at:]
+        start = max((number for number, part in enumerate(before) if part.kind == "whole"), default=0)
+        self._files_by_part = {
+            part.id: self._files_by_part[part.id] if part.id in self._files_by_part else names_of(self.archive, [part])
+            for part in before[start:]
         }
-        return {name: file for names in self._known.values() for name, file in names.items()}
+        return {name: file for names in self._files_by_part.values() for name, file in names.items()}
 
     def _count(self, files: int) -> None:
         self._copied = files

@@ -27,40 +27,40 @@ def list_of(names: StoredFiles) -> bytes:
 
 def names_of(archive: Archive, parts: Iterable[Part]) -> dict[str, StoredFile]:
     """The media files listed in these parts. Errors: StoreMismatch, StoreUnavailable."""
-    found: dict[str, StoredFile] = {}
+    files: dict[str, StoredFile] = {}
     for part in parts:
         if MEDIA in part.files:
             raw = b"".join(read_verified(archive, file_of(part.id, MEDIA), part.files[MEDIA]))
             for line in zlib.decompress(raw).decode().splitlines():
                 digest, size, name = line.split(" ", 2)
-                found[name] = StoredFile(int(size), digest)
-    return found
+                files[name] = StoredFile(int(size), digest)
+    return files
 
 
 def copy_in(
-    folder: Path, archive: Archive, known: StoredFiles, progress: Callable[[int], None]
+    folder: Path, archive: Archive, stored: StoredFiles, progress: Callable[[int], None]
 ) -> dict[str, StoredFile]:
-    """Copy the files of a folder to the archive, except those in `known`; returns all files of the folder.
+    """Copy the files of a folder to the archive, except those in `stored`; returns all files of the folder.
 
     A file that an interrupted backup left in the archive is compared instead of copied. `progress`: called with the
     number of files copied so far.
     """
-    found: dict[str, StoredFile] = {}
+    files: dict[str, StoredFile] = {}
     copied = 0
     for file in sorted(folder.rglob("*")):
         name = file.relative_to(folder).as_posix()
         if "#" in file.name or not file.is_file():  # `#` marks a file that is being written
             continue
-        if name in known:
-            found[name] = known[name]
+        if name in stored:
+            files[name] = stored[name]
             continue
         try:
-            found[name] = _copied(file, archive, f"{MEDIA}/{name}")
+            files[name] = _copied(file, archive, f"{MEDIA}/{name}")
         except FileNotFoundError:  # deleted meanwhile, by `kith sweep` or with its owner's account
             continue
         copied += 1
         progress(copied)
-    return found
+    return files
 
 
 def copy_out(archive: Archive, names: StoredFiles, folder: Path, progress: Callable[[int], None]) -> list[str]:
@@ -78,10 +78,10 @@ def copy_out(archive: Archive, names: StoredFiles, folder: Path, progress: Calla
 
 def _copied(file: Path, archive: Archive, name: str) -> StoredFile:
     with file.open("rb") as opened:  # first, because the file may be gone
-        own = digest_of(_chunks(opened))
+        digest = digest_of(_chunks(opened))
     try:
-        if digest_of(archive.read(name)) == own:
-            return own
+        if digest_of(archive.read(name)) == digest:
+            return digest
     except StoreMismatch:  # the archive does not have it
         pass
     with file.open("rb") as opened:

@@ -80,7 +80,7 @@ def file_of(part: str, name: str) -> str:
 
 def next_id(parts: Parts, kind: PartKind) -> str:
     """An id for the next part."""
-    last = max([one.id for one in parts.whole] + list(parts.damaged), default="0")
+    last = max([part.id for part in parts.whole] + list(parts.damaged), default="0")
     return f"{int(last.split('-')[0]) + 1:08}-{secrets.token_hex(4)}-{kind}"
 
 
@@ -109,34 +109,34 @@ class _Versioned(msgspec.Struct):
 def read_parts(archive: Archive) -> Parts:
     """All parts of an archive. Errors: StoreUnavailable."""
     with ThreadPoolExecutor(_READ_AT_ONCE) as threads:
-        found = list(threads.map(lambda id_: _read(archive, id_), _ids(archive)))
+        parts = list(threads.map(lambda id_: _read(archive, id_), _ids(archive)))
     return Parts(
-        [part for part in found if isinstance(part, Part)], dict(one for one in found if isinstance(one, tuple))
+        [part for part in parts if isinstance(part, Part)], dict(pair for pair in parts if isinstance(pair, tuple))
     )
 
 
-def read_latest(archive: Archive, seen: dict[str, Part]) -> Parts:
+def read_latest(archive: Archive, cached: dict[str, Part]) -> Parts:
     """The parts of an archive that the next part needs: back to the newest whole and the newest increment.
 
-    `seen`: a cache of parts by id; afterwards it holds the parts of this answer.
+    `cached`: a cache of parts by id; afterwards it holds the parts of this answer.
     """
     whole, damaged = list[Part](), dict[str, str]()
     for id_ in reversed(_ids(archive)):
-        part = seen[id_] if id_ in seen else _read(archive, id_)
+        part = cached[id_] if id_ in cached else _read(archive, id_)
         if isinstance(part, Part):
-            seen[id_] = part
+            cached[id_] = part
             whole.append(part)
         else:
             damaged[id_] = part[1]
         if {part.kind for part in whole} == {"whole", "increment"}:
             break
-    for id_ in seen.keys() - {part.id for part in whole}:
-        del seen[id_]
+    for id_ in cached.keys() - {part.id for part in whole}:
+        del cached[id_]
     return Parts(whole[::-1], damaged)
 
 
 def _ids(archive: Archive) -> list[str]:
-    names = (found.name.removeprefix(f"{PARTS}/") for found in archive.files(PARTS))
+    names = (file.name.removeprefix(f"{PARTS}/") for file in archive.files(PARTS))
     return sorted(name.removesuffix(_END) for name in names if name.endswith(_END))
 
 

@@ -25,17 +25,19 @@ def prune(archive: Archive, kept_from_ms: int, newer_min: int, now_ms: int) -> i
     StoreUnavailable.
     """
     parts = read_parts(archive)
-    going = prunable(parts.whole, kept_from_ms, newer_min)
-    kept = [part for part in parts.whole if part not in going]
-    archive.delete([manifest_of(part.id) for part in going])
-    named = {file_of(part.id, name) for part in kept for name in part.files}
+    pruned = prunable(parts.whole, kept_from_ms, newer_min)
+    kept = [part for part in parts.whole if part not in pruned]
+    archive.delete([manifest_of(part.id) for part in pruned])
+    named_files = {file_of(part.id, name) for part in kept for name in part.files}
     damaged = tuple(file_of(id_, "") for id_ in parts.damaged)
-    listed = [found for found in archive.files(FILES) if not found.name.startswith(damaged)]
+    listed = [file for file in archive.files(FILES) if not file.name.startswith(damaged)]
     with contextlib.suppress(StoreMismatch):  # a media list cannot be read: all media files stay
-        named |= {f"{MEDIA}/{name}" for name in names_of(archive, kept)}
+        named_files |= {f"{MEDIA}/{name}" for name in names_of(archive, kept)}
         if not damaged:
             listed += archive.files(MEDIA)
-    own, old_ms = tuple(file_of(part.id, "") for part in going), now_ms - _UNFINISHED_MS
-    unnamed = [found for found in listed if found.name not in named]
-    archive.delete([one.name for one in unnamed if one.name.startswith(own) or one.modified_at_ms < old_ms])
-    return len(going)
+    pruned_prefixes, old_ms = tuple(file_of(part.id, "") for part in pruned), now_ms - _UNFINISHED_MS
+    unnamed = [file for file in listed if file.name not in named_files]
+    archive.delete(
+        [file.name for file in unnamed if file.name.startswith(pruned_prefixes) or file.modified_at_ms < old_ms]
+    )
+    return len(pruned)

@@ -47,21 +47,21 @@ class Restored(NamedTuple):
 
 
 def restore(
-    settings: Settings, archive: Archive, at: str | None = None, progress: Callable[[int], None] = lambda _: None
+    settings: Settings, archive: Archive, moment: str | None = None, progress: Callable[[int], None] = lambda _: None
 ) -> Restored:
-    """Restore a backup into the data folder. `at`: a time or a token, see `restore_point_of`. `progress`: called with
-    the number of media files so far.
+    """Restore a backup into the data folder. `moment`: a time or a token, see `restore_point_of`. `progress`: called
+    with the number of media files so far.
 
     Errors: BadRequest, if there is no backup, or no such point in it; Conflict, if a server uses the folder, or it
     holds a store; StoreMismatch, if a part is missing or damaged.
     """
     parts = read_parts(archive)
     if not parts.whole and not parts.damaged:
-        return _restore_older(settings, archive, at, progress)
+        return _restore_older(settings, archive, moment, progress)
     if not parts.whole:
         raise StoreMismatch(f"no part of the backup in {archive.where} can be read: {min(parts.damaged.values())}")
     with _new_store(settings) as folder:
-        goal = restore_point_of(archive, parts, at, folder)
+        goal = restore_point_of(archive, parts, moment, folder)
         chosen = restore_plan(parts.whole, goal, parts.damaged)
         _fetch(archive, chosen.whole, folder)
         with _opened(folder, archive.where) as store:
@@ -71,24 +71,24 @@ def restore(
     return Restored(event, ms, len(names) - len(lost), lost)
 
 
-def restore_point_of(archive: Archive, parts: Parts, at: str | None, folder: Path) -> RestorePoint:
-    """The point that `at` names: None for the newest, a time (ISO 8601; UTC where no zone is named), or a token.
+def restore_point_of(archive: Archive, parts: Parts, moment: str | None, folder: Path) -> RestorePoint:
+    """The point that `moment` names: None for the newest, a time (ISO 8601; UTC where no zone is named), or a token.
 
     A token is that of a write, or of `GET /watch`. Several tokens joined by dots, as clients keep them for concurrent
     writes, name the first point that has all of these writes. `folder`: an empty one, in which to look up the secret
     that signs tokens.
     """
-    if at is None:
+    if moment is None:
         return NEWEST
     with contextlib.suppress(ValueError):
-        time = datetime.fromisoformat(at)
+        time = datetime.fromisoformat(moment)
         return RestorePoint(ms=int((time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp() * 1000))
     secret = _signing_secret(archive, parts.whole, folder)
-    positions = [_position_of(secret, token) for token in at.split(".")]
+    positions = [_position_of(secret, token) for token in moment.split(".")]
     refused: BadRequest | None = None
     for line in dict.fromkeys(part.line for part in reversed(parts.whole)):
         newest = next(part for part in reversed(parts.whole) if part.line == line)
-        store = StorePositions(History(tuple(Restore(*one) for one in newest.history)))
+        store = StorePositions(History(tuple(Restore(*entry) for entry in newest.history)))
         events = [event for position in positions if (event := store.sequence(position)) is not None]
         if len(events) == len(positions):
             goal = RestorePoint(event=max(events), line=line)
@@ -147,10 +147,10 @@ def _apply_increment(archive: Archive, store: Environment, part: Part, goal: Res
             continue  # the copy of the store has these events already
         until = _until(segment, goal)
         try:
-            at = segments.replay(store, segment, until)
+            last = segments.replay(store, segment, until)
         except Conflict as error:
             raise StoreMismatch(f"{archive.where}/{name} does not follow the part before it") from error
-        if until is not None and until <= at:
+        if until is not None and until <= last:
             return True
     return False
 
@@ -181,9 +181,9 @@ def _check(store: Environment, part: Part, archive: Archive) -> None:
 
 def _segments(archive: Archive, part: Part) -> Iterator[tuple[str, Segment]]:
     """The log segments of an increment, in order, each with the name of its file."""
-    for short, file in sorted(part.files.items()):
-        if short not in (STORE, MEDIA):
-            name = file_of(part.id, short)
+    for key, file in sorted(part.files.items()):
+        if key not in (STORE, MEDIA):
+            name = file_of(part.id, key)
             yield name, segments.unpack(b"".join(read_verified(archive, name, file)), f"{archive.where}/{name}")
 
 
@@ -203,16 +203,16 @@ def _new_store(settings: Settings) -> Iterator[Path]:
             raise Conflict(f"a server uses {folder}; stop it first")
         if (folder / STORE_FILE).exists():
             raise Conflict(f"{folder} already holds a store; move it away, or name another folder with --data")
-        made = folder / RESTORING
+        building = folder / RESTORING
         try:
-            yield made
+            yield building
         except BaseException:
-            shutil.rmtree(made, ignore_errors=True)
+            shutil.rmtree(building, ignore_errors=True)
             raise
         (folder / JOURNAL_FILE).unlink(missing_ok=True)  # the journal of a store that was moved away
         sync_folder(folder)
-        (made / STORE_FILE).replace(folder / STORE_FILE)
-        shutil.rmtree(made)
+        (building / STORE_FILE).replace(folder / STORE_FILE)
+        shutil.rmtree(building)
         (folder / STORE_FILE).chmod(0o600)
         sync_folder(folder)
 
@@ -228,11 +228,13 @@ def _opened(folder: Path, where: str) -> Iterator[Environment]:
         raise StoreMismatch(error.message.replace(str(folder), where), **error.details) from error
 
 
-def _restore_older(settings: Settings, archive: Archive, at: str | None, progress: Callable[[int], None]) -> Restored:
+def _restore_older(
+    settings: Settings, archive: Archive, moment: str | None, progress: Callable[[int], None]
+) -> Restored:
     """Restore a backup in the old format, from before parts: a folder with `store.mdb` and `media/`."""
     if not isinstance(archive, FolderArchive) or not (Path(archive.where) / STORE_FILE).is_file():
         raise BadRequest(f"{archive.where} holds no backup")
-    if at is not None:
+    if moment is not None:
         raise BadRequest(f"{archive.where} holds one moment only; restore it without --at")
     source, files = Path(archive.where) / MEDIA, 0
     with _new_store(settings) as folder:

@@ -100,17 +100,17 @@ def open_maker(
 async def run_due(settings: Settings, maker: BackupMaker, now_ms: int) -> float:
     """Make the backup that is due, and after a whole delete old parts; returns the seconds until the next check."""
     status = read_status(settings)
-    what = due(status, settings, now_ms)
-    if what == "nothing":
+    kind = due(status, settings, now_ms)
+    if kind == "nothing":
         return min(_CHECK_INTERVAL_S, settings.backup_every_minutes * 60)
     try:
-        made = await asyncio.to_thread(maker.make, whole=what == "whole")
+        result = await asyncio.to_thread(maker.make, whole=kind == "whole")
     except (KithError, OSError) as error:
         _log.error("no backup was made; tried again", error=_message_of(error))
         status = msgspec.structs.replace(status, error=_message_of(error))
     else:
-        _log_made(made)
-        is_whole = any(part.kind == "whole" for part in made.parts)
+        _log_made(result)
+        is_whole = any(part.kind == "whole" for part in result.parts)
         prunes = is_whole or bool(status.tidying)
         status = Status(now_ms, now_ms if is_whole else status.whole_ms, drill=status.drill)
         status = await _clean_up(settings, maker, status, prunes=prunes)
@@ -129,8 +129,8 @@ async def _clean_up(settings: Settings, maker: BackupMaker, status: Status, *, p
         if prunes:
             kept_ms = settings.backup_keep_days * _DAY_MS
             newer_min = kept_ms // (settings.backup_whole_every_hours * _HOUR_MS)  # as many as are made in that time
-            gone = await asyncio.to_thread(prune, maker.archive, now_ms - kept_ms, newer_min, now_ms)
-            _log.info("old backups removed", parts=gone)
+            pruned = await asyncio.to_thread(prune, maker.archive, now_ms - kept_ms, newer_min, now_ms)
+            _log.info("old backups removed", parts=pruned)
         return msgspec.structs.replace(status, drill=await asyncio.to_thread(drills.last, maker.archive))
     except (KithError, OSError) as error:
         _log.error("a backup was made, but old ones could not be removed or looked at", error=_message_of(error))
@@ -141,12 +141,12 @@ def _message_of(error: KithError | OSError) -> str:
     return error.message if isinstance(error, KithError) else str(error)
 
 
-def _log_made(made: BackupResult) -> None:
-    if made.because:
-        _log.warning("the whole store is backed up, for an increment cannot be", because=made.because)
-    for part in made.parts:
+def _log_made(result: BackupResult) -> None:
+    if result.because:
+        _log.warning("the whole store is backed up, for an increment cannot be", because=result.because)
+    for part in result.parts:
         size = sum(file.bytes for file in part.files.values())
-        _log.info("backed up", part=part.id, events=part.until - part.after, bytes=size, files=made.files)
+        _log.info("backed up", part=part.id, events=part.until - part.after, bytes=size, files=result.files)
 
 
 async def make_now(maker: BackupMaker, store: Environment, *, whole: bool) -> BackupResult:

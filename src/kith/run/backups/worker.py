@@ -32,8 +32,8 @@ async def _keep(settings: Settings, stores: OpenStores) -> None:
         LogLeaseHolder(stores.log, NAME, wall_ms),
     )
     while True:
-        async with stores.leases.hold(NAME) as held:
-            pause_s = RETRIED_S if held is None else await run_due(settings, stores, maker, log_lease, wall_ms())
+        async with stores.leases.hold(NAME) as lease:
+            pause_s = RETRIED_S if lease is None else await run_due(settings, stores, maker, log_lease, wall_ms())
         await asyncio.sleep(pause_s)
 
 

@@ -36,8 +36,8 @@ async def keep_fencing(store: Environment, leases: Leases, peer_urls: Sequence[s
         looks = time.monotonic() - looked_s >= _RIVAL_SEARCH_S and bool(peer_urls or store_role.rival(store))
         if looks or store_role.pending_notice(store) is not None:
             try:
-                async with leases.hold("tell-the-old-primary") as held:
-                    if held is not None:
+                async with leases.hold("tell-the-old-primary") as lease:
+                    if lease is not None:
                         await asyncio.to_thread(_fence_and_look_for_rival, store, peer_urls if looks else None)
             except KithError as error:
                 _log.warning("other machines are notified later", error=error.message)
@@ -88,5 +88,5 @@ def _notify_rival(store: Environment, url: str, pending_notice: SuccessorNotice)
 def _fence(store: Environment, url: str, pending_notice: SuccessorNotice) -> int:
     from kith.run.machines.primary import Primary, machine_key_of  # noqa: PLC0415 - a client of HTTP, which few processes need
 
-    with Primary(url, machine_key_of(store), answer_timeout_s=_TIMEOUT_S) as other:
-        return other.fence(store_role.epoch_of(store), pending_notice.new)
+    with Primary(url, machine_key_of(store), answer_timeout_s=_TIMEOUT_S) as old_primary:
+        return old_primary.fence(store_role.epoch_of(store), pending_notice.new)

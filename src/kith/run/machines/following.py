@@ -55,7 +55,7 @@ class StandbyFollower:
     def __init__(self, settings: Settings, store: Environment, primary: Primary) -> None:
         self._store, self._primary = store, primary
         self._media = None if settings.media_url else media_folder(settings)
-        self._has: int | None = None  # the last event up to which our log is known to equal the primary's
+        self._replayed_to: int | None = None  # the last event up to which our log is known to equal the primary's
         self._placed_s = -_PLACES_EVERY_S  # when consumers' positions were last fetched
         self._bells = Bells(store.folder)
         self._retention = Retention(log_bounds(settings), store.log, store.notes_db)
@@ -70,7 +70,7 @@ class StandbyFollower:
         asked_s = time.monotonic()
         with_places = asked_s - self._placed_s >= _PLACES_EVERY_S
         history = self._store.history().name
-        raw = self._primary.log(after, self._has, wait_ms, with_places=with_places, history=history)
+        raw = self._primary.log(after, self._replayed_to, wait_ms, with_places=with_places, history=history)
         if raw is None:
             return True
         segment = segments.unpack(raw, f"what {self._primary.url} sent")
@@ -82,10 +82,10 @@ class StandbyFollower:
             beside = group_checkpoints.changed_notes(
                 self._store, segment.notes, but=(fanout.NAME,)
             )  # its timelines are not replicated
-        self._has = segments.replay(self._store, segment, retention=self._retention, beside=beside)
+        self._replayed_to = segments.replay(self._store, segment, retention=self._retention, beside=beside)
         if is_caught_up and with_places:
             self._placed_s = asked_s
-        if self._has > after:
+        if self._replayed_to > after:
             self._bells.ring()
         self._drop(changed)
         return is_caught_up

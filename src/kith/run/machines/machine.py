@@ -47,9 +47,9 @@ class Machine:
             del self._standbys[next(iter(self._standbys))]
         log_lease = self._standbys.setdefault(standby, LogLeaseHolder(self._log, f"standby/{standby}", wall_ms))
         last = segments.last_event(self._environment) if after is None else after
-        at = self._environment.positions.of(max(0, last - 1))  # a segment includes the event before it
-        if log_lease.is_due(at):
-            task = asyncio.create_task(log_lease.keep(at), name="kith-standby-lease")
+        position = self._environment.positions.of(max(0, last - 1))  # a segment includes the event before it
+        if log_lease.is_due(position):
+            task = asyncio.create_task(log_lease.keep(position), name="kith-standby-lease")
             self._renewals.add(task)
             task.add_done_callback(self._renewals.discard)
 
@@ -68,8 +68,8 @@ class Machine:
         if why is None or why.why != "standby":
             return {"rival": store_role.rival_message(rival)} if rival else {}
         behind, problem = self._lag.behind_ms(), self._lag.problem()
-        said = "not level with it since the start" if behind is None else f"{behind} ms behind"
-        return {"standby": f"standby of {why.primary}, {said}" + (f"; {problem}" if problem else "")}
+        lag = "not level with it since the start" if behind is None else f"{behind} ms behind"
+        return {"standby": f"standby of {why.primary}, {lag}" + (f"; {problem}" if problem else "")}
 
     def problem(self) -> str:
         """Why this process is not ready because its machine's role changed; empty if it is ready."""

@@ -36,10 +36,10 @@ def fenced_by(url: str, environment: Environment, answer_timeout_s: float = _TIM
 
     Errors: those of `Primary`.
     """
-    theirs = epoch_at(url, environment, answer_timeout_s)
-    if not store_role.is_newer(theirs, store_role.epoch_of(environment)):
+    their_epoch = epoch_at(url, environment, answer_timeout_s)
+    if not store_role.is_newer(their_epoch, store_role.epoch_of(environment)):
         return False
-    store_role.fence(environment, theirs, url)
+    store_role.fence(environment, their_epoch, url)
     _log.error("another machine was made the primary", primary=url)
     return True
 

@@ -46,7 +46,7 @@ class Primary:
         if not url.startswith(("http://", "https://")):
             raise no_address
         self.url = url.rstrip("/")
-        self._named = {"name": name} if name else {}
+        self._name_params = {"name": name} if name else {}
         timeout = httpx.Timeout(answer_timeout_s, connect=min(_CONNECT_TIMEOUT_S, answer_timeout_s))
         headers = {b"authorization": f"Bearer {key}".encode()}  # bytes, because httpx refuses text that is not ASCII
         try:
@@ -60,17 +60,19 @@ class Primary:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
         self._http.close()
 
     def log(
         self, after: int, has: int | None, wait_ms: int, *, with_places: bool = False, history: int = ORIGINAL
     ) -> bytes | None:
         """The events after `after`; None if none came in time. See `standby.source.Source.log`."""
-        asked = {"after": after, "wait_ms": wait_ms, "places": int(with_places)}
+        params = {"after": after, "wait_ms": wait_ms, "places": int(with_places)}
         if has is not None:
-            asked |= {"has": has, "history": history}
-        answer = self._request("GET", f"{BASE}/standby/log", params=asked | self._named)
+            params |= {"has": has, "history": history}
+        answer = self._request("GET", f"{BASE}/standby/log", params=params | self._name_params)
         return None if answer.status_code == 204 else answer.content
 
     def fence(self, epoch: Epoch, primary: str) -> int:
@@ -87,7 +89,7 @@ class Primary:
         """Download its store into a file, whole and durable. After an error no such file exists."""
         part = file.with_name(f"{file.name}.part")
         with translate_errors(f"write {file}", file.parent), part.open("wb") as written:
-            self._stream(f"{BASE}/standby/snapshot", written, ending=_ENDING_BYTES, params=self._named)
+            self._stream(f"{BASE}/standby/snapshot", written, ending=_ENDING_BYTES, params=self._name_params)
             written.flush()
             os.fsync(written.fileno())
         part.replace(file)
@@ -97,23 +99,23 @@ class Primary:
         file = folder / key
         part = file.with_name(f"{file.name}#0")  # the media folder's name for an unfinished file
         with translate_errors(f"write {file}", folder):
-            for made in (folder, file.parent):  # not the data folder, which may have been moved away
-                made.mkdir(exist_ok=True)
-            with part.open("wb") as written:
-                there = self._stream(f"{FILES_PATH}/{key}", written)
-                written.flush()
-                os.fsync(written.fileno())
-            if there:
+            for directory in (folder, file.parent):  # not the data folder, which may have been moved away
+                directory.mkdir(exist_ok=True)
+            with part.open("wb") as output:
+                exists = self._stream(f"{FILES_PATH}/{key}", output)
+                output.flush()
+                os.fsync(output.fileno())
+            if exists:
                 part.replace(file)
-                for named in (file.parent, folder):
-                    sync_folder(named)
+                for directory in (file.parent, folder):
+                    sync_folder(directory)
             else:
                 part.unlink()
-        return there
+        return exists
 
     def _stream(self, path: str, into: IO[bytes], ending: int = 0, params: Mapping[str, str] | None = None) -> bool:
         """Write an answer's body as it arrives, and verify its last `ending` bytes, the checksum; False if 404."""
-        digest, held = hashlib.sha256(), b""
+        digest, tail = hashlib.sha256(), b""
         try:
             with self._http.stream("GET", path, params=params) as answer:
                 if answer.status_code == 404:
@@ -123,13 +125,13 @@ class Primary:
                     raise self._error(answer)
                 for chunk in answer.iter_bytes(_MIB):
                     heartbeats.beat()
-                    held += chunk
-                    whole, held = (held[:-ending], held[-ending:]) if ending else (held, b"")
+                    tail += chunk
+                    whole, tail = (tail[:-ending], tail[-ending:]) if ending else (tail, b"")
                     digest.update(whole)
                     into.write(whole)
         except httpx.HTTPError as error:
             raise self._no_answer(error) from None
-        if ending and held != SNAPSHOT_END + digest.digest():
+        if ending and tail != SNAPSHOT_END + digest.digest():
             raise Unavailable(f"the snapshot of {self.url} was cut off; it is fetched again")
         return True
 
@@ -156,8 +158,8 @@ class Primary:
         if answer.status_code == 307:
             return StoreMismatch(f"{self.url} keeps media in a bucket; give the standby the same `media_url`")
         try:
-            said = answer.json()["error"]
-            code, message, details = str(said["code"]), str(said["message"]), dict(said.get("details", {}))
+            body = answer.json()["error"]
+            code, message, details = str(body["code"]), str(body["message"]), dict(body.get("details", {}))
         except (ValueError, LookupError, TypeError):
             return Unavailable(f"{self.url} answers {answer.status_code}, and not as a Kith does")
         for kind in _ERRORS:
@@ -170,8 +172,8 @@ def name_of(folder: Path) -> str:
     """The name of the standby in a data folder, by which its primary knows it; made on first use and stored."""
     file = folder / _NAME_FILE
     with contextlib.suppress(FileNotFoundError):
-        if re.fullmatch("[0-9a-f]{16}", found := file.read_text(errors="replace")):
-            return found
+        if re.fullmatch("[0-9a-f]{16}", name := file.read_text(errors="replace")):
+            return name
     with translate_errors(f"write {file}", folder):
         file.write_text(secrets.token_hex(8))
     return file.read_text()

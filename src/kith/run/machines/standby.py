@@ -96,17 +96,17 @@ def _replaced_by(store: Environment, url: str) -> ClosedNote:
     Returns why the store is closed. Errors: Conflict where that machine was not promoted in its place; Unavailable
     where it does not answer.
     """
-    said = f"{url} was not made the primary in its place"
+    reason = f"{url} was not made the primary in its place"
     try:
         peers.fenced_by(url, store, _QUERY_TIMEOUT_S)
     except Unavailable:
         raise
     except KithError as error:
-        said = error.message
+        reason = error.message
     why = store_role.read_closed_note(store)
     if why is None:
         raise Conflict(
-            f"{store.folder} holds a store that takes writes, and is no standby: {said}; to give it up move it away, "
+            f"{store.folder} holds a store that takes writes, and is no standby: {reason}; to give it up move it away, "
             "or name another folder"
         )
     return why
@@ -115,12 +115,12 @@ def _replaced_by(store: Environment, url: str) -> ClosedNote:
 def _install(settings: Settings, url: str, key: str) -> None:
     """Install a snapshot of the primary's store in the folder, closed as a standby's."""
     folder = Path(settings.data)
-    made = folder / RESTORING
-    shutil.rmtree(made, ignore_errors=True)
-    made.mkdir(parents=True)
+    building = folder / RESTORING
+    shutil.rmtree(building, ignore_errors=True)
+    building.mkdir(parents=True)
     with Primary(url, key, name=name_of(folder)) as primary:
-        primary.snapshot(made / STORE_FILE)
-    with Environment(made, bytes_max=settings.store_bytes_max, create=False) as store:
+        primary.snapshot(building / STORE_FILE)
+    with Environment(building, bytes_max=settings.store_bytes_max, create=False) as store:
         store.put_note(fanout_state.NAME_NOTE, b"0")  # timelines in this folder belong to another state
         store.put_note(f"group/{fanout.NAME}", None)  # so homes are read from outboxes until fan-out restarts
         for lease in store.notes(LEASE_PREFIX):
@@ -128,11 +128,11 @@ def _install(settings: Settings, url: str, key: str) -> None:
         store.put_note(MEDIA_MISSING, b"1")
         store_role.close_to_writes(store, ClosedNote("standby", url))
         store.sync()  # the store file moves without its journal
-    (made / STORE_FILE).replace(folder / STORE_FILE)
+    (building / STORE_FILE).replace(folder / STORE_FILE)
     (folder / JOURNAL_FILE).unlink(missing_ok=True)  # the journal of the previous store
     (folder / STORE_FILE).chmod(0o600)
     sync_folder(folder)
-    shutil.rmtree(made)
+    shutil.rmtree(building)
 
 
 def _check(settings: Settings) -> None:
@@ -152,8 +152,8 @@ def served(settings: Settings) -> AbstractContextManager[None]:
 
 def address(host: str, port: int) -> str:
     """The URL at which other machines reach this server; with this machine's name, if it listens on all addresses."""
-    named = socket.gethostname() if host in _ALL_ADDRESSES else host
-    return f"http://[{named}]:{port}" if ":" in named else f"http://{named}:{port}"
+    hostname = socket.gethostname() if host in _ALL_ADDRESSES else host
+    return f"http://[{hostname}]:{port}" if ":" in hostname else f"http://{hostname}:{port}"
 
 
 def _served_at(folder: Path, old: str) -> str:
@@ -223,8 +223,8 @@ def promote(settings: Settings, url: str = "", *, force: bool = False) -> Promot
         except (Unavailable, StoreMismatch) as error:
             silent = error.message
         missing = store.get_note(MEDIA_MISSING) is not None
-        done = store_role.promote(store, SuccessorNotice(why.primary, url) if silent else None)
-        return Promotion(why.primary, "silent" if silent else "fenced", silent, done.shared, missing)
+        promoted = store_role.promote(store, SuccessorNotice(why.primary, url) if silent else None)
+        return Promotion(why.primary, "silent" if silent else "fenced", silent, promoted.shared, missing)
 
 
 def _refuse_second(settings: Settings, store: Environment, epoch: Epoch) -> None:

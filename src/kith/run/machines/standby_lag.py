@@ -39,9 +39,9 @@ class StandbyLag:
         """Note that the standby had all that the primary had at this time, and clear the problem."""
         _HEAD.pack_into(self._map, 0, monotonic_ns, 0)
 
-    def note_problem(self, what: str) -> None:
+    def note_problem(self, problem: str) -> None:
         """Note why the standby cannot follow."""
-        raw = what.encode()[: _BYTES - _HEAD.size]
+        raw = problem.encode()[: _BYTES - _HEAD.size]
         self._map[_HEAD.size : _HEAD.size + len(raw)] = raw
         _HEAD.pack_into(self._map, 0, _HEAD.unpack_from(self._map)[0], len(raw))
 

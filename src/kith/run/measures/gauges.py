@@ -71,14 +71,14 @@ def _free(environment: Environment) -> int:
 
 async def _timelines(settings: Settings) -> int:
     """Number of timelines that are kept."""
-    async with timelines.open_reader(settings) as kept:
-        return await kept.count()
+    async with timelines.open_reader(settings) as reader:
+        return await reader.count()
 
 
 async def _of_leases(log: LogStore) -> dict[str, float]:
     """Number of leases of the log, and of lost ones, and the lag in events of the slowest holder."""
     leases = await log.leases()
-    behind = [(await log.behind(one.at)).events for one in leases if not one.lost]
+    behind = [(await log.behind(lease.at)).events for lease in leases if not lease.lost]
     return {
         "log_leases": len(behind),
         "log_leases_lost": len(leases) - len(behind),

@@ -55,9 +55,9 @@ class MeasureHistory:
     async def run(self) -> None:
         """Take a sample at every tenth second of the clock, until cancelled. A failed sample is skipped."""
         while True:
-            now = wall_ms()
-            at_ms = now - now % EVERY_MS + EVERY_MS
-            await asyncio.sleep((at_ms - now) / 1_000)
+            now_ms = wall_ms()
+            at_ms = now_ms - now_ms % EVERY_MS + EVERY_MS
+            await asyncio.sleep((at_ms - now_ms) / 1_000)
             try:
                 await self.take(at_ms)
             except (OSError, Unavailable) as error:
@@ -94,17 +94,17 @@ class MeasureHistory:
         samples = list(_read(files[max(0, len(files) - new - 1) :]))  # and the one before, as the base of differences
         oldest = next(_read(files), None)
         processes = self._metrics.process_snapshots()
-        now = summed(wall_ms(), processes, {})
+        latest = summed(wall_ms(), processes, {})
         return NumbersAnswer(
-            now=now.at_ms,
+            now=latest.at_ms,
             every_ms=EVERY_MS,
             times=[sample.at_ms for sample in samples if sample.at_ms > since_ms],
             series=_curves(samples, since_ms, operation),
-            operations=_table(oldest or _empty_sample(now.at_ms), now),
+            operations=_table(oldest or _empty_sample(latest.at_ms), latest),
             processes=[
-                ProcessNumbers(one.kind, one.pid, one.running, one.seen_ms)
-                for one in sorted(processes, key=lambda one: (not one.running, -one.seen_ms))
-                if one.running or one.seen_ms > now.at_ms - ENDED_SHOWN_MS
+                ProcessNumbers(process.kind, process.pid, process.running, process.seen_ms)
+                for process in sorted(processes, key=lambda process: (not process.running, -process.seen_ms))
+                if process.running or process.seen_ms > latest.at_ms - ENDED_SHOWN_MS
             ],
         )
 
@@ -116,8 +116,8 @@ def summed(at_ms: int, processes: Sequence[ProcessSnapshot], gauges: Mapping[str
     latency: dict[str, list[int]] = {}
     depth = streams = watchers = 0
     lag_s = 0.0
-    for one in processes:
-        counts = one.counts
+    for process in processes:
+        counts = process.counts
         for name, histogram in counts.latency.items():
             latency[name] = _added(latency.get(name), histogram)
             sample.requests = _added(sample.requests, histogram)
@@ -130,22 +130,22 @@ def summed(at_ms: int, processes: Sequence[ProcessSnapshot], gauges: Mapping[str
         depth, streams, watchers = depth + counts.queue_depth, streams + counts.streams, watchers + counts.watchers
         lag_s = max(lag_s, counts.stream_lag_s)
     sample.latency = {name: msgspec.Raw(msgspec.json.encode(counts)) for name, counts in latency.items()}
-    own = {"commit_queue_depth": depth, "streams": streams, "watchers": watchers, "stream_lag_seconds": lag_s}
-    told = {**gauges, **own}  # some are booleans, hence `float` below
-    sample.gauges = {name: float(value) if isfinite(value) else None for name, value in told.items()}
+    live = {"commit_queue_depth": depth, "streams": streams, "watchers": watchers, "stream_lag_seconds": lag_s}
+    values = {**gauges, **live}  # some are booleans, hence `float` below
+    sample.gauges = {name: float(value) if isfinite(value) else None for name, value in values.items()}
     return sample
 
 
 def quantile_ms(counts: Sequence[int], share: float) -> float | None:
     """The time in ms within which `share` of these were answered, interpolated in its bucket; None for no counts."""
-    left = share * sum(counts)
-    if not left:
+    remaining = share * sum(counts)
+    if not remaining:
         return None
     lower = 0.0
     for bound, count in zip(LATENCY_S, counts, strict=False):
-        if count >= left:
-            return (lower + (bound - lower) * left / count) * 1_000
-        left, lower = left - count, bound
+        if count >= remaining:
+            return (lower + (bound - lower) * remaining / count) * 1_000
+        remaining, lower = remaining - count, bound
     return LATENCY_S[-1] * 1_000  # or longer
 
 
@@ -185,13 +185,13 @@ def _times(name: str, counts: Sequence[int], seconds: float) -> dict[str, float 
     }
 
 
-def _table(before: Sample, now: Sample) -> list[OperationNumbers]:
+def _table(before: Sample, after: Sample) -> list[OperationNumbers]:
     """Every operation that was called since the first sample, the most often called first."""
-    rows, before = [], _comparable(before, now)
-    for name in now.latency:
-        grown = _difference(_of(before, name), _of(now, name))
+    rows, before = [], _comparable(before, after)
+    for name in after.latency:
+        grown = _difference(_of(before, name), _of(after, name))
         if number := sum(grown):
-            failed = max(0, now.failed.get(name, 0) - before.failed.get(name, 0))
+            failed = max(0, after.failed.get(name, 0) - before.failed.get(name, 0))
             p50, p99 = quantile_ms(grown, 0.5), quantile_ms(grown, 0.99)
             rows.append(OperationNumbers(name, number, failed, p50 or 0.0, p99 or 0.0))
     return sorted(rows, key=lambda row: (-row.count, row.name))
@@ -203,8 +203,8 @@ def _added(counts: list[int] | None, histogram: Histogram) -> list[int]:
 
 def _comparable(before: Sample, after: Sample) -> Sample:
     """The sample to subtract from `after`: zeros where the counts restarted in between, as when a server starts."""
-    less = any(b > a for b, a in zip(before.requests, after.requests, strict=False))
-    return _empty_sample(before.at_ms) if less or after.writes < before.writes else before
+    restarted = any(b > a for b, a in zip(before.requests, after.requests, strict=False))
+    return _empty_sample(before.at_ms) if restarted or after.writes < before.writes else before
 
 
 def _empty_sample(at_ms: int) -> Sample:

@@ -36,8 +36,8 @@ async def measure(blobs: BlobStore, folder: Path, now_ms: int) -> None:
     size = 0
     async for chunk in blobs.list():
         size += sum(blob.size for blob in chunk)
-    kept = [*before[1 - _KEPT :], Measure(now_ms, size)]
-    FolderArchive(folder, makes=False).put(_FILE, [msgspec.json.encode(kept)])
+    measures = [*before[1 - _KEPT :], Measure(now_ms, size)]
+    FolderArchive(folder, makes=False).put(_FILE, [msgspec.json.encode(measures)])
 
 
 def read(folder: Path) -> list[Measure]:
@@ -55,7 +55,7 @@ def gauges(folder: Path) -> Mapping[str, float]:
         return {}
     latest = measures[-1]
     values: dict[str, float] = {"media_bytes": latest.bytes}
-    day_ago = [one for one in measures if one.at_ms <= latest.at_ms - _DAY_MS]
+    day_ago = [earlier for earlier in measures if earlier.at_ms <= latest.at_ms - _DAY_MS]
     if day_ago:
         before = day_ago[-1]
         values["media_bytes_per_day"] = (latest.bytes - before.bytes) * _DAY_MS / (latest.at_ms - before.at_ms)

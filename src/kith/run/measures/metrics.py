@@ -184,7 +184,7 @@ class Metrics:
 
     def _rendered(self, gauges: Mapping[str, float]) -> bytes:
         registry = CollectorRegistry()
-        registry.register(_Collected([one.counts for one in self.process_snapshots()], gauges))
+        registry.register(_Collected([snapshot.counts for snapshot in self.process_snapshots()], gauges))
         return generate_latest(registry)
 
     def _loop(self) -> None:
@@ -272,13 +272,13 @@ class _Collected:
             [counts.checks for counts in self._counts],
         )  # fmt: skip
         filters = [counts.filter for counts in self._counts if counts.filter is not None]
-        for name, says, at in (
+        for name, says, index in (
             ("edges", "Edges in the filter; of the process with the largest.", 0),
             ("bytes", "Bytes of the filter; of the process with the largest.", 1),
             ("false_positives", "Expected share of false positives of the filter, by its size.", 2),
         ):
             if filters:
-                yield GaugeMetricFamily(f"kith_filter_{name}", says, value=max(one[at] for one in filters))
+                yield GaugeMetricFamily(f"kith_filter_{name}", says, value=max(sizes[index] for sizes in filters))
 
     def _streams(self) -> Iterator[Metric]:
         streams = GaugeMetricFamily("kith_streams", "Open streams.")
@@ -290,10 +290,10 @@ class _Collected:
         lag = GaugeMetricFamily("kith_stream_lag_seconds", "Lag of streams in seconds, of the slowest process.")
         lag.add_metric([], max((counts.stream_lag_s for counts in self._counts), default=0.0))
         yield lag
-        told = [counts.stream_events for counts in self._counts]
-        yield _counters("kith_stream_events", "Events sent to streams.", ["event"], told)
-        ended = [counts.stream_ends for counts in self._counts]
-        yield _counters("kith_stream_ends", "Streams that ended, by cause.", ["cause"], ended)
+        events = [counts.stream_events for counts in self._counts]
+        yield _counters("kith_stream_events", "Events sent to streams.", ["event"], events)
+        ends = [counts.stream_ends for counts in self._counts]
+        yield _counters("kith_stream_ends", "Streams that ended, by cause.", ["cause"], ends)
 
 
 def runs(process: int) -> bool:
@@ -317,16 +317,18 @@ def _add(histograms: dict[str, Histogram], name: str, seconds: float) -> None:
 def _counters(name: str, says: str, labels: list[str], counts: list[dict[str, int]]) -> Metric:
     """Counters by label values; a key holds these values, separated by spaces."""
     family = CounterMetricFamily(name, says, labels=labels)
-    for key in sorted({key for one in counts for key in one}):
-        family.add_metric(key.split(" "), sum(one.get(key, 0) for one in counts))
+    for key in sorted({key for process in counts for key in process}):
+        family.add_metric(key.split(" "), sum(process.get(key, 0) for process in counts))
     return family
 
 
 def _latencies(name: str, says: str, labels: list[str], histograms: list[dict[str, Histogram]]) -> Metric:
     """Latency histograms by label values; keys are as in `_counters`."""
     family = HistogramMetricFamily(name, says, labels=labels)
-    for key in sorted({key for one in histograms for key in one}):
-        family.add_metric(key.split(" "), *_sum(LATENCY_S, [one[key] for one in histograms if key in one]))
+    for key in sorted({key for histogram in histograms for key in histogram}):
+        family.add_metric(
+            key.split(" "), *_sum(LATENCY_S, [histogram[key] for histogram in histograms if key in histogram])
+        )
     return family
 
 

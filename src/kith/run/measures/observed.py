@@ -56,18 +56,18 @@ class _Observed:
         self._reads_wait = not getattr(port, "immediate", False)
 
     def __getattr__(self, name: str) -> Any:
-        found = getattr(self._port, name)
-        if inspect.iscoroutinefunction(found) and (self._reads_wait or name in _WRITES):
-            found = _timed(found, f"{self._name} {name}", self._observer)
-        self.__dict__[name] = found
-        return found
+        attribute = getattr(self._port, name)
+        if inspect.iscoroutinefunction(attribute) and (self._reads_wait or name in _WRITES):
+            attribute = _timed(attribute, f"{self._name} {name}", self._observer)
+        self.__dict__[name] = attribute
+        return attribute
 
 
 def _timed(method: Callable[..., Any], call: str, observer: CallObserver) -> Callable[..., Any]:
-    async def timed(*arguments: Any, **named: Any) -> Any:
+    async def timed(*arguments: Any, **keywords: Any) -> Any:
         started = time.perf_counter()
         try:
-            return await method(*arguments, **named)
+            return await method(*arguments, **keywords)
         except KithError as error:
             observer.call_failed(call, error.code)
             raise

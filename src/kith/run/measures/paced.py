@@ -25,7 +25,7 @@ class Throttle:
     ) -> None:
         self._make, self._now_s, self._sleep = make, now_s, sleep
         self._next: asyncio.Task[bytes] | None = None  # one that has not begun: new callers share it
-        self._one = asyncio.Lock()
+        self._lock = asyncio.Lock()
         self._next_at_s = 0.0  # the earliest time at which the next may begin
 
     async def get(self) -> bytes:
@@ -35,13 +35,13 @@ class Throttle:
         return await asyncio.shield(self._next)  # a cancelled caller does not cancel it for the others
 
     async def _made(self) -> bytes:
-        async with self._one:
+        async with self._lock:
             if (pause_s := self._next_at_s - self._now_s()) > 0:
                 await self._sleep(pause_s)
             self._next = None
-            started = self._now_s()
+            started_s = self._now_s()
             try:
                 return await self._make()
             finally:
-                now = self._now_s()
-                self._next_at_s = now + min(_PAUSE_FACTOR * (now - started), _PAUSE_S_MAX)
+                now_s = self._now_s()
+                self._next_at_s = now_s + min(_PAUSE_FACTOR * (now_s - started_s), _PAUSE_S_MAX)

@@ -17,12 +17,12 @@ async def compare_with(settings: Settings, folder: Path, tell: ShowProgress) -> 
 
     Errors: StoreUnavailable; StoreMismatch.
     """
-    found = []
+    results = []
     async with opening.open_sides(settings, folder) as sides:
         for kind in kinds(wall_ms):
             shown = partial(tell, f"{kind.name} compared")
-            found.append(await compare(kind, sides.folder_side, sides.cluster_side, _at_once, shown))
-    return found
+            results.append(await compare(kind, sides.folder_side, sides.cluster_side, _at_once, shown))
+    return results
 
 
 async def _at_once() -> None:

@@ -37,8 +37,8 @@ _log = structlog.get_logger("kith.move")
 class ShowProgress(Protocol):
     """Shows the progress of a move."""
 
-    def __call__(self, what: str, number: int, /) -> None:
-        """Show that `number` of `what` are done so far."""
+    def __call__(self, things: str, number: int, /) -> None:
+        """Show that `number` of `things` are done so far."""
         ...
 
 
@@ -51,15 +51,15 @@ class Mover:
     def __init__(
         self,
         source: OpenStores,
-        one: StoreSide,
-        other: StoreSide,
+        source_side: StoreSide,
+        target_side: StoreSide,
         folder: Path,
         noted: MoveProgress,
         tell: ShowProgress,
     ) -> None:
-        self.source, self.one, self.other = source, one, other
+        self.source, self.one, self.other = source, source_side, target_side
         self.folder, self.noted, self.tell = folder, noted, tell
-        self.writing = StoreWriter(one, other, wall_ms)
+        self.writing = StoreWriter(source_side, target_side, wall_ms)
         self._log_lease = LogLeaseHolder(source.log, LEASE, wall_ms)
         self.followed = 0
 
@@ -83,14 +83,14 @@ class Mover:
         end = await retry_while_unavailable(self.source.log.end)
         while True:
             try:
-                done = await retry_while_unavailable(replay.step)
+                events = await retry_while_unavailable(replay.step)
             finally:
                 noted.at, noted.spread = replay.at, sorted(replay.mentions_to_copy)
                 noted.newest = max(noted.newest, replay.newest)
-            if (done or not noted.points) and self._has_copied():
+            if (events or not noted.points) and self._has_copied():
                 noted.note_match(await retry_while_unavailable(self.other.log.end))
-            if done:
-                self.followed += done
+            if events:
+                self.followed += events
                 self.tell("events of the log done", self.followed)
                 self.note()
             await self.lease_log()
@@ -99,15 +99,15 @@ class Mover:
 
     def _has_copied(self) -> bool:
         """Whether all events that the copy may have seen are applied; from there on, the two logs hold the same."""
-        at, copied = LogPosition(self.noted.at), LogPosition(self.noted.copied)
-        return copied != NOWHERE and self.source.log.covers(at, copied)
+        position, copied = LogPosition(self.noted.at), LogPosition(self.noted.copied)
+        return copied != NOWHERE and self.source.log.covers(position, copied)
 
-    async def copy(self, table: str, what: str, *, wanted: Callable[[Any], bool] = lambda _: True) -> None:
+    async def copy(self, table: str, label: str, *, wanted: Callable[[Any], bool] = lambda _: True) -> None:
         """Copy a whole table, without checkpoints."""
         copying, rows = TableCopy(self.one, self.writing, table, wanted=wanted), 0
         while not copying.is_done:
             rows += await retry_while_unavailable(copying.step)
-            self.tell(what, rows)
+            self.tell(label, rows)
 
     async def copy_inboxes(self) -> None:
         """Copy again the inbox rows of mentions that were spread to followers since the rows were copied."""
@@ -118,22 +118,22 @@ class Mover:
 
     async def copy_credentials(self, source: OpenStores, target: OpenStores) -> None:
         """Copy the server keys and signing secrets of the source to the target."""
-        known = set(await target.credentials.server_keys())
+        target_keys = set(await target.credentials.server_keys())
         for key in await source.credentials.server_keys():
-            if key not in known:
+            if key not in target_keys:
                 await target.credentials.add_server_key(key)
-        has = await target.contents.secrets()
+        target_secrets = await target.contents.secrets()
         for name, secret in (await source.contents.secrets()).items():
-            if has.get(name) != secret:
+            if target_secrets.get(name) != secret:
                 await target.contents.put_secret(name, secret)
 
 
-async def retry_while_unavailable(do: Callable[[], Awaitable[T]]) -> T:
+async def retry_while_unavailable(action: Callable[[], Awaitable[T]]) -> T:
     """Retry an idempotent action while it raises Unavailable; after GIVE_UP_AFTER_S, raise its error."""
     until_s, pause_s = time.monotonic() + GIVE_UP_AFTER_S, _RETRY_S
     while True:
         try:
-            return await do()
+            return await action()
         except Unavailable as error:
             if isinstance(error, StoreMoved) or time.monotonic() > until_s:
                 raise

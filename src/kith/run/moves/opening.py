@@ -69,16 +69,20 @@ async def open_sides(settings: Settings, folder: Path, permit: int = 0, *, back:
     """
     files = _files(settings, folder)
     async with contextlib.AsyncExitStack() as stack:
-        here = await stack.enter_async_context(
+        folder_stores = await stack.enter_async_context(
             one_machine.open_stores(
                 folder_settings(settings, folder), "move", create=False, on_fatal=lambda: None, follows=back
             )
         )
-        own = stack.enter_context(tempfile.TemporaryDirectory(prefix="kith-move-"))  # for metrics that nobody reads
-        there = await stack.enter_async_context(
-            wiring.cluster_of(settings).open_stores(msgspec.structs.replace(settings, data=own), "move", permit)
+        metrics_folder = stack.enter_context(
+            tempfile.TemporaryDirectory(prefix="kith-move-")
+        )  # for metrics that nobody reads
+        cluster_stores = await stack.enter_async_context(
+            wiring.cluster_of(settings).open_stores(
+                msgspec.structs.replace(settings, data=metrics_folder), "move", permit
+            )
         )
-        yield Sides(here, there, _side(here, files[0]), _side(there, files[1]))
+        yield Sides(folder_stores, cluster_stores, _side(folder_stores, files[0]), _side(cluster_stores, files[1]))
 
 
 def _leases(folder: Path) -> FileLeases:
@@ -93,9 +97,9 @@ def _side(stores: OpenStores, blobs: BlobStore | None) -> StoreSide:
 
 def _files(settings: Settings, folder: Path) -> tuple[BlobStore | None, BlobStore | None]:
     """The media files of both sides; None where the folder has no files, or the cluster will use the same folder."""
-    own, other = media_folder(folder_settings(settings, folder)), media_folder(settings)
-    if not own.is_dir() or (not settings.media_url and own.resolve() == other.resolve()):
+    source, target = media_folder(folder_settings(settings, folder)), media_folder(settings)
+    if not source.is_dir() or (not settings.media_url and source.resolve() == target.resolve()):
         return None, None
     if not settings.media_url:
-        other.parent.mkdir(parents=True, exist_ok=True)
-    return FolderBlobs(own, sync=True), open_blobs(settings.media_url, other, sync=True)
+        target.parent.mkdir(parents=True, exist_ok=True)
+    return FolderBlobs(source, sync=True), open_blobs(settings.media_url, target, sync=True)

@@ -24,18 +24,18 @@ class GroupPosition(NamedTuple):
 
 async def groups_of(stores: OpenStores) -> list[str]:
     """The groups that store a position in the log."""
-    groups = [name for name, one in CONSUMERS.items() if one.has_position]
+    groups = [name for name, consumer in CONSUMERS.items() if consumer.has_position]
     return groups + [group_of(webhook.id) for webhook in await webhooks_of(stores.store)]
 
 
 async def lagging_groups(stores: OpenStores, points: Sequence[MatchingPositions]) -> dict[str, int]:
     """The groups that have not reached the first point, each with its lag in events."""
-    found = {}
+    lagging = {}
     for group in await groups_of(stores):
         progress = await stores.log.progress(group)
         if progress is not None and _before(stores.log, progress.at, points) is None:
-            found[group] = progress.behind.events
-    return found
+            lagging[group] = progress.behind.events
+    return lagging
 
 
 async def positions_in_cluster(stores: OpenStores, points: Sequence[MatchingPositions]) -> list[GroupPosition]:
@@ -45,13 +45,13 @@ async def positions_in_cluster(stores: OpenStores, points: Sequence[MatchingPosi
     Events between that point and the group's position are delivered again. Its failures are carried over. Every group
     must have reached the first point (see `lagging_groups`).
     """
-    found = []
+    positions = []
     for group in await groups_of(stores):
         progress = await stores.log.progress(group)
         point = points[-1] if progress is None else _before(stores.log, progress.at, points) or points[0]
         failures = {failure.event.log_position: failure for failure in await stores.log.failures(group)}
-        found.append(GroupPosition(group, LogPosition(point.target), {**failures}))
-    return found
+        positions.append(GroupPosition(group, LogPosition(point.target), {**failures}))
+    return positions
 
 
 async def positions_in_folder(stores: OpenStores, points: Sequence[MatchingPositions]) -> list[GroupPosition]:
@@ -60,21 +60,21 @@ async def positions_in_folder(stores: OpenStores, points: Sequence[MatchingPosit
     A group that has not reached the first point is left out: it resumes where it was before the switch, and misses
     nothing.
     """
-    found = []
+    group_positions = []
     for group in await groups_of(stores):
         progress, failures = await stores.log.progress(group), await stores.log.failures(group)
         failed = [failure.event.log_position for failure in failures]
-        known = [
-            one
-            for one in points
-            if not any(stores.log.covers(LogPosition(one.source), position) for position in failed)
+        usable = [
+            matching
+            for matching in points
+            if not any(stores.log.covers(LogPosition(matching.source), position) for position in failed)
         ]
-        point = points[-1] if progress is None else _before(stores.log, progress.at, known)
+        point = points[-1] if progress is None else _before(stores.log, progress.at, usable)
         if point is not None:
-            found.append(GroupPosition(group, LogPosition(point.target), {}))
-    return found
+            group_positions.append(GroupPosition(group, LogPosition(point.target), {}))
+    return group_positions
 
 
-def _before(log: LogStore, at: LogPosition, points: Sequence[MatchingPositions]) -> MatchingPositions | None:
+def _before(log: LogStore, position: LogPosition, points: Sequence[MatchingPositions]) -> MatchingPositions | None:
     """The last point that a position covers."""
-    return next((point for point in reversed(points) if log.covers(at, LogPosition(point.source))), None)
+    return next((point for point in reversed(points) if log.covers(position, LogPosition(point.source))), None)

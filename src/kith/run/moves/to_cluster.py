@@ -51,7 +51,7 @@ class MoveResult:
     @property
     def agrees(self) -> bool:
         """Whether both sides hold the same."""
-        return not any(one.differing for one in self.compared) and all(one.clean for one in self.audits)
+        return not any(result.differing for result in self.compared) and all(result.clean for result in self.audits)
 
 
 async def move(settings: Settings, folder: Path, *, switch: bool, audited: bool, tell: ShowProgress) -> MoveResult:
@@ -60,8 +60,8 @@ async def move(settings: Settings, folder: Path, *, switch: bool, audited: bool,
     It does not switch if anything differs. Errors: Conflict, which says what to do; Unavailable, after which the same
     call resumes.
     """
-    async with opening.hold_move_lease(folder) as found:
-        noted = found or MoveProgress(to=opening.name_of(settings))
+    async with opening.hold_move_lease(folder) as unfinished:
+        noted = unfinished or MoveProgress(to=opening.name_of(settings))
         if noted.to != opening.name_of(settings):
             raise Conflict(f"{folder} is being moved to {noted.to}; name that one, or delete {folder / progress.FILE}")
         if noted.stage == "returning":
@@ -137,9 +137,11 @@ class _MoveToCluster(Mover):
 
     async def _declare(self) -> None:
         """Give the folder's graphs the same numbers in the cluster."""
-        mine = self._store.graph_numbers()
-        theirs = await retry_while_unavailable(lambda: self.other.edges.declare(sorted(mine, key=mine.__getitem__)))
-        if any(theirs[name] != number for name, number in mine.items()):
+        folder_numbers = self._store.graph_numbers()
+        cluster_numbers = await retry_while_unavailable(
+            lambda: self.other.edges.declare(sorted(folder_numbers, key=folder_numbers.__getitem__))
+        )
+        if any(cluster_numbers[name] != number for name, number in folder_numbers.items()):
             raise Conflict(f"{self.noted.to} numbers graphs otherwise than {self.folder}; name another keyspace")
 
     async def lease_log(self) -> None:
@@ -195,9 +197,9 @@ class _MoveToCluster(Mover):
     async def audit(self, moved: MoveResult) -> None:
         """Compare both sides, and audit the cluster's lists and counts against its rows."""
         for kind in kinds(wall_ms, moving=True):
-            found = await compare(kind, self.one, self.other, self.follow, partial(self.tell, f"{kind.name} compared"))
-            moved.compared.append(found)
-            self._changing.append((kind, found.changing))
+            result = await compare(kind, self.one, self.other, self.follow, partial(self.tell, f"{kind.name} compared"))
+            moved.compared.append(result)
+            self._changing.append((kind, result.changing))
         for name, number in sorted(self._store.graph_numbers().items()):
             if not (await self.one.edges.degrees(number, None, 1)).nodes:
                 continue  # no edges; in Cassandra, a scan of one graph reads the rows of all graphs
@@ -237,11 +239,11 @@ class _MoveToCluster(Mover):
     async def _check_changing(self) -> None:
         """Compare the rows that were changing before. Errors: Conflict where they differ; the folder is open again."""
         for kind, keys in self._changing:
-            if found := await differing(kind, self.one, self.other, keys):
+            if differing_keys := await differing(kind, self.one, self.other, keys):
                 self._give_up("following")
                 raise Conflict(
-                    f"{kind.name} differ, such as {found[0]}, so nothing was switched; run it again, and report what "
-                    "differs if it stays"
+                    f"{kind.name} differ, such as {differing_keys[0]}, so nothing was switched; run it again, and "
+                    "report what differs if it stays"
                 )
 
     async def open(self) -> None:

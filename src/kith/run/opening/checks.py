@@ -35,13 +35,13 @@ async def layered_stores(settings: Settings, stores: OpenStores, sets: CachedSet
     filtered = LiveFilter(_snapshots(settings), stores.log, _graph_numbers(stores))
     tracked = TrackedSets(sets, [numbers(name) for name in CACHED])
     layers = LayeredEdges(stores.store, stores.log, filtered, tracked, stores.metrics)
-    beside = [
-        asyncio.create_task(one) for one in (filtered.run(), tracked.run(), _report_filter_size(filtered, stores))
+    background = [
+        asyncio.create_task(work) for work in (filtered.run(), tracked.run(), _report_filter_size(filtered, stores))
     ]
     try:
         yield stores._replace(checked=layers, log=RequestPositionLog(stores.log))
     finally:
-        await stop(*beside)
+        await stop(*background)
         await layers.wait_for_fills()
 
 

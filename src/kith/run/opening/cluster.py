@@ -151,7 +151,7 @@ def _prepare(settings: Settings, parent: int) -> None:
             await create(engines.session, settings.cassandra_keyspace, (*TABLES, *SMALL_TABLES))
             await Metadata(engines.session).check_partitions(settings.cluster_partitions)
             await engines.edges.declare([*BUILT_IN, *settings.graphs])
-            await begin(engines.kafka.log, [name for name, one in CONSUMERS.items() if one.has_position])
+            await begin(engines.kafka.log, [name for name, consumer in CONSUMERS.items() if consumer.has_position])
             await _closing(engines).refuse_closed()
 
     asyncio.run(made())
@@ -201,8 +201,8 @@ async def _connected(
             rest_s=0.0 if process == "api" else _WORKER_PAUSE_S,
         )
         closing.push_async_callback(broker.close)
-        keep = PartitionBounds(settings.log_events_max, settings.log_lease_hours * 3_600_000)
-        kafka = KafkaEngine(broker, Partitions(broker.partitions).of_node, keep=keep)
+        bounds = PartitionBounds(settings.log_events_max, settings.log_lease_hours * 3_600_000)
+        kafka = KafkaEngine(broker, Partitions(broker.partitions).of_node, keep=bounds)
         closing.push_async_callback(kafka.close)
         cluster = redis.connect(settings.redis, settings.redis_password)
         closing.push_async_callback(cluster.aclose)

@@ -38,12 +38,12 @@ async def fill(environment: Environment, refilling: InboxRefill) -> int | None:
     return missing
 
 
-async def _of_all(environment: Environment, do: Callable[[Sequence[Record]], Awaitable[int]]) -> int:
-    """Call `do` with all notices, PART at a time; the sum of its answers."""
-    records, found = every_record(environment, RecordKind.NOTICE), 0
-    while some := await asyncio.to_thread(list, islice(records, PART)):
-        found += await do(some)
-    return found
+async def _of_all(environment: Environment, handle: Callable[[Sequence[Record]], Awaitable[int]]) -> int:
+    """Call `handle` with all notices, PART at a time; the sum of its answers."""
+    records, total = every_record(environment, RecordKind.NOTICE), 0
+    while notices := await asyncio.to_thread(list, islice(records, PART)):
+        total += await handle(notices)
+    return total
 
 
 def note_filled(environment: Environment) -> None:

@@ -69,7 +69,7 @@ async def open_stores(
             stores = _stores(settings, folder, Leases(leases), inboxes, activity, metrics)
             if create and not environment.is_closed():
                 with contextlib.suppress(NotConfirmed):  # no standby yet, and these writes need none
-                    await begin(stores.log, [name for name, one in CONSUMERS.items() if one.has_position])
+                    await begin(stores.log, [name for name, consumer in CONSUMERS.items() if consumer.has_position])
             if committer is not None:
                 await committer.open(environment.graph_numbers().values(), metrics, on_fatal, settings.hang_timeout_s)
             yield stores
@@ -83,11 +83,11 @@ async def open_stores(
             metrics.close()
 
 
-def commit_for(settings: Settings, process: str, asked: ReceivedJobs) -> None:
+def commit_for(settings: Settings, process: str, received: ReceivedJobs) -> None:
     """Commit what another process asks for, until that process ends. `process`: its kind."""
     with _environment(settings, create=False, follows=False) as environment:
-        commits = _queue(settings, environment, process, asked, partial(os._exit, os.EX_IOERR), source=asked)
-        run_committer(commits, asked)
+        commits = _queue(settings, environment, process, received, partial(os._exit, os.EX_IOERR), source=received)
+        run_committer(commits, received)
 
 
 def _queue(

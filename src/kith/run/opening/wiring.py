@@ -43,8 +43,8 @@ async def open_stores(
         async with cluster_of(settings).open_stores(settings, process, on_fatal=on_fatal) as stores:
             yield stores
     else:
-        one = one_machine.open_stores(settings, process, create=create, on_fatal=on_fatal, committer=committer)
-        async with one as stores:
+        opening = one_machine.open_stores(settings, process, create=create, on_fatal=on_fatal, committer=committer)
+        async with opening as stores:
             yield stores
 
 

@@ -59,8 +59,8 @@ def supervised(children: Sequence[Child], listening: socket.socket, end_within_s
     stopping, running = threading.Event(), list[_KeptChild]()
     try:
         started = [(child, _start(child, listening)) for child in children]  # all before the first thread
-        ours = {pid for _, pid in started}
-        running += [_KeptChild(child, pid, listening, stopping, ours) for child, pid in started]
+        kept_ids = {pid for _, pid in started}
+        running += [_KeptChild(child, pid, listening, stopping, kept_ids) for child, pid in started]
         yield
     finally:
         stopping.set()
@@ -71,10 +71,16 @@ class _KeptChild:
     """One process, and the thread that replaces it when it dies."""
 
     def __init__(
-        self, child: Child, pid: int, listening: socket.socket, stopping: threading.Event, ours: set[int]
+        self, child: Child, pid: int, listening: socket.socket, stopping: threading.Event, kept_ids: set[int]
     ) -> None:
-        """`ours`: ids of all kept processes; each has a thread that waits for it."""
-        self._child, self._pid, self._listening, self._stopping, self._ours = child, pid, listening, stopping, ours
+        """`kept_ids`: ids of all kept processes; each has a thread that waits for it."""
+        self._child, self._pid, self._listening, self._stopping, self._kept_ids = (
+            child,
+            pid,
+            listening,
+            stopping,
+            kept_ids,
+        )
         self._thread = threading.Thread(target=self._supervise, name="kith-supervisor", daemon=True)
         self._thread.start()
 
@@ -99,21 +105,21 @@ class _KeptChild:
                 return
             gave_up = not self._child.is_api and os.WIFEXITED(status) and time.monotonic() - started < _RESPAWN_S_MAX
             pause_s = min(2 * pause_s, _RESPAWN_S_MAX) if gave_up else _RESPAWN_S
-            again = self._spawn_again(pause_s)
-            if again is None:
+            new_pid = self._spawn_again(pause_s)
+            if new_pid is None:
                 return
-            self._pid, started = again, time.monotonic()
+            self._pid, started = new_pid, time.monotonic()
 
     def _spawn_again(self, pause_s: float) -> int | None:
         """Start the replacement after a pause, retrying while the system refuses; None where all processes stop."""
         while not self._stopping.wait(pause_s):
             try:
                 with _children_lock:
-                    self._ours.discard(self._pid)
-                    _reap_orphans(self._ours)
-                    again = _spawn(self._child, self._listening)
-                    self._ours.add(again)
-                    return again
+                    self._kept_ids.discard(self._pid)
+                    _reap_orphans(self._kept_ids)
+                    new_pid = _spawn(self._child, self._listening)
+                    self._kept_ids.add(new_pid)
+                    return new_pid
             except OSError as error:  # no memory, or no process id
                 _log.warning(
                     "a process cannot be started; it is tried again",
@@ -124,10 +130,10 @@ class _KeptChild:
         return None
 
 
-def _reap_orphans(ours: set[int]) -> None:
+def _reap_orphans(kept_ids: set[int]) -> None:
     """Reap orphans, such as a dead API process's committer; as process 1 of a container, this process adopts them."""
     with contextlib.suppress(ChildProcessError):
-        while (dead := os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)) and dead.si_pid not in ours:
+        while (dead := os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)) and dead.si_pid not in kept_ids:
             os.waitpid(dead.si_pid, 0)
 
 
@@ -137,15 +143,15 @@ def _end_all(running: Sequence[_KeptChild], within_s: float) -> None:
     SIGTERM is repeated, because a process that is just being forked may miss it.
     """
     deadline = time.monotonic() + within_s
-    while (left := [one for one in running if one.alive()]) and time.monotonic() < deadline:
-        for one in left:
-            one.send(signal.SIGTERM)
-        for one in left:
-            one.wait(_TERM_WAIT_S)
-    for one in left:
-        one.send(signal.SIGKILL)
-    for one in left:
-        one.wait(_KILL_WAIT_S)
+    while (alive := [child for child in running if child.alive()]) and time.monotonic() < deadline:
+        for child in alive:
+            child.send(signal.SIGTERM)
+        for child in alive:
+            child.wait(_TERM_WAIT_S)
+    for child in alive:
+        child.send(signal.SIGKILL)
+    for child in alive:
+        child.wait(_KILL_WAIT_S)
 
 
 def _start(child: Child, listening: socket.socket) -> int:

@@ -16,14 +16,14 @@ from kith.run.serving import processes
 def start(settings: Settings, listening: socket.socket) -> Committer:
     """Fork the committer. Call it before this process has a thread or opens its store."""
 
-    def commit(asked: ReceivedJobs) -> None:
+    def commit(received: ReceivedJobs) -> None:
         listening.close()
         for number in (signal.SIGTERM, signal.SIGINT):  # it ends when its API process does
             signal.signal(number, signal.SIG_IGN)
         processes.name_process("committer")
         logs.configure(settings.log_level)
-        if asked.wait_for_first():
+        if received.wait_for_first():
             processes.spare_collections()
-            one_machine.commit_for(settings, "api", asked)
+            one_machine.commit_for(settings, "api", received)
 
     return committer.start(commit)

@@ -30,7 +30,7 @@ async def serve(
     Errors: BadRequest for graphs that cannot be served; Unavailable where nothing can listen there.
     """
     logs.configure(settings.log_level)
-    named = _named(settings)
+    graph_names = _graph_names(settings)
     stopping = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stopping.set)
@@ -39,7 +39,7 @@ async def serve(
             executes = Executes(stores.graph)
             jobs = Jobs(stores.graph, executes, wall_ms)
             put_back = await jobs.retry_dead() if retry_dead else 0
-            graphs = {number: stores.graph.graphs.number(graph) for number, graph in named.items()}
+            graphs = {number: stores.graph.graphs.number(graph) for number, graph in graph_names.items()}
             calls = Calls(stores.graph, graphs, jobs, executes, settings.select_ids_max, lambda: wall_ms() // 1000)
             door = ThriftDoor(calls)
             processes.spare_collections()
@@ -53,17 +53,17 @@ async def serve(
             await stop(working)
 
 
-def _named(settings: Settings) -> dict[int, str]:
+def _graph_names(settings: Settings) -> dict[int, str]:
     """The graphs that clients may use, by their ids in FlockDB. Errors: BadRequest."""
     if not settings.flockdb_graphs:
         raise BadRequest(
             "name the graphs of your clients in the setting `flockdb_graphs`, such as `1=follows,2=blocks`"
         )
-    named: dict[int, str] = {}
-    for part in settings.flockdb_graphs:
-        number, _, graph = part.partition("=")
+    names: dict[int, str] = {}
+    for entry in settings.flockdb_graphs:
+        number, _, graph = entry.partition("=")
         check_raw_write(graph)
-        if int(number) in named:
+        if int(number) in names:
             raise BadRequest(f"`flockdb_graphs` names graph {number} twice")
-        named[int(number)] = graph
-    return named
+        names[int(number)] = graph
+    return names

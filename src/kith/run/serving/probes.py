@@ -44,8 +44,8 @@ async def serve_probes(
 
 
 async def _answer(head: bytes, is_ready: Callable[[], bool], metrics: Callable[[], Awaitable[bytes]]) -> bytes:
-    method, _, rest = head.partition(b" ")
-    path = rest.partition(b" ")[0].partition(b"?")[0]
+    method, _, target = head.partition(b" ")
+    path = target.partition(b" ")[0].partition(b"?")[0]
     kind, status = "application/json", "200 OK"
     if method == b"GET" and path == b"/healthz":
         body = b'{"status":"ok"}'

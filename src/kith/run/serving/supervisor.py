@@ -102,14 +102,14 @@ def run(
         folders.serving(settings),
         heartbeats.open_pipe() as reading,
     ):
-        made = None if standby else _first_key(settings)
+        new_key = None if standby else _first_key(settings)
         with (
             children.supervised(
                 children_of(settings, end, standby=standby, alone=alone), accepting, settings.drain_timeout_s
             ),
             heartbeats.kill_silent(reading, settings.hang_timeout_s),
         ):
-            on_listening(made)
+            on_listening(new_key)
             return end.wait()
 
 
@@ -181,14 +181,14 @@ class EndCondition:
 
 def raise_descriptors(settings: Settings) -> None:
     """Raise the limit of open files as far as the system allows, and warn if it is too low for all connections."""
-    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    _, allowed = resource.getrlimit(resource.RLIMIT_NOFILE)
     with contextlib.suppress(ValueError, OSError):  # some systems report a limit that they do not grant
-        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+        resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, allowed))
     needed = settings.streams_max + REQUESTS_MAX + _OTHER_DESCRIPTORS
-    if most != resource.RLIM_INFINITY and most < needed:
+    if allowed != resource.RLIM_INFINITY and allowed < needed:
         _log.warning(
             "fewer file descriptors than connections; raise the limit (ulimit -n, LimitNOFILE), or lower `streams_max`",
-            limit=most,
+            limit=allowed,
             needed=needed,
         )
 

@@ -79,9 +79,9 @@ async def work(names: Sequence[str], settings: Settings, probe_port: int | None 
         beside = [
             asyncio.create_task(processes.stay_with_supervisor()),
             *(
-                asyncio.create_task(_every(task, do, stores.leases, stores.check_clock))
-                for one in workers
-                for task, do in one.tasks.items()
+                asyncio.create_task(_every(task, action, stores.leases, stores.check_clock))
+                for worker in workers
+                for task, action in worker.tasks.items()
             ),
         ]
         following = [asyncio.create_task(worker.follower.run()) for worker in workers]
@@ -96,15 +96,15 @@ async def work(names: Sequence[str], settings: Settings, probe_port: int | None 
 
 
 async def _every(
-    task: Task, do: Callable[[], Coroutine[Any, Any, None]], leases: Leases, check_clock: Callable[[], None]
+    task: Task, action: Callable[[], Coroutine[Any, Any, None]], leases: Leases, check_clock: Callable[[], None]
 ) -> None:
     """Run a task now, then every `every_s` seconds, unless another worker holds its lease. The next run retries."""
     while True:
         try:
             check_clock()  # tasks judge age by this machine's clock
-            async with leases.hold(f"task/{task.name}") as held:
-                if held is not None:
-                    await held.run_while_held(do())
+            async with leases.hold(f"task/{task.name}") as lease:
+                if lease is not None:
+                    await lease.run_while_held(action())
         except Unavailable as error:
             _log.warning("a task is postponed", what=task.name, error=error.message)
         except Exception:
