@@ -49,7 +49,7 @@ def several(items: Iterable[T], field: str) -> Iterable[T]:
 
 def checked_ids(raw: Iterable[Id], field: str) -> list[str]:
     """Several ids as a body carries them; errors as of `several` and `checked_id`."""
-    return [checked_id(one, field) for one in several(raw, field)]
+    return [checked_id(id_, field) for id_ in several(raw, field)]
 
 
 def checked_word(word: str, field: str) -> str:

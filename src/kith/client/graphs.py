@@ -79,14 +79,14 @@ def exists(graph: str, source: Id, destination: Id) -> Call[bool]:
 
 def exists_many(graph: str, pairs: Iterable[tuple[Id, Id]]) -> Generator[Call[Any], Any, list[bool]]:
     """Whether each edge (source, destination) exists, in the order of `pairs`. Any number of pairs."""
-    found: list[bool] = []
+    flags: list[bool] = []
     path = f"{_graph(graph)}/check"
     for batch in batches(pairs, "pairs"):
         answer = yield from Call("POST", path, _exists_many, body={"pairs": batch})
         if len(answer.exists) != len(batch):
             raise unreadable(f"POST {path}: {len(answer.exists)} answers to {len(batch)} pairs")
-        found += answer.exists
-    return found
+        flags += answer.exists
+    return flags
 
 
 def write_edges(graph: str, edges: Iterable[EdgeWrite]) -> Generator[Call[Any], Any, Written]:
@@ -215,11 +215,11 @@ def decline_follow_request(user: Id) -> Call[Changed]:
 
 def relationships(targets: Iterable[Id]) -> Generator[Call[Any], Any, list[Relationship]]:
     """How the acting user and each target are related, in the order of `targets`. Any number of targets."""
-    found: list[Relationship] = []
+    rows: list[Relationship] = []
     for batch in batches(targets, "targets"):
         call = Call("POST", f"{BASE}/relationships", _relationships, body={"targets": batch})
-        found += (yield from call).relationships
-    return found
+        rows += (yield from call).relationships
+    return rows
 
 
 def followers_you_know(user: Id, *, page_size: int = PAGE_SIZE, cursor: str | None = None) -> Call[Page[ListedNode]]:

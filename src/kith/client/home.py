@@ -61,5 +61,5 @@ def see_as_before(user: Id) -> Call[Fewer]:
 
 
 def _page(content: bytes) -> FeedPage:
-    found = _feed(content)
-    return FeedPage(items=found.posts, pagination=found.pagination, meta=found.meta)
+    answer = _feed(content)
+    return FeedPage(items=answer.posts, pagination=answer.pagination, meta=answer.meta)

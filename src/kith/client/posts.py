@@ -103,11 +103,11 @@ def post(post: Id) -> Call[Post]:
 
 def lookup_posts(ids: Iterable[Id]) -> Generator[Call[Any], Any, list[Post | None]]:
     """The post of each id, or None if the acting user may not see it. Any number of ids."""
-    found: list[Post | None] = []
+    posts: list[Post | None] = []
     for batch in batches(ids, "ids", LOOKUP_MAX):
         answer = yield from Call("POST", f"{BASE}/posts/lookup", _posts, body={"ids": batch})
-        found += whole(answer.posts, batch)
-    return found
+        posts += whole(answer.posts, batch)
+    return posts
 
 
 def edit_post(
@@ -214,11 +214,11 @@ def view_post(post: Id) -> Call[Viewed]:
 
 def view_posts(ids: Iterable[Id]) -> Generator[Call[Any], Any, list[Viewed | None]]:
     """`view_post` for many posts, 100 in a request and a write. None for each post that the acting user may not see."""
-    found: list[Viewed | None] = []
+    views: list[Viewed | None] = []
     for batch in batches(ids, "ids", LOOKUP_MAX):
         answer = yield from Call("POST", f"{BASE}/posts/view", _all_viewed, body={"ids": batch})
-        found += whole(answer.posts, batch)
-    return found
+        views += whole(answer.posts, batch)
+    return views
 
 
 def hide_post(post: Id) -> Call[Hidden]:

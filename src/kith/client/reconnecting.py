@@ -20,11 +20,11 @@ class Lines:
     """The lines of one connection. Only LF ends a line; `splitlines` would also split at other characters in texts."""
 
     def __init__(self) -> None:
-        self._rest = b""
+        self._partial = b""
 
     def read(self, chunk: bytes) -> Iterator[str]:
         """Add a chunk; returns the lines that it completes."""
-        *lines, self._rest = (self._rest + chunk).split(b"\n")
+        *lines, self._partial = (self._partial + chunk).split(b"\n")
         return (line.decode(errors="replace") for line in lines)
 
 

@@ -143,7 +143,7 @@ class FeedStream:
         self._posts = None if posts is None else ",".join(checked_ids(posts, "posts"))
         self._last_id = after
         self._retry_ms = _RETRY_MS
-        self._back = Reconnecting(session)
+        self._reconnecting = Reconnecting(session)
         self._name, self._data, self._next_id = "", list[str](), after
         self._noticed: dict[int, None] = {}
 
@@ -162,11 +162,11 @@ class FeedStream:
 
     def pause_or_raise(self, outcome: httpx.Response | httpx.RequestError | None) -> float:
         """See `Stream`."""
-        return self._back.pause_or_raise(outcome, self._retry_ms / 1000)
+        return self._reconnecting.pause_or_raise(outcome, self._retry_ms / 1000)
 
     def read(self, line: str) -> FeedEvent | None:
         """Parse one line; returns the event that it completes, if any. Skips unknown events of a newer service."""
-        self._back.heard()
+        self._reconnecting.heard()
         if line:
             self._field(*_split(line))
             return None

@@ -61,11 +61,11 @@ def user_by_username(username: str) -> Call[Profile]:
 
 def lookup_users(ids: Iterable[Id]) -> Generator[Call[Any], Any, list[Profile | None]]:
     """The profile of each id, or None if the acting user may not see it. Any number of ids."""
-    found: list[Profile | None] = []
+    profiles: list[Profile | None] = []
     for batch in batches(ids, "ids", LOOKUP_MAX):
         answer = yield from Call("POST", f"{BASE}/users/lookup", _users, body={"ids": batch})
-        found += whole(answer.users, batch)
-    return found
+        profiles += whole(answer.users, batch)
+    return profiles
 
 
 def put_user(

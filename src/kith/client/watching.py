@@ -56,10 +56,10 @@ class WatchStream:
         after: str | None,
     ) -> None:
         ids = None if nodes is None else checked_ids(nodes, "nodes")
-        asked = {"kinds": kinds, "graphs": graphs, "nodes": ids}
-        self._params = {name: ",".join(several(said, name)) for name, said in asked.items() if said is not None}
+        filters = {"kinds": kinds, "graphs": graphs, "nodes": ids}
+        self._params = {name: ",".join(several(values, name)) for name, values in filters.items() if values is not None}
         self._session, self._after = session, after
-        self._back = Reconnecting(session)
+        self._reconnecting = Reconnecting(session)
 
     def request(self) -> Request:
         """The request that starts or resumes the stream."""
@@ -72,11 +72,11 @@ class WatchStream:
 
     def pause_or_raise(self, outcome: httpx.Response | httpx.RequestError | None) -> float:
         """See `streams.Stream`."""
-        return self._back.pause_or_raise(outcome, _PAUSE_S)
+        return self._reconnecting.pause_or_raise(outcome, _PAUSE_S)
 
     def read(self, line: str) -> Change | None:
         """Parse one line; returns its change, or None for a line that only advances the token."""
-        self._back.heard()
+        self._reconnecting.heard()
         try:
             fields = msgspec.json.decode(line, type=dict[str, Any])
             self._after = fields["token"]

@@ -61,10 +61,10 @@ class Call(msgspec.Struct, Generic[T_co], frozen=True):
 
     def asking(self, **fields: str | int | None) -> Call[T_co]:
         """The call with these fields added to its query, or to its body if it has one. A field of None is left out."""
-        given = {name: value for name, value in fields.items() if value is not None}
+        added = {name: value for name, value in fields.items() if value is not None}
         if self.body is None:
-            return msgspec.structs.replace(self, params={**self.params, **given})
-        return msgspec.structs.replace(self, body={**self.body, **given})
+            return msgspec.structs.replace(self, params={**self.params, **added})
+        return msgspec.structs.replace(self, body={**self.body, **added})
 
     def cursor(self) -> object:
         """The cursor that the call sends, if any."""
@@ -157,17 +157,17 @@ class Session:
     def _exchange(self, call: Call[T]) -> Steps[T]:
         failures, perhaps_done = 0, False
         while True:
-            sent = self.token
+            token = self.token
             outcome = yield self.request(call)
             failures += 1
             if isinstance(outcome, httpx.Response):
-                self._carry(outcome.headers.get(TOKEN_HEADER), sent)
+                self._carry(outcome.headers.get(TOKEN_HEADER), token)
                 if outcome.status_code == 503 and call.on_503 is not None:
                     return call.on_503
                 if outcome.status_code == 404 and call.deletes and perhaps_done:
                     return call.parse(b"")
                 if outcome.status_code not in RETRIED:
-                    return self._answer(call, outcome, sent)
+                    return self._answer(call, outcome, token)
             not_started = _was_not_started(outcome)
             perhaps_done |= not not_started
             yield Wait(self.wait_or_raise(outcome, failures, may_repeat=call.repeatable or not_started))
@@ -188,8 +188,8 @@ class Session:
         retry = retry or self.retry
         if isinstance(outcome, httpx.Response):
             refused = _refusal(outcome)
-            again = may_repeat and outcome.status_code in retried
-            wait_s = retry.wait_s(failures, refused.retry_after_s, self.random) if again else None
+            repeats = may_repeat and outcome.status_code in retried
+            wait_s = retry.wait_s(failures, refused.retry_after_s, self.random) if repeats else None
             if wait_s is None:
                 raise refused
             return wait_s
@@ -211,7 +211,7 @@ class Session:
             content = msgspec.json.encode(call.body)
         return Request(call.method, call.path, call.params, headers, content, call.form)
 
-    def _answer(self, call: Call[T], response: httpx.Response, sent: str | None) -> T:
+    def _answer(self, call: Call[T], response: httpx.Response, token: str | None) -> T:
         if not response.is_success:
             raise _refusal(response)
         try:
@@ -219,20 +219,20 @@ class Session:
         except msgspec.DecodeError as error:
             raise unreadable(f"{call.method} {call.path}: {error}", response.status_code) from error
         if TOKEN_HEADER not in response.headers:
-            self._carry(getattr(answer, "token", None), sent)
+            self._carry(getattr(answer, "token", None), token)
         return answer
 
-    def _carry(self, token: str | None, sent: str | None) -> None:
-        """Keep the token of an answer in place of the tokens that its request `sent`, which it covers.
+    def _carry(self, token: str | None, sent_tokens: str | None) -> None:
+        """Keep the token of an answer in place of `sent_tokens`, those that its request sent, which it covers.
 
         It does not cover concurrent writes, whose answers came meanwhile. Their tokens are kept beside it.
         """
         if not token:
             return
         with self._carrying:
-            covered = (sent or "").split(".")
-            others = [one for one in (self.token or "").split(".") if one and one not in covered]
-            self.token = ".".join([*others, token][-TOKENS_MAX:])
+            covered = (sent_tokens or "").split(".")
+            kept = [part for part in (self.token or "").split(".") if part and part not in covered]
+            self.token = ".".join([*kept, token][-TOKENS_MAX:])
 
 
 def _was_not_started(outcome: Outcome) -> bool:
@@ -251,9 +251,9 @@ def next_call(call: Call[Page[T]], page: Page[T]) -> Call[Page[T]] | None:
     return call.asking(cursor=page.next_cursor)
 
 
-def unreadable(what: str, status: int = 200) -> ApiError:
+def unreadable(problem: str, status: int = 200) -> ApiError:
     """The error for a successful answer that breaks the contract."""
-    return ApiError(status, INVALID_ANSWER, f"{what}; is this the URL of a Kith server, and no older one?")
+    return ApiError(status, INVALID_ANSWER, f"{problem}; is this the URL of a Kith server, and no older one?")
 
 
 class _ErrorBody(msgspec.Struct):

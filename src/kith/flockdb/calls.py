@@ -77,44 +77,44 @@ class Calls:
 
     async def answer(self, message: bytes) -> bytes:
         """The answer to a whole message. Never raises, whatever the client sent."""
-        asked = read_call(message)
-        if asked.arguments is None:
-            return write_refusal(asked, TApplicationException.UNKNOWN_METHOD, f"there is no method {asked.method!r}")
+        call = read_call(message)
+        if call.arguments is None:
+            return write_refusal(call, TApplicationException.UNKNOWN_METHOD, f"there is no method {call.method!r}")
         try:
-            return write_result(asked, await self._methods[asked.method](**asked.arguments))
+            return write_result(call, await self._methods[call.method](**call.arguments))
         except KithError as error:
-            return write_result(asked, shapes.FlockException(error.message))
+            return write_result(call, shapes.FlockException(error.message))
         except Exception:
-            _log.exception("a call failed", method=asked.method)
+            _log.exception("a call failed", method=call.method)
             return write_refusal(
-                asked, TApplicationException.INTERNAL_ERROR, "this call failed; the server's log says why"
+                call, TApplicationException.INTERNAL_ERROR, "this call failed; the server's log says why"
             )
 
     def refuse(self, error: Malformed) -> bytes:
         """The answer to a message that cannot be read."""
-        asked = ThriftCall(*error.head, None)
-        return write_refusal(asked, TApplicationException.PROTOCOL_ERROR, str(error))
+        call = ThriftCall(*error.head, None)
+        return write_refusal(call, TApplicationException.PROTOCOL_ERROR, str(error))
 
     async def _contains(self, source_id: int, graph_id: int, destination_id: int) -> bool:
-        found = await self._edge(source_id, graph_id, destination_id)
-        return found is not None and found.state in (State.NORMAL, State.NEGATIVE)
+        edge = await self._edge(source_id, graph_id, destination_id)
+        return edge is not None and edge.state in (State.NORMAL, State.NEGATIVE)
 
     async def _get(self, source_id: int, graph_id: int, destination_id: int) -> Any:
-        found = await self._edge(source_id, graph_id, destination_id)
-        if found is None:
+        edge = await self._edge(source_id, graph_id, destination_id)
+        if edge is None:
             raise NotFound(f"Record not found: ({source_id}, {graph_id}, {destination_id})")
-        return _edge(found)
+        return _edge(edge)
 
     async def _edge(self, source_id: int, graph_id: int, destination_id: int) -> Edge | None:
         pair = (checked_id(source_id, "source_id"), checked_id(destination_id, "destination_id"))
-        (found,) = await self._store.get_many(self._terms.graph(graph_id), [pair])
-        return found
+        (edge,) = await self._store.get_many(self._terms.graph(graph_id), [pair])
+        return edge
 
     async def _get_metadata(self, source_id: int, graph_id: int) -> Any:
-        found = await self._metadata(source_id, graph_id)
-        if found is None:
+        metadata = await self._metadata(source_id, graph_id)
+        if metadata is None:
             raise NotFound(f"Record not found: ({source_id}, {graph_id})")
-        return found
+        return metadata
 
     async def _contains_metadata(self, source_id: int, graph_id: int) -> bool:
         return await self._metadata(source_id, graph_id) is not None
@@ -178,18 +178,18 @@ class Calls:
         """Run operations that name their edges and are due now; queue the others as jobs."""
         if operations is None or not operations.operations:
             raise BadRequest("execute takes at least one operation")
-        at, now_s = operations.execute_at, self._now_s()
+        at_s, now_s = operations.execute_at, self._now_s()
         priority = _priority(operations.priority)
-        tasks = [self._task(raw, at, number) for number, raw in enumerate(operations.operations)]
+        tasks = [self._task(raw, at_s, number) for number, raw in enumerate(operations.operations)]
         check_edges(tasks)
         at_once: list[ExecuteTask] = []
         for task in tasks:
-            if task.term.others is not None and (at is None or at <= now_s) and priority is not Priority.LOW:
+            if task.term.others is not None and (at_s is None or at_s <= now_s) and priority is not Priority.LOW:
                 at_once.append(task)
             else:
                 await self._executes.edges(at_once)
                 at_once = []
-                await self._jobs.add(self._with_version(task), priority, 1000 * (now_s if at is None else at))
+                await self._jobs.add(self._with_version(task), priority, 1000 * (now_s if at_s is None else at_s))
         await self._executes.edges(at_once)
 
     def _task(self, raw: Any, at_s: int | None, number: int) -> ExecuteTask:

@@ -73,8 +73,8 @@ def check_position(position: int | None) -> int | None:
 
 def check_edges(tasks: Sequence[ExecuteTask]) -> None:
     """BatchTooLarge if the operations name too many edges."""
-    named = sum(len(task.term.others) for task in tasks if task.term.others is not None)
-    if named > EDGES_MAX:
+    number = sum(len(task.term.others) for task in tasks if task.term.others is not None)
+    if number > EDGES_MAX:
         raise BatchTooLarge(f"one execute may name {EDGES_MAX} edges at most; send several", max=EDGES_MAX)
 
 
@@ -94,17 +94,17 @@ class Executes:
         """Run operations that name their edges, in order: of two that name the same edge, the second finds the result
         of the first.
         """
-        writes, named = list[EdgeWrite](), set[EdgeKey]()
+        writes, keys = list[EdgeWrite](), set[EdgeKey]()
         for task in tasks:
-            others = [] if task.term.others is None else list(dict.fromkeys(task.term.others.tolist()))
-            for at in range(0, len(others), WRITES_A_COMMIT):
-                pairs = task.term.pairs(others[at : at + WRITES_A_COMMIT])
+            other_ids = [] if task.term.others is None else list(dict.fromkeys(task.term.others.tolist()))
+            for start in range(0, len(other_ids), WRITES_A_COMMIT):
+                pairs = task.term.pairs(other_ids[start : start + WRITES_A_COMMIT])
                 edges = [(task.term.graph, *pair) for pair in pairs]
-                if len(writes) >= WRITES_A_COMMIT or not named.isdisjoint(edges):
+                if len(writes) >= WRITES_A_COMMIT or not keys.isdisjoint(edges):
                     await self._apply(writes)
-                    writes, named = [], set()
+                    writes, keys = [], set()
                 writes += await self._writes(task, task.term.graph, pairs)
-                named.update(edges)
+                keys.update(edges)
         await self._apply(writes)
 
     async def mark(self, task: ExecuteTask) -> bool:
@@ -128,15 +128,15 @@ class Executes:
         (change,) = await self._store.apply([EdgeWrite(mark, as_is=True)])
         return change.after or mark
 
-    async def of_list(self, task: ExecuteTask, listing: Listing, others: Sequence[int]) -> None:
+    async def of_list(self, task: ExecuteTask, listing: Listing, other_ids: Sequence[int]) -> None:
         """Apply an operation to some entries of a list of its node."""
         out = listing.direction is Direction.OUT
-        pairs = [(listing.node, other) if out else (other, listing.node) for other in others]
-        found = await self._store.get_many(listing.graph, pairs)
+        pairs = [(listing.node, other_id) if out else (other_id, listing.node) for other_id in other_ids]
+        stored = await self._store.get_many(listing.graph, pairs)
         version = task.version or self._graph.clock.next()
         away = (self._away, listing.node, _side(listing.graph, listing.direction), True)
         writes = []
-        for edge in found:
+        for edge in stored:
             if edge is not None and edge.state == listing.state and edge.updated_at < version:
                 after = msgspec.structs.replace(edge, state=_STATES[task.change], updated_at=version)
                 unless = self._away_keys(edge.graph, edge.source, edge.destination)
@@ -163,12 +163,12 @@ class Executes:
         writes = []
         for pair, edge in zip(pairs, stored, strict=True):
             keeps = edge is not None and (edge.state in _PLACED or task.change is not ExecuteOperation.ADD)
-            position = edge.position if edge is not None and keeps and task.version else task.position
+            fixed_position = edge.position if edge is not None and keeps and task.version else task.position
             version = task.version or self._graph.clock.next()
-            at = ms_of(version) if position is None else position
+            position = ms_of(version) if fixed_position is None else fixed_position
             writes.append(
                 EdgeWrite(
-                    Edge(graph, NodeId(pair[0]), NodeId(pair[1]), _STATES[task.change], at, version),
+                    Edge(graph, NodeId(pair[0]), NodeId(pair[1]), _STATES[task.change], position, version),
                     supersede=task.version is None,
                     keep_place=keeps,
                     unless=self._away_keys(graph, *pair) if task.change in _BARRED else (),

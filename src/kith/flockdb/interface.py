@@ -60,24 +60,24 @@ def read_call(message: bytes) -> ThriftCall:
     return ThriftCall(method, sequence, arguments.__dict__)
 
 
-def write_result(asked: ThriftCall, result: Any) -> bytes:
+def write_result(call: ThriftCall, result: Any) -> bytes:
     """The answer to a call: a value of its type, None for a method without a result, or a FlockException."""
-    answer = getattr(shapes.FlockDB, f"{asked.method}_result")()
+    answer = getattr(shapes.FlockDB, f"{call.method}_result")()
     if isinstance(result, shapes.FlockException):
         answer.ex = result
     elif result is not None:
         answer.success = result
-    return _written(asked, TMessageType.REPLY, answer)
+    return _written(call, TMessageType.REPLY, answer)
 
 
-def write_refusal(asked: ThriftCall, kind: int, message: str) -> bytes:
+def write_refusal(call: ThriftCall, kind: int, message: str) -> bytes:
     """The answer to a call that the interface does not have: a TApplicationException of this kind."""
-    return _written(asked, TMessageType.EXCEPTION, TApplicationException(kind, message))
+    return _written(call, TMessageType.EXCEPTION, TApplicationException(kind, message))
 
 
-def _written(asked: ThriftCall, kind: int, body: Any) -> bytes:
+def _written(call: ThriftCall, kind: int, body: Any) -> bytes:
     buffer = TCyMemoryBuffer()
     protocol = TCyBinaryProtocol(buffer)
-    protocol.write_message_begin(asked.method, kind, asked.sequence)
+    protocol.write_message_begin(call.method, kind, call.sequence)
     protocol.write_struct(body)
     return bytes(buffer.getvalue())

@@ -75,8 +75,8 @@ class ExecuteJob(msgspec.Struct, frozen=True):
     @property
     def task(self) -> ExecuteTask:
         """What remains to be done."""
-        others = None if self.others is None else np.frombuffer(self.others, "<i8").astype(np.int64)[self.done :]
-        term = Term(self.graph, self.node, self.direction, (State.NORMAL,), others)
+        remaining = None if self.others is None else np.frombuffer(self.others, "<i8").astype(np.int64)[self.done :]
+        term = Term(self.graph, self.node, self.direction, (State.NORMAL,), remaining)
         return ExecuteTask(self.change, term, self.position, Hlc(self.version))
 
 
@@ -101,12 +101,12 @@ class Jobs:
 
     async def add(self, task: ExecuteTask, priority: Priority, due_ms: int) -> None:
         """Queue a job; it is durable when this returns. Errors: Overloaded."""
-        others = None if task.term.others is None else task.term.others.astype("<i8").tobytes()
+        packed = None if task.term.others is None else task.term.others.astype("<i8").tobytes()
         term, version = task.term, task.version or self._clock.next()
         job = ExecuteJob(
-            priority, task.change, term.graph, term.node, term.direction, others, task.position, version, due_ms
+            priority, task.change, term.graph, term.node, term.direction, packed, task.position, version, due_ms
         )  # fmt: skip
-        await self._reserve_room(0 if others is None else len(others))
+        await self._reserve_room(0 if packed is None else len(packed))
         await self._note(job)
         self._bells[priority].set()
 
@@ -129,9 +129,9 @@ class Jobs:
         """Run due jobs while this process has the lease, until cancelled."""
         while True:
             try:
-                async with leases.hold(LEASE) as held:
-                    if held is not None:
-                        await held.run_while_held(self._queues(held))
+                async with leases.hold(LEASE) as lease:
+                    if lease is not None:
+                        await lease.run_while_held(self._queues(lease))
             except* Unavailable as errors:  # an exception group if a queue raised it
                 _log.warning("jobs wait for the store", error=str(errors.exceptions[0]))
             await asyncio.sleep(_POLL_S)
@@ -153,19 +153,19 @@ class Jobs:
         """How many jobs are not done."""
         return len(await self._store.notes(_JOB))
 
-    async def _queues(self, held: HeldLease) -> None:
+    async def _queues(self, lease: HeldLease) -> None:
         async with asyncio.TaskGroup() as group:
             for priority in Priority:
-                group.create_task(self._queue(priority, held))
+                group.create_task(self._queue(priority, lease))
 
-    async def _queue(self, priority: Priority, held: HeldLease) -> None:
-        rung = self._bells[priority]
+    async def _queue(self, priority: Priority, lease: HeldLease) -> None:
+        bell = self._bells[priority]
         while True:
-            rung.clear()
-            await self._run_due(priority, held.check)
+            bell.clear()
+            await self._run_due(priority, lease.check)
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(_POLL_S):
-                    await rung.wait()
+                    await bell.wait()
 
     async def _run_due(self, priority: Priority, check: Callable[[], None]) -> None:
         """Run the due jobs of a queue, oldest first. `check` raises if this process may not continue."""
@@ -191,9 +191,9 @@ class Jobs:
             await self._failed(job, repr(error))
 
     async def _named_edges(self, job: ExecuteJob) -> None:
-        while (named := job.task.term.others) is not None and len(named):
+        while (other_ids := job.task.term.others) is not None and len(other_ids):
             task = job.task
-            part = named[:WRITES_A_COMMIT]
+            part = other_ids[:WRITES_A_COMMIT]
             await self._executes.edges([task._replace(term=task.term._replace(others=part))])
             job = await self._checkpoint(msgspec.structs.replace(job, done=job.done + len(part)))
         await self._store.put_note(job.key, None)
@@ -236,12 +236,12 @@ class Jobs:
             return
         tries = job.tries + 1
         due_ms = self._now_ms() + pause_ms(tries, _PAUSE_MS, _PAUSE_MS_MAX)
-        now = msgspec.structs.replace(_decode(raw), tries=tries, error=error, due_ms=due_ms)
+        failed_job = msgspec.structs.replace(_decode(raw), tries=tries, error=error, due_ms=due_ms)
         if tries < TRIES_MAX:
-            await self._store.put_note(job.key, _merge_into_note(raw, now))
+            await self._store.put_note(job.key, _merge_into_note(raw, failed_job))
             return
         _log.error("a job failed for good; `kith flockdb --retry-dead` tries again", job=job.key, error=error)
-        await self._note(now, over=raw, dead=True)
+        await self._note(failed_job, over=raw, dead=True)
         await self._store.put_note(job.key, None)
 
     async def _note(self, job: ExecuteJob, *, over: bytes = _NOTHING, dead: bool = False) -> None:

@@ -61,8 +61,8 @@ class _OpenContainer:
     are left.
     """
 
-    def __init__(self, kinds: tuple[int, ...] = (), left: int = 0) -> None:
-        self.kinds, self.left, self.turn = kinds, left * len(kinds), 0
+    def __init__(self, kinds: tuple[int, ...] = (), length: int = 0) -> None:
+        self.kinds, self.values_left, self.turn = kinds, length * len(kinds), 0
 
 
 class Inbound:
@@ -99,7 +99,7 @@ class Inbound:
         except _NotThrift as error:
             wrong = str(error)
         else:
-            return self._taken(0, self._at, self._at)
+            return self._taken(0, self._position, self._position)
         self.ended = True
         raise Malformed(wrong, self._head(0))
 
@@ -110,7 +110,7 @@ class Inbound:
         """
         if len(self._data) < 2 * _I32.size:
             return None
-        first, second = (self._int(at, len(self._data)) for at in (0, _I32.size))
+        first, second = (self._int(position, len(self._data)) for position in (0, _I32.size))
         return first >= 0 and second <= NAME_BYTES_MAX
 
     def _take_framed(self) -> bytes:
@@ -123,7 +123,7 @@ class Inbound:
             raise Malformed(f"a frame may have {MESSAGE_BYTES_MAX} bytes, this one says {length}", Head())
         if len(self._data) < end:
             raise _Incomplete
-        self._at = _I32.size
+        self._position = _I32.size
         try:
             self._scan(end)
         except (_Incomplete, _NotThrift) as error:
@@ -131,7 +131,7 @@ class Inbound:
             del self._data[:end]
             self._begin()
             raise Malformed(str(error) or "a frame ends in the middle of its message", head) from None
-        return self._taken(_I32.size, self._at, end)
+        return self._taken(_I32.size, self._position, end)
 
     def _taken(self, start: int, end: int, next_: int) -> bytes:
         head = self._head(start) if self._is_deep else None
@@ -143,25 +143,25 @@ class Inbound:
         return message
 
     def _begin(self) -> None:
-        self._at, self._left = 0, VALUES_MAX
+        self._position, self._values_left = 0, VALUES_MAX
         self._has_head = self._is_deep = False
         self._open: list[_OpenContainer] = []
 
     def _scan(self, end: int) -> None:
         """Continue to the end of the message. On _Incomplete it resumes later without checking anything twice."""
         if not self._has_head:
-            self._at = self._head_end(end)
+            self._position = self._head_end(end)
             self._open, self._has_head = [_OpenContainer()], True
         while self._open:
             top = self._open[-1]
             if not top.kinds:
                 self._field(end)
-            elif not top.left:
+            elif not top.values_left:
                 self._open.pop()
             else:
                 kind = top.kinds[top.turn]
-                self._value(kind, self._at, end)
-                top.left -= 1
+                self._value(kind, self._position, end)
+                top.values_left -= 1
                 top.turn = (top.turn + 1) % len(top.kinds)
 
     def _head(self, start: int) -> Head:
@@ -175,67 +175,67 @@ class Inbound:
         return Head(self._data[start:name_end].decode(errors="replace"), sequence)
 
     def _head_end(self, end: int) -> int:
-        first = self._int(self._at, end)
-        at = self._at
+        first = self._int(self._position, end)
+        position = self._position
         if first < 0:
             if first & _VERSION_MASK != _VERSION_1:
                 raise _NotThrift("this is not Thrift's binary protocol")
-            at += _I32.size
-        name = self._int(at, end)
+            position += _I32.size
+        name = self._int(position, end)
         if not 0 <= name <= NAME_BYTES_MAX:
             raise _NotThrift(f"the name of a method may have {NAME_BYTES_MAX} bytes at most")
-        at += _I32.size + name + _I32.size + (first >= 0)
-        if at > end:
+        position += _I32.size + name + _I32.size + (first >= 0)
+        if position > end:
             raise _Incomplete
-        return at
+        return position
 
     def _field(self, end: int) -> None:
-        if self._at >= end:
+        if self._position >= end:
             raise _Incomplete
-        kind = self._data[self._at]
+        kind = self._data[self._position]
         if kind == _STOP:
-            self._at += 1
+            self._position += 1
             self._open.pop()
         else:
-            self._value(kind, self._at + _FIELD_HEAD_BYTES, end)
+            self._value(kind, self._position + _FIELD_HEAD_BYTES, end)
 
-    def _value(self, kind: int, at: int, end: int) -> None:
+    def _value(self, kind: int, position: int, end: int) -> None:
         """Skip a value, or enter it."""
         entered = None
         if kind in _FIXED:
-            at += _FIXED[kind]
+            position += _FIXED[kind]
         elif kind == _STRING:
-            at += _I32.size + self._length(at, end)
+            position += _I32.size + self._length(position, end)
         elif kind == _STRUCT:
             entered = _OpenContainer()
         elif kind in (_LIST, _SET, _MAP):
-            kinds = tuple(self._data[at : at + (2 if kind == _MAP else 1)])
-            at += len(kinds)
-            length = self._length(at, end)
-            at += _I32.size
+            kinds = tuple(self._data[position : position + (2 if kind == _MAP else 1)])
+            position += len(kinds)
+            length = self._length(position, end)
+            position += _I32.size
             if all(kind in _FIXED for kind in kinds):
-                at += length * sum(_FIXED[kind] for kind in kinds)
+                position += length * sum(_FIXED[kind] for kind in kinds)
             else:
                 entered = _OpenContainer(kinds, length)
         else:
             raise _NotThrift(f"there is no type {kind}")
-        if at > end:
+        if position > end:
             raise _Incomplete
-        self._left -= 1
-        if not self._left:
+        self._values_left -= 1
+        if not self._values_left:
             raise _NotThrift(f"a message may have {VALUES_MAX} values at most, beside packed ids; send several")
-        self._at = at
+        self._position = position
         if entered:
             self._is_deep |= len(self._open) == DEPTH_MAX
             self._open.append(entered)
 
-    def _int(self, at: int, end: int) -> int:
-        if at + _I32.size > end:
+    def _int(self, position: int, end: int) -> int:
+        if position + _I32.size > end:
             raise _Incomplete
-        return int(_I32.unpack_from(self._data, at)[0])
+        return int(_I32.unpack_from(self._data, position)[0])
 
-    def _length(self, at: int, end: int) -> int:
-        length = self._int(at, end)
+    def _length(self, position: int, end: int) -> int:
+        length = self._int(position, end)
         if not 0 <= length <= MESSAGE_BYTES_MAX:
             raise _NotThrift(f"a length of {length} is out of bounds")
         return length

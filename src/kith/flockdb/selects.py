@@ -56,9 +56,12 @@ class Term(NamedTuple):
         """Its lists, one per state."""
         return tuple(Listing(self.graph, self.node, self.direction, state) for state in self.states)
 
-    def pairs(self, others: Sequence[int]) -> list[Pair]:
+    def pairs(self, other_ids: Sequence[int]) -> list[Pair]:
         """(source, destination) of the edges with these other ends."""
-        return [(self.node, other) if self.direction is Direction.OUT else (other, self.node) for other in others]
+        return [
+            (self.node, other_id) if self.direction is Direction.OUT else (other_id, self.node)
+            for other_id in other_ids
+        ]
 
 
 class PageRequest(NamedTuple):
@@ -128,21 +131,21 @@ def unpacked_ids(raw: bytes | str) -> Ids:
 def compiled(operations: Sequence[Any], terms: TermReader) -> list[Term | SelectOperation]:
     """A program in postfix, with its terms read. BadRequest unless it leaves exactly one result."""
     program: list[Term | SelectOperation] = []
-    left = parts = 0
+    results = lists = 0
     for operation in operations:
         if operation.operation_type == SelectOperation.SIMPLE_QUERY:
             program.append(terms.read(operation.term))
-            left, parts = left + 1, parts + 1
+            results, lists = results + 1, lists + 1
         elif operation.operation_type in _COMBINING:
-            if left < 2:
+            if results < 2:
                 raise BadRequest("an operation combines two results before it, and there are fewer")
             program.append(SelectOperation(operation.operation_type))
-            left -= 1
+            results -= 1
         else:
             raise BadRequest(f"there is no operation {operation.operation_type}")
-    if left != 1:
-        raise BadRequest(f"a program must leave one result, this one leaves {left}")
-    if parts > PARTS_MAX:
+    if results != 1:
+        raise BadRequest(f"a program must leave one result, this one leaves {results}")
+    if lists > PARTS_MAX:
         raise ProgramTooComplex(f"a program may name {PARTS_MAX} lists at most", maxLists=PARTS_MAX)
     return program
 
@@ -154,30 +157,30 @@ class Selects:
         self._store, self._ids_max = store, ids_max
         self._lists = OrderedLists(store)
 
-    async def page(self, program: Sequence[Term | SelectOperation], asked: PageRequest) -> SelectPage:
+    async def page(self, program: Sequence[Term | SelectOperation], request: PageRequest) -> SelectPage:
         """A page of the ids that a program selects."""
-        _check(asked)
+        _check(request)
         (first, *rest) = program
         if not rest and isinstance(first, Term) and first.others is None:
-            marks, following, previous = await self.listed(first, asked)
+            marks, following, previous = await self.listed(first, request)
             return SelectPage(np.array([mark.id for mark in marks], np.int64), following, previous)
         tree = await self._tree(program)
         evaluator = Evaluator(self._store, self._lists, self._ids_max)
-        if asked.cursor < START:
-            return await self._upwards(evaluator, tree, asked)
-        below = asked.cursor if asked.cursor > END else None
-        ids, checked_to = await evaluator.page(tree, below, asked.rows + 1)
-        rows = ids[: asked.rows]
-        following = int(rows[-1]) if len(ids) > asked.rows else checked_to or END
+        if request.cursor < START:
+            return await self._upwards(evaluator, tree, request)
+        below = request.cursor if request.cursor > END else None
+        ids, checked_to = await evaluator.page(tree, below, request.rows + 1)
+        rows = ids[: request.rows]
+        following = int(rows[-1]) if len(ids) > request.rows else checked_to or END
         came_down = below is not None and len(rows) > 0
         return SelectPage(rows, following, -int(rows[0]) if came_down else END)
 
-    async def _upwards(self, evaluator: Evaluator, tree: Program, asked: PageRequest) -> SelectPage:
+    async def _upwards(self, evaluator: Evaluator, tree: Program, request: PageRequest) -> SelectPage:
         """The page before a cursor."""
-        above = -asked.cursor
-        ids, checked_to = await evaluator.page(tree, above, asked.rows + 1, down=False)
-        rows = ids[: asked.rows][::-1]
-        previous = -int(rows[0]) if len(ids) > asked.rows else -checked_to if checked_to else END
+        above = -request.cursor
+        ids, checked_to = await evaluator.page(tree, above, request.rows + 1, down=False)
+        rows = ids[: request.rows][::-1]
+        previous = -int(rows[0]) if len(ids) > request.rows else -checked_to if checked_to else END
         if not len(rows):
             return SelectPage(rows, END, previous)
         below = await evaluator.page(tree, None if above == ID_MAX else above + 1, 1)
@@ -187,44 +190,44 @@ class Selects:
         """How many ids a program selects, exactly."""
         return await Evaluator(self._store, self._lists, self._ids_max).count(await self._tree(program))
 
-    async def edges(self, term: Term, asked: PageRequest) -> tuple[list[Edge], int, int]:
+    async def edges(self, term: Term, request: PageRequest) -> tuple[list[Edge], int, int]:
         """A page of a term's edges, and the cursors to both sides."""
-        _check(asked)
+        _check(request)
         if term.others is None:
-            marks, following, previous = await self.listed(term, asked)
+            marks, following, previous = await self.listed(term, request)
             ids = [mark.id for mark in marks]
         else:
-            rows = await self.page([term], asked)
+            rows = await self.page([term], request)
             ids, following, previous = rows.ids.tolist(), rows.next, rows.previous
-        found = await self._store.get_many(term.graph, term.pairs(ids))
-        return [edge for edge in found if edge is not None], following, previous
+        stored = await self._store.get_many(term.graph, term.pairs(ids))
+        return [edge for edge in stored if edge is not None], following, previous
 
-    async def listed(self, term: Term, asked: PageRequest) -> tuple[list[Mark], int, int]:
+    async def listed(self, term: Term, request: PageRequest) -> tuple[list[Mark], int, int]:
         """A page of lists by position: entries newest first, and the cursors to both sides."""
-        backward = asked.cursor < START
-        window = Window(asked.rows + 1)
+        backward = request.cursor < START
+        window = Window(request.rows + 1)
         if backward:
-            window = window._replace(before=Mark(-asked.cursor, ID_MAX))
-        elif asked.cursor > END:
-            window = window._replace(after=Mark(asked.cursor, 0))
-        found: list[Mark] = []
+            window = window._replace(before=Mark(-request.cursor, ID_MAX))
+        elif request.cursor > END:
+            window = window._replace(after=Mark(request.cursor, 0))
+        entries: list[Mark] = []
         for listing in term.listings:
-            found += (await self._store.page(listing, window)).items
-        found.sort(reverse=True)
-        marks = found[-asked.rows :] if backward else found[: asked.rows]
+            entries += (await self._store.page(listing, window)).items
+        entries.sort(reverse=True)
+        marks = entries[-request.rows :] if backward else entries[: request.rows]
         if not marks:
             return [], END, END
-        more = len(found) > asked.rows
+        has_more = len(entries) > request.rows
         last = marks[0] if backward else marks[-1]
-        tied = more and found[-asked.rows - 1 if backward else asked.rows].position == last.position
+        tied = has_more and entries[-request.rows - 1 if backward else request.rows].position == last.position
         if tied:
             marks = await self._with_ties(term, marks, last, backward=backward)
-        goes_on = more and not tied
+        goes_on = has_more and not tied
         is_older = goes_on and not backward
-        if not is_older and (backward or more):
+        if not is_older and (backward or has_more):
             is_older = await self._is_beyond(term, marks[-1].position, newer=False)
         is_newer = goes_on and backward
-        if not is_newer and (more if backward else asked.cursor != START):
+        if not is_newer and (has_more if backward else request.cursor != START):
             is_newer = await self._is_beyond(term, marks[0].position, newer=True)
         if (is_older and marks[-1].position < 1) or (is_newer and marks[0].position < 1):
             raise BadRequest("positions below 1 cannot be paged by this interface; use Kith's own API for this list")
@@ -233,16 +236,16 @@ class Selects:
     async def _with_ties(self, term: Term, marks: list[Mark], last: Mark, *, backward: bool) -> list[Mark]:
         """The page with every entry that shares the position of its last row."""
         until = last.position + 1 if last.position < POSITION_MAX else None
-        same = Window(TIES_MAX + 1, since=last.position, until=until)
-        tied = [mark for listing in term.listings for mark in (await self._store.page(listing, same)).items]
+        window = Window(TIES_MAX + 1, since=last.position, until=until)
+        tied = [mark for listing in term.listings for mark in (await self._store.page(listing, window)).items]
         if len(tied) > TIES_MAX:
             raise BadRequest(
                 f"more than {TIES_MAX} edges have the position {last.position}, so no cursor stands between them; "
                 "use Kith's own API for this list"
             )
-        kept = [mark for mark in marks if mark.position != last.position]
+        rest = [mark for mark in marks if mark.position != last.position]
         tied.sort(reverse=True)
-        return tied + kept if backward else kept + tied
+        return tied + rest if backward else rest + tied
 
     async def _is_beyond(self, term: Term, position: int, *, newer: bool) -> bool:
         """Whether there are entries with a greater (`newer`) or lesser position."""
@@ -262,16 +265,16 @@ class Selects:
                 stack.append(_COMBINING[part]((left, right)))
         return stack[0]
 
-    async def _among(self, term: Term, others: Ids) -> GivenIds:
+    async def _among(self, term: Term, other_ids: Ids) -> GivenIds:
         """Which of these ids are other ends of edges in the term's states."""
-        pairs = term.pairs(others.tolist())
-        found = await self._store.get_many(term.graph, pairs)
-        kept = [edge is not None and edge.state in term.states for edge in found]
-        return programs.given(others[np.array(kept, np.bool_)])
+        pairs = term.pairs(other_ids.tolist())
+        edges = await self._store.get_many(term.graph, pairs)
+        selected = [edge is not None and edge.state in term.states for edge in edges]
+        return programs.given(other_ids[np.array(selected, np.bool_)])
 
 
-def _check(asked: PageRequest) -> None:
-    if not 0 < asked.rows <= COUNT_MAX:
-        raise BadRequest(f"a page has 1 to {COUNT_MAX} rows, not {asked.rows}")
-    if asked.cursor < -ID_MAX:
-        raise BadRequest(f"a cursor is {-ID_MAX} or more, not {asked.cursor}; -1 begins")
+def _check(request: PageRequest) -> None:
+    if not 0 < request.rows <= COUNT_MAX:
+        raise BadRequest(f"a page has 1 to {COUNT_MAX} rows, not {request.rows}")
+    if request.cursor < -ID_MAX:
+        raise BadRequest(f"a cursor is {-ID_MAX} or more, not {request.cursor}; -1 begins")

@@ -51,8 +51,8 @@ class LogReplay:
     `mentions_to_copy`: the notices of mentions whose inbox rows were written to followers meanwhile.
     """
 
-    def __init__(self, source: StoreSide, target: StoreSide, writer: StoreWriter, at: LogPosition) -> None:
-        self._source, self._target, self._writer, self.at = source, target, writer, at
+    def __init__(self, source: StoreSide, target: StoreSide, writer: StoreWriter, position: LogPosition) -> None:
+        self._source, self._target, self._writer, self.at = source, target, writer, position
         self.mentions_to_copy: set[int] = set()
         self.newest = Hlc(0)
 
@@ -100,11 +100,11 @@ class LogReplay:
         kind, records = events[0].state, self._target.records
         if kind == EDGE_FORGOTTEN:
             by_graph = sorted(events, key=attrgetter("graph"))
-            for graph, some in groupby(by_graph, attrgetter("graph")):
-                await self._target.edges.forget(graph, [(event.source, event.destination) for event in some])
+            for graph, group in groupby(by_graph, attrgetter("graph")):
+                await self._target.edges.forget(graph, [(event.source, event.destination) for event in group])
         elif kind == RECORD_FORGOTTEN:
-            for number, some in groupby(sorted(events, key=attrgetter("source")), attrgetter("source")):
-                await records.forget(RecordKind(number), [event.destination for event in some])
+            for number, group in groupby(sorted(events, key=attrgetter("source")), attrgetter("source")):
+                await records.forget(RecordKind(number), [event.destination for event in group])
         else:
             for event in events:
                 below = event.destination
@@ -131,8 +131,8 @@ def edge_of(event: Event) -> Edge:
 
 def _runs(events: Sequence[Event]) -> Iterator[list[Event]]:
     """Split events, in order, into runs that can each be replayed as one batch."""
-    for _, some in groupby(events, lambda event: event.state if event.state in _FORGET else None):
-        yield list(some)
+    for _, run in groupby(events, lambda event: event.state if event.state in _FORGET else None):
+        yield list(run)
 
 
 def _record_of(event: Event) -> Record:

@@ -57,8 +57,8 @@ class RowKind:
         """The rows under these keys; a missing key has no row."""
         raise NotImplementedError
 
-    async def repair(self, one: StoreSide, other: StoreSide, keys: Sequence[Any]) -> Sequence[Any]:
-        """Repair in `other` differences that the log does not record; returns the keys that still differ."""
+    async def repair(self, source: StoreSide, target: StoreSide, keys: Sequence[Any]) -> Sequence[Any]:
+        """Repair in `target` differences that the log does not record; returns the keys that still differ."""
         return keys
 
 
@@ -69,41 +69,41 @@ class _Edges(RowKind):
         self._now_ms = now_ms
 
     async def page_of_keys(self, side: StoreSide, after: bytes | None) -> tuple[Sequence[Any], bytes | None]:
-        rows, then = await side.contents.edges(after, ROWS)
-        return [(edge.graph, edge.source, edge.destination) for edge in rows], then
+        rows, next_after = await side.contents.edges(after, ROWS)
+        return [(edge.graph, edge.source, edge.destination) for edge in rows], next_after
 
     async def look_up(self, side: StoreSide, keys: Sequence[Any]) -> Rows:
-        found: dict[Any, Edge] = {}
+        edges: dict[Any, Edge] = {}
         now_ms = self._now_ms()
         for graph, pairs in _grouped((key[0], key[1:]) for key in keys).items():
             for pair, edge in zip(pairs, await side.edges.get_many(graph, pairs), strict=True):
                 if edge is not None:
-                    found[graph, *pair] = as_of(edge, now_ms)
-        return found
+                    edges[graph, *pair] = as_of(edge, now_ms)
+        return edges
 
 
 class _Records(RowKind):
     name = "records"
 
     async def page_of_keys(self, side: StoreSide, after: bytes | None) -> tuple[Sequence[Any], bytes | None]:
-        rows, then = await side.contents.records(after, ROWS)
-        return [(record.kind, record.id) for record in rows], then
+        rows, next_after = await side.contents.records(after, ROWS)
+        return [(record.kind, record.id) for record in rows], next_after
 
     async def look_up(self, side: StoreSide, keys: Sequence[Any]) -> Rows:
-        found: dict[Any, Record] = {}
+        records: dict[Any, Record] = {}
         for kind, ids in _grouped(keys).items():
             for id_, record in zip(ids, await side.records.get_many(kind, ids), strict=True):
                 if record is not None:
-                    found[kind, id_] = record
-        return found
+                    records[kind, id_] = record
+        return records
 
 
 class _Nodes(RowKind):
     name = "accounts"
 
     async def page_of_keys(self, side: StoreSide, after: bytes | None) -> tuple[Sequence[Any], bytes | None]:
-        rows, then = await side.contents.nodes(after, ROWS)
-        return [row.id for row in rows], then
+        rows, next_after = await side.contents.nodes(after, ROWS)
+        return [row.id for row in rows], next_after
 
     async def look_up(self, side: StoreSide, keys: Sequence[Any]) -> Rows:
         nodes = zip(keys, await side.edges.nodes(keys), strict=True)
@@ -117,8 +117,8 @@ class _Claims(RowKind):
         self._now_ms = now_ms
 
     async def page_of_keys(self, side: StoreSide, after: bytes | None) -> tuple[Sequence[Any], bytes | None]:
-        rows, then = await side.contents.claims(after, ROWS)
-        return [row.key for row in rows], then
+        rows, next_after = await side.contents.claims(after, ROWS)
+        return [row.key for row in rows], next_after
 
     async def look_up(self, side: StoreSide, keys: Sequence[Any]) -> Rows:
         now_ms = self._now_ms()
@@ -133,25 +133,25 @@ class _InboxRows(RowKind):
         self._repairs = repairs
 
     async def page_of_keys(self, side: StoreSide, after: bytes | None) -> tuple[Sequence[Any], bytes | None]:
-        rows, then = await side.contents.inbox_rows(after, ROWS)
-        return rows, then
+        rows, next_after = await side.contents.inbox_rows(after, ROWS)
+        return rows, next_after
 
     async def look_up(self, side: StoreSide, keys: Sequence[Any]) -> Rows:
-        found: dict[Any, bool] = {}
+        rows: dict[Any, bool] = {}
         for notice, users in _grouped((row.notice, row.user) for row in keys).items():
-            asked = np.array(sorted(users), np.int64)
-            holding = await side.inboxes.holding(notice, asked)
-            found |= {InboxRow(user, notice): True for user in asked[holding].tolist()}
-        return found
+            user_ids = np.array(sorted(users), np.int64)
+            holding = await side.inboxes.holding(notice, user_ids)
+            rows |= {InboxRow(user, notice): True for user in user_ids[holding].tolist()}
+        return rows
 
-    async def repair(self, one: StoreSide, other: StoreSide, keys: Sequence[Any]) -> Sequence[Any]:
-        """Remove from `other` the rows that were removed from `one` since they were copied."""
+    async def repair(self, source: StoreSide, target: StoreSide, keys: Sequence[Any]) -> Sequence[Any]:
+        """Remove from `target` the rows that were removed from `source` since they were copied."""
         if not self._repairs:
             return keys
-        source_rows = await self.look_up(one, keys)
+        source_rows = await self.look_up(source, keys)
         removed = [key for key in keys if key not in source_rows]
         for user, notices in _grouped(removed).items():
-            await other.inboxes.remove(user, notices)
+            await target.inboxes.remove(user, notices)
         return [key for key in keys if key in source_rows]
 
 
@@ -172,63 +172,63 @@ def kinds(now_ms: Callable[[], int], *, moving: bool = False) -> list[RowKind]:
     `moving`: without notes, which are copied at the switch. Inbox rows that were removed after they were copied, which
     the log does not record, are then removed from the other store too.
     """
-    found: list[RowKind] = [_Nodes(), _Edges(now_ms), _Records(), _Claims(now_ms), _InboxRows(repairs=moving)]
-    return found if moving else [*found, _Notes()]
+    compared: list[RowKind] = [_Nodes(), _Edges(now_ms), _Records(), _Claims(now_ms), _InboxRows(repairs=moving)]
+    return compared if moving else [*compared, _Notes()]
 
 
 async def compare(
     kind: RowKind,
-    one: StoreSide,
-    other: StoreSide,
+    source: StoreSide,
+    target: StoreSide,
     catch_up: Callable[[], Awaitable[object]],
     progress: Callable[[int], None] = lambda _: None,
 ) -> ComparisonResult:
     """Compare the rows of a kind.
 
-    `one` may be written to meanwhile. `catch_up`: lets `other` catch up with all that was written to `one` by then.
-    `progress`: called with the number of rows compared so far.
+    `source` may be written to meanwhile. `catch_up`: lets `target` catch up with all that was written to `source` by
+    then. `progress`: called with the number of rows compared so far.
     """
-    found, suspects = ComparisonResult(kind.name), list[Any]()
-    for side, twin in ((one, other), (other, one)):
+    result, suspects = ComparisonResult(kind.name), list[Any]()
+    for side, twin in ((source, target), (target, source)):
         after, is_first = None, True
         while is_first or after is not None:
             is_first = False
             keys, after = await kind.page_of_keys(side, after)
             if keys:
                 suspects += await differing(kind, side, twin, keys)
-            found.rows += len(keys)
-            progress(found.rows)
+            result.rows += len(keys)
+            progress(result.rows)
             if len(suspects) > DIFFERENT_MAX:
                 break
     if len(suspects) <= DIFFERENT_MAX:
-        again, found.changing = await _recheck(kind, one, other, list(dict.fromkeys(suspects)), catch_up)
-        suspects = list(await kind.repair(one, other, again))
-    found.differing = len(suspects)
-    found.examples = [str(key) for key in suspects[:_EXAMPLES]]
-    return found
+        unsettled, result.changing = await _recheck(kind, source, target, list(dict.fromkeys(suspects)), catch_up)
+        suspects = list(await kind.repair(source, target, unsettled))
+    result.differing = len(suspects)
+    result.examples = [str(key) for key in suspects[:_EXAMPLES]]
+    return result
 
 
-async def differing(kind: RowKind, one: StoreSide, other: StoreSide, keys: Sequence[Any]) -> list[Any]:
+async def differing(kind: RowKind, source: StoreSide, target: StoreSide, keys: Sequence[Any]) -> list[Any]:
     """The keys of rows that differ between the two stores now."""
-    rows, twins = await kind.look_up(one, keys), await kind.look_up(other, keys)
+    rows, twins = await kind.look_up(source, keys), await kind.look_up(target, keys)
     return [key for key in keys if rows.get(key) != twins.get(key)]
 
 
 async def _recheck(
-    kind: RowKind, one: StoreSide, other: StoreSide, suspects: list[Any], catch_up: Callable[[], Awaitable[object]]
+    kind: RowKind, source: StoreSide, target: StoreSide, suspects: list[Any], catch_up: Callable[[], Awaitable[object]]
 ) -> tuple[list[Any], list[Any]]:
     """Compare suspects again, up to COMPARISONS_MAX times.
 
-    Returns two lists of keys that still differ: those that `one` did not change during the last comparison, and those
-    that it did.
+    Returns two lists of keys that still differ: those that `source` did not change during the last comparison, and
+    those that it did.
     """
     changing: list[Any] = []
     for _ in range(COMPARISONS_MAX):
         if not suspects:
             break
-        before = await kind.look_up(one, suspects)
+        before = await kind.look_up(source, suspects)
         await catch_up()
-        twins, after = await kind.look_up(other, suspects), await kind.look_up(one, suspects)
+        twins, after = await kind.look_up(target, suspects), await kind.look_up(source, suspects)
         suspects = [key for key in suspects if twins.get(key) != after.get(key)]
         changing = [key for key in suspects if before.get(key) != after.get(key)]
     return [key for key in suspects if key not in changing], changing
@@ -236,7 +236,7 @@ async def _recheck(
 
 def _grouped(pairs: Iterable[tuple[K, Any]]) -> dict[K, list[Any]]:
     """Group the second items of pairs by the first."""
-    found: dict[K, list[Any]] = defaultdict(list)
+    groups: dict[K, list[Any]] = defaultdict(list)
     for key, value in pairs:
-        found[key].append(value)
-    return found
+        groups[key].append(value)
+    return groups

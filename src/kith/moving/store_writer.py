@@ -87,8 +87,8 @@ class StoreWriter:
     async def claims(self, claims: Sequence[ClaimRow]) -> None:
         """Write the claims that have not expired."""
         now_ms = self._now_ms()
-        held = [Claim(key, value, now_ms, until_ms - now_ms) for key, until_ms, value in claims if until_ms > now_ms]
-        await self._target.records.put_many([Write([], claim) for claim in held])
+        valid = [Claim(key, value, now_ms, until_ms - now_ms) for key, until_ms, value in claims if until_ms > now_ms]
+        await self._target.records.put_many([Write([], claim) for claim in valid])
 
     async def inbox_rows(self, rows: Sequence[InboxRow]) -> None:
         """Write rows of inboxes."""
@@ -97,10 +97,12 @@ class StoreWriter:
 
     async def notes(self) -> int:
         """Make the target's notes equal to the source's; returns how many differed. No one may write to the source."""
-        wanted, found = await self._source.contents.notes(), await self._target.contents.notes()
-        differing = [key for key in wanted.keys() | found.keys() if wanted.get(key) != found.get(key)]
+        source_notes, target_notes = await self._source.contents.notes(), await self._target.contents.notes()
+        differing = [
+            key for key in source_notes.keys() | target_notes.keys() if source_notes.get(key) != target_notes.get(key)
+        ]
         for key in differing:
-            await self._target.edges.put_note(key, wanted.get(key))
+            await self._target.edges.put_note(key, source_notes.get(key))
         return len(differing)
 
 
@@ -111,10 +113,10 @@ def _open_file(located: Path | str) -> BinaryIO | None:
             return located.open("rb")
         with contextlib.ExitStack() as failing:
             file = failing.enter_context(tempfile.TemporaryFile())
-            with urllib.request.urlopen(located, timeout=_ANSWERED_S) as answered:  # noqa: S310 - of our own store
-                shutil.copyfileobj(answered, file)
-                if answered.length:  # announced bytes that did not come
-                    raise http.client.IncompleteRead(b"", answered.length)
+            with urllib.request.urlopen(located, timeout=_ANSWERED_S) as response:  # noqa: S310 - of our own store
+                shutil.copyfileobj(response, file)
+                if response.length:  # announced bytes that did not come
+                    raise http.client.IncompleteRead(b"", response.length)
             file.seek(0)
             failing.pop_all()
             return file

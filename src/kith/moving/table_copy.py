@@ -38,12 +38,12 @@ class TableCopy:
             "claims": (contents.claims, writer.claims),
             "inboxes": (contents.inbox_rows, writer.inbox_rows),
         }
-        self._read, self._write = ways[table]
+        self._read_page, self._write = ways[table]
         self._wanted, self.after, self.is_done = wanted, after, False
 
     async def step(self) -> int:
         """Copy the next rows; returns how many were read. Idempotent."""
-        part = await self._read(self.after, ROWS)
+        part = await self._read_page(self.after, ROWS)
         rows = list(filter(self._wanted, part.rows))
         if rows:
             await self._write(rows)

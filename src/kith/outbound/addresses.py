@@ -48,9 +48,9 @@ def refuse_private(host: str, allowed: Sequence[IpNetwork] = ()) -> None:
 
 def may_call(address: str, allowed: Sequence[IpNetwork] = ()) -> bool:
     """Whether an address, as a resolver returns it, may be called."""
-    found = ip_address(address)
-    if any(found in network for network in allowed):
+    ip = ip_address(address)
+    if any(ip in network for network in allowed):
         return True
-    if found.is_multicast or not found.is_global or any(found in network for network in _REFUSED):
+    if ip.is_multicast or not ip.is_global or any(ip in network for network in _REFUSED):
         return False
-    return not isinstance(found, IPv6Address) or found in _UNICAST
+    return not isinstance(ip, IPv6Address) or ip in _UNICAST

@@ -142,9 +142,9 @@ class Http2Connection:
             raise NotHandled
 
     async def _send_body(self, id_: int, exchange: _Exchange, body: bytes) -> None:
-        at = 0
-        while at < len(body):
-            size = min(len(body) - at, self._h2.local_flow_control_window(id_), self._h2.max_outbound_frame_size)
+        sent = 0
+        while sent < len(body):
+            size = min(len(body) - sent, self._h2.local_flow_control_window(id_), self._h2.max_outbound_frame_size)
             if size <= 0:
                 await self._flush()
                 await self._wait()
@@ -153,8 +153,8 @@ class Http2Connection:
                 with contextlib.suppress(h2.exceptions.ProtocolError):  # answered early, or ended: stop sending
                     self._h2.reset_stream(id_)
                 return
-            self._h2.send_data(id_, body[at : at + size], end_stream=at + size == len(body))
-            at += size
+            self._h2.send_data(id_, body[sent : sent + size], end_stream=sent + size == len(body))
+            sent += size
 
     async def _wait(self) -> None:
         """Wait until `_changed` is set."""

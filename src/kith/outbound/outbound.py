@@ -109,8 +109,10 @@ class Outbound:
                     received = await self._http2.send(method, where, headers, body, self._connect_s)
                 if received is None:
                     received = await self._over_http1(method, where, headers, body)
-            found = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in received.headers}
-            return Answer(received.status, found, received.body, retry_after_s(found))
+            named_headers = {
+                name.decode("latin-1").lower(): value.decode("latin-1") for name, value in received.headers
+            }
+            return Answer(received.status, named_headers, received.body, retry_after_s(named_headers))
         except (TimeoutError, httpcore.TimeoutException):
             raise SendFailed(SendFault.TIMEOUT, f"{host} did not answer within {self._total_s:g} s") from None
         except httpcore.ConnectError as error:
@@ -120,10 +122,10 @@ class Outbound:
 
     async def _over_http1(self, method: str, where: Target, headers: Mapping[str, str], body: bytes) -> Received:
         url = httpcore.URL(scheme=where.scheme, host=where.host, port=where.port, target=where.path)
-        sent = [("Host", where.authority), *headers.items()]
+        all_headers = [("Host", where.authority), *headers.items()]
         waits = {"connect": self._connect_s}  # `_send_once` bounds the rest as a whole
         async with self._pool.stream(
-            method, url, headers=sent, content=body, extensions={"timeout": waits}
+            method, url, headers=all_headers, content=body, extensions={"timeout": waits}
         ) as response:
             return Received(response.status, response.headers, await _start_of(response))
 
@@ -144,8 +146,8 @@ def _unconnected(host: str, error: httpcore.ConnectError) -> SendFailed:
         cause = cause.__cause__ or cause.__context__
     if cause is None:
         return SendFailed(SendFault.UNREACHED, f"{host} takes no connection")
-    told = getattr(cause, "verify_message", None) or "the handshake failed"
-    return SendFailed(SendFault.TLS, f"no TLS with {host}: {told}")
+    reason = getattr(cause, "verify_message", None) or "the handshake failed"
+    return SendFailed(SendFault.TLS, f"no TLS with {host}: {reason}")
 
 
 def retry_after_s(headers: Mapping[str, str], now_s: float | None = None) -> float:
@@ -154,9 +156,9 @@ def retry_after_s(headers: Mapping[str, str], now_s: float | None = None) -> flo
     if text.isascii() and text.isdigit():
         return float(min(int(text[:9]), RETRY_AFTER_S_MAX))
     try:
-        at = email.utils.parsedate_to_datetime(text)
+        until = email.utils.parsedate_to_datetime(text)
     except (ValueError, IndexError, TypeError):
         return 0.0
     now_s = time.time() if now_s is None else now_s
-    at = at if at.tzinfo else at.replace(tzinfo=UTC)  # zone "-0000", or none: read as UTC, not local time
-    return max(0.0, min(RETRY_AFTER_S_MAX, at.timestamp() - now_s))
+    until = until if until.tzinfo else until.replace(tzinfo=UTC)  # zone "-0000", or none: read as UTC, not local time
+    return max(0.0, min(RETRY_AFTER_S_MAX, until.timestamp() - now_s))

@@ -34,8 +34,8 @@ _THREADS = ThreadPoolExecutor(RESOLVED_AT_ONCE, "kith-resolve")
 async def resolved(host: str, port: int) -> list[str]:
     """The distinct addresses of a host, as this machine resolves it."""
     look_up = partial(socket.getaddrinfo, host, port, type=socket.SOCK_STREAM)
-    found = await asyncio.get_running_loop().run_in_executor(_THREADS, look_up)
-    return list(dict.fromkeys(str(address[0]) for *_, address in found))
+    infos = await asyncio.get_running_loop().run_in_executor(_THREADS, look_up)
+    return list(dict.fromkeys(str(address[0]) for *_, address in infos))
 
 
 class PinnedBackend(httpcore.AsyncNetworkBackend):
@@ -60,9 +60,9 @@ class PinnedBackend(httpcore.AsyncNetworkBackend):
         try:
             async with asyncio.timeout(timeout) as whole:
                 addresses = await self._checked(host, port)
-                for at, address in enumerate(addresses, 1):
+                for number, address in enumerate(addresses, 1):
                     try:
-                        async with asyncio.timeout_at(_until_s(whole.when(), len(addresses) - at)):
+                        async with asyncio.timeout_at(_until_s(whole.when(), len(addresses) - number)):
                             return await connected(address, port)
                     except OSError as error:  # TimeoutError is one
                         failed = error
@@ -90,9 +90,9 @@ class PinnedBackend(httpcore.AsyncNetworkBackend):
         return addresses
 
 
-def _until_s(end_s: float | None, others: int) -> float | None:
-    """When to give up an address, by the loop's clock: `others` more addresses get an equal share of the time left."""
-    if end_s is None or not others:
+def _until_s(end_s: float | None, rest: int) -> float | None:
+    """When to give up an address, by the loop's clock: `rest` more addresses get an equal share of the time left."""
+    if end_s is None or not rest:
         return None
     now_s = asyncio.get_running_loop().time()
-    return now_s + max(ADDRESS_TIMEOUT_S, (end_s - now_s) / (others + 1))
+    return now_s + max(ADDRESS_TIMEOUT_S, (end_s - now_s) / (rest + 1))

@@ -125,11 +125,11 @@ class ReceiveBuffer(asyncio.Protocol):
             await self._arrived.wait()
         if not self._unread and self._error is not None:
             raise self._error
-        some = bytes(self._unread[:bytes_max])
+        chunk = bytes(self._unread[:bytes_max])
         del self._unread[:bytes_max]
         if self.transport is not None and not self.ended and len(self._unread) < _UNREAD_BYTES_MAX:
             self.transport.resume_reading()
-        return some
+        return chunk
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         if isinstance(transport, asyncio.Transport):

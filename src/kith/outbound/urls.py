@@ -33,14 +33,14 @@ class Target(NamedTuple):
 def check_url(url: str) -> Target:
     """Parse a URL that may be called; BadRequest says what is wrong with one that may not."""
     try:
-        found = _parts(url) if len(url) <= URL_CHARS_MAX and url.isprintable() and " " not in url else None
+        parts = _parts(url) if len(url) <= URL_CHARS_MAX and url.isprintable() and " " not in url else None
     except ValueError:  # of brackets, a port, or a label of the host name
-        found = None
-    if found is None or found.scheme not in ("http", "https") or not found.host or not _is_port(found.port):
+        parts = None
+    if parts is None or parts.scheme not in ("http", "https") or not parts.host or not _is_port(parts.port):
         raise BadRequest(f"url must be http:// or https:// with a host, {URL_CHARS_MAX} characters at most")
     if "@" in urlsplit(url).netloc or "#" in url:
         raise BadRequest("url must have no user, password or fragment; a delivery is known by its signature")
-    return found
+    return parts
 
 
 def _is_port(port: int | None) -> bool:
