@@ -70,31 +70,31 @@ def run_audit(
     if what is AuditTarget.CACHES:
         _run_caches(config.load({"data": data}), repair=repair, sample=sample)
         return
-    settings, written = processes.settings_of_process(data), None if report is None else Report(report)
+    settings, report_file = processes.settings_of_process(data), None if report is None else Report(report)
     with console.counting("edges audited") as counted:
 
         def progress(edges: int) -> None:
             counted(edges)
-            if written is not None:
-                written.progress(edges)
+            if report_file is not None:
+                report_file.progress(edges)
 
         audits = audit_edges(settings, repair=repair, sample=sample, progress=progress)
-    if written is not None:
-        written.done(audits)
+    if report_file is not None:
+        report_file.done(audits)
     rows = list[Sequence[str]]()
-    for found in audits:
-        numbers = (found.disagreeing, found.strays, found.wrong_counts, found.repaired)
-        rows.append((found.graph, f"{found.edges:,}", f"{found.consistent_share:.6%}", *map(str, numbers)))
+    for audit in audits:
+        numbers = (audit.disagreeing, audit.strays, audit.wrong_counts, audit.repaired)
+        rows.append((audit.graph, f"{audit.edges:,}", f"{audit.consistent_share:.6%}", *map(str, numbers)))
     names = ("graph", "edges", "consistent", "disagreeing", "strays", "wrong counts", "repaired")
     console.show_rows(names, rows)
-    for found in audits:
-        for look in found.unsettled:
+    for audit in audits:
+        for look in audit.unsettled:
             out.print(
-                f"{found.graph}: {look.edges:,} edges had ends that differed {look.seconds:g} s after the first look"
+                f"{audit.graph}: {look.edges:,} edges had ends that differed {look.seconds:g} s after the first look"
             )
-        for example in found.examples:
-            out.print(f"{found.graph}: {example}")
-    if not all(found.clean for found in audits) and not repair:
+        for example in audit.examples:
+            out.print(f"{audit.graph}: {example}")
+    if not all(audit.clean for audit in audits) and not repair:
         raise typer.Exit(1)
 
 
@@ -104,9 +104,9 @@ def _run_against(settings: Settings, folder: Path) -> None:
             "name the cluster to compare with: KITH_ENGINE=cluster KITH_CASSANDRA=...; see docs/cluster.md"
         )
     with console.steps() as tell:
-        found = asyncio.run(compare_with(settings, folder, tell))
-    console.show_compared(found)
-    if any(one.differing for one in found):
+        results = asyncio.run(compare_with(settings, folder, tell))
+    console.show_compared(results)
+    if any(result.differing for result in results):
         raise typer.Exit(1)
 
 

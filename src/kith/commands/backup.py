@@ -47,18 +47,18 @@ def run_backup(
     """
     settings = config.load({"data": data})
     with console.counting("files of media copied") as progress:
-        made = backup(settings, to, whole=not increment, progress=progress)
-    if made.because:
-        say(f"the whole store is backed up, because {made.because}")
+        result = backup(settings, to, whole=not increment, progress=progress)
+    if result.because:
+        say(f"the whole store is backed up, because {result.because}")
     if settings.media_url:
         say(f"pictures and videos are not in it: back up {settings.media_url} too")
-    if not made.parts:
+    if not result.parts:
         say(f"nothing is new; {to} has all of it")
-    for part in made.parts:
+    for part in result.parts:
         size = sum(file.bytes for file in part.files.values())
         events = f"events {part.after + 1:,} to {part.until:,}" if part.after else f"a store of {part.until:,} events"
         say(f"{part.id}: {events}, {size / 1e6:,.1f} MB, in {to}")
-    say(f"{made.files:,} files of media copied; bring it back with: kith restore {to} --data NEW_FOLDER")
+    say(f"{result.files:,} files of media copied; bring it back with: kith restore {to} --data NEW_FOLDER")
 
 
 def backup(
@@ -108,9 +108,9 @@ def _drilled(settings: Settings, source: str, at: str | None, progress: Callable
     except StoreMismatch:
         _note(source, good=False)
         raise
-    bad = [found.graph for found in audits if not found.clean]
+    bad = [audit.graph for audit in audits if not audit.clean]
     _note(source, good=not bad and not restored.lost)
-    say(f"{sum(found.edges for found in audits):,} edges audited; {time.monotonic() - started:,.1f} s in all")
+    say(f"{sum(audit.edges for audit in audits):,} edges audited; {time.monotonic() - started:,.1f} s in all")
     if bad:
         raise BadRequest(f"the backup is not good: both ends do not agree in {', '.join(bad)}")
     say(f"the backup in {source} is good" if not restored.lost else "the backup is not good: files are lost")

@@ -63,8 +63,8 @@ def main() -> None:
 
 def _assembled(arguments: list[str]) -> typer.Typer:
     """A Typer with the module of the named command; with all modules where no known command is named."""
-    named = [name for name in arguments[:1] if name in MODULES]
+    known = [name for name in arguments[:1] if name in MODULES]
     cli = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, help=_HELP)
-    for module in dict.fromkeys(MODULES[name] for name in named or MODULES):
+    for module in dict.fromkeys(MODULES[name] for name in known or MODULES):
         cli.add_typer(importlib.import_module(module).commands)
     return cli

@@ -108,7 +108,7 @@ class Community:
     @property
     def celebrity_ids(self) -> dict[str, int]:
         """Ids of celebrities by name."""
-        return {name: at + 1 for at, name in enumerate(self.celebrities)}
+        return {name: index + 1 for index, name in enumerate(self.celebrities)}
 
 
 def stream(community: Community) -> Iterator[Ints]:
@@ -122,9 +122,9 @@ def stream(community: Community) -> Iterator[Ints]:
     crowd = _Crowd(community)
     famous = _Famous(community)
     span = _span(community)
-    for at, first in enumerate(range(0, community.users, span)):
+    for number, first in enumerate(range(0, community.users, span)):
         sources = np.arange(first, min(first + span, community.users), dtype=np.int64)
-        rng = np.random.default_rng(np.random.SeedSequence((community.seed, at)))
+        rng = np.random.default_rng(np.random.SeedSequence((community.seed, number)))
         keys = _distinct(sources, law.of(sources), crowd, rng)
         keys = _joined(keys, famous.follows(sources))
         if keys.size:
@@ -221,12 +221,12 @@ class _ListLengths:
             else:
                 high = middle
         counts = at_least(low)
-        left = community.ordinary_edges - int(counts.sum())
-        for at in range(counts.size):
-            room = (int(counts[at - 1]) if at else community.users) - int(counts[at])
-            added = min(room, left)
-            counts[at] += added
-            left -= added
+        edges_left = community.ordinary_edges - int(counts.sum())
+        for index in range(counts.size):
+            room = (int(counts[index - 1]) if index else community.users) - int(counts[index])
+            added = min(room, edges_left)
+            counts[index] += added
+            edges_left -= added
         return counts
 
 
@@ -283,7 +283,7 @@ def _mass(q: Doubles, start: float, a: float) -> Doubles:
 
 def _start(community: Community, size: int) -> float:
     """The start of the ranks at which about `top_share` of the users follow the most popular one."""
-    a, mean, wanted = (
+    a, mean, top_followers = (
         community.in_tail,
         community.ordinary_edges / size,
         community.top_share * community.users,
@@ -292,7 +292,7 @@ def _start(community: Community, size: int) -> float:
     for _ in range(60):
         start = float(np.exp((low + high) / 2))
         top = start ** (-1 / a) - (1 + start) ** (-1 / a)
-        if mean * top / float(_mass(np.ones(1), start, a)[0]) > wanted:
+        if mean * top / float(_mass(np.ones(1), start, a)[0]) > top_followers:
             low = np.log(start)
         else:
             high = np.log(start)
@@ -305,19 +305,19 @@ class _Famous:
     def __init__(self, community: Community) -> None:
         self._users = community.users
         self._orders = [
-            (at, followers, _Permutation(community.users - 1, (community.seed, (3 << 32) + at)))
-            for at, followers in enumerate(community.celebrities.values())
+            (celebrity, followers, _Permutation(community.users - 1, (community.seed, (3 << 32) + celebrity)))
+            for celebrity, followers in enumerate(community.celebrities.values())
         ]
 
     def follows(self, sources: Ints) -> Ints:
         """Keys (row * users + destination) of these sources' follows of celebrities, unordered."""
-        found = [np.empty(0, dtype=np.int64)]
+        keys = [np.empty(0, dtype=np.int64)]
         for celebrity, followers, order in self._orders:
             rows = np.flatnonzero(sources != celebrity)
-            others = sources[rows]
-            chosen = rows[order.of(others - (others > celebrity)) < followers]
-            found.append(chosen * self._users + celebrity)
-        return np.concatenate(found)
+            follower_ids = sources[rows]
+            chosen = rows[order.of(follower_ids - (follower_ids > celebrity)) < followers]
+            keys.append(chosen * self._users + celebrity)
+        return np.concatenate(keys)
 
 
 def _span(community: Community) -> int:
@@ -339,17 +339,17 @@ def _distinct(sources: Ints, lengths: Ints, crowd: _Crowd, rng: np.random.Genera
         if not rows.size:
             return keys
         drawn = (crowd.popular if turn < _POPULAR_ROUNDS else crowd.anyone)(rows.size, rng)
-        drawn = drawn[(kept := drawn != sources[rows])] + rows[kept] * crowd.users
+        drawn = drawn[(valid := drawn != sources[rows])] + rows[valid] * crowd.users
         keys = _joined(keys, drawn)
         missing = lengths - np.bincount(keys // crowd.users, minlength=sources.size)
     raise RuntimeError(f"lists not filled in {_ROUNDS_MAX} rounds")  # chance below 2**-80 a list
 
 
-def _joined(keys: Ints, more: Ints) -> Ints:
-    """The rising union of `keys` (rising, distinct) and `more` (any)."""
-    if not more.size:
+def _joined(keys: Ints, new: Ints) -> Ints:
+    """The rising union of `keys` (rising, distinct) and `new` (any)."""
+    if not new.size:
         return keys
-    merged = np.sort(np.concatenate((keys, more)))
+    merged = np.sort(np.concatenate((keys, new)))
     first = np.empty(merged.size, dtype=np.bool_)
     first[0] = True
     np.not_equal(merged[1:], merged[:-1], out=first[1:])

@@ -76,15 +76,15 @@ def show_rows(names: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
         say(f"{first}: " + ", ".join(f"{name} {value}" for name, value in zip(names[1:], rest, strict=True)))
 
 
-def show_compared(found: Sequence[ComparisonResult]) -> None:
+def show_compared(results: Sequence[ComparisonResult]) -> None:
     """Print how many rows of two stores were compared, and examples of those that differ."""
     table = Table("compared", "rows of both", "differing")
-    for one in found:
-        table.add_row(one.kind, f"{one.rows:,}", f"{one.differing:,}")
+    for result in results:
+        table.add_row(result.kind, f"{result.rows:,}", f"{result.differing:,}")
     out.print(table)
-    for one in found:
-        for example in one.examples:
-            say(f"differs: {one.kind} {example}")
+    for result in results:
+        for example in result.examples:
+            say(f"differs: {result.kind} {example}")
 
 
 class Rate:

@@ -28,14 +28,14 @@ DeadEventName = Annotated[str, typer.Argument(help="GROUP/MARK, as `kith dead li
 @commands.command("list")
 def run_list(data: Data = None) -> None:
     """List every dead event with its error."""
-    found = dead_events(config.load({"data": data}))
-    if not found:
+    failures = dead_events(config.load({"data": data}))
+    if not failures:
         say("no event is dead")
         return
     table = Table("event", "tries", "failed at", "error")
-    for name, failure in found.items():
-        at = datetime.fromtimestamp(failure.failed_at_ms / 1000, UTC).isoformat(timespec="seconds")
-        table.add_row(name, str(failure.tries), at, escape(failure.error))
+    for name, failure in failures.items():
+        failed_at = datetime.fromtimestamp(failure.failed_at_ms / 1000, UTC).isoformat(timespec="seconds")
+        table.add_row(name, str(failure.tries), failed_at, escape(failure.error))
     out.print(table)
 
 
@@ -70,11 +70,11 @@ def dead_events(settings: Settings) -> dict[str, Failure]:
     return asyncio.run(run())
 
 
-def chosen(known: dict[str, Failure], name: str) -> list[Failure]:
+def chosen(failures: dict[str, Failure], name: str) -> list[Failure]:
     """The dead event of this name, or "all" of them. Errors: BadRequest for an unknown name."""
-    if name != "all" and name not in known:
+    if name != "all" and name not in failures:
         raise BadRequest(f"no dead event is called {name!r}; `kith dead list` names them")
-    return list(known.values()) if name == "all" else [known[name]]
+    return list(failures.values()) if name == "all" else [failures[name]]
 
 
 def settle(settings: Settings, name: str, *, replay: bool) -> int:

@@ -40,11 +40,11 @@ class Finding(NamedTuple):
 @commands.command("doctor")
 def run_doctor(data: Data = None) -> None:
     """Check the data folder and the settings. Exit status 1 if something needs attention."""
-    found = examine(config.load({"data": data}))
-    for finding in found:
+    findings = examine(config.load({"data": data}))
+    for finding in findings:
         mark = "[green]ok  [/green]" if finding.ok else "[yellow]look[/yellow]"
         out.print(f"{mark} {finding.what}: {escape(finding.detail)}")
-    if not all(finding.ok for finding in found):
+    if not all(finding.ok for finding in findings):
         raise typer.Exit(1)
 
 
@@ -52,19 +52,21 @@ def examine(settings: Settings) -> list[Finding]:
     """Check a data folder and its settings; no data is changed."""
     folder = Path(settings.data)
     free = shutil.disk_usage(folder if folder.exists() else Path()).free
-    found = [Finding("disk", free > 1 << 30, f"{free / 1e9:.1f} GB free")]
+    findings = [Finding("disk", free > 1 << 30, f"{free / 1e9:.1f} GB free")]
     try:
         for finding in _of_store(settings):
-            found.append(finding)  # one by one, so findings before an error are reported too
-        if found[-1].ok:  # with an unfinished import, the log cannot be opened
-            found.append(_of_dead_events(settings))
-            found.append(_of_leases(settings))
+            findings.append(finding)  # one by one, so findings before an error are reported too
+        if findings[-1].ok:  # with an unfinished import, the log cannot be opened
+            findings.append(_of_dead_events(settings))
+            findings.append(_of_leases(settings))
     except KithError as error:
-        found.append(Finding("store", False, error.message))
-    found.append(_of_backups(settings))
+        findings.append(Finding("store", False, error.message))
+    findings.append(_of_backups(settings))
     public = settings.host not in ("127.0.0.1", "::1", "localhost")
-    found.append(Finding("network", not public, "open to the network: put TLS in front" if public else settings.host))
-    return found
+    findings.append(
+        Finding("network", not public, "open to the network: put TLS in front" if public else settings.host)
+    )
+    return findings
 
 
 def _of_store(settings: Settings) -> Iterator[Finding]:
@@ -88,8 +90,8 @@ def _of_store(settings: Settings) -> Iterator[Finding]:
 def _of_role(environment: Environment) -> Finding:
     """Whether this machine takes writes, and whether a rival primary does so too."""
     why, rival = store_role.read_closed_note(environment), store_role.rival(environment)
-    said = "takes writes" if why is None else why.refusal().message
-    return Finding("role", not rival, store_role.rival_message(rival) if rival else said)
+    state = "takes writes" if why is None else why.refusal().message
+    return Finding("role", not rival, store_role.rival_message(rival) if rival else state)
 
 
 def _of_dead_events(settings: Settings) -> Finding:
@@ -104,9 +106,9 @@ def _of_leases(settings: Settings) -> Finding:
             return await stores.log.leases()
 
     leases = asyncio.run(run())
-    lost = [one.name for one in leases if one.lost]
-    said = f"; lost by {', '.join(lost)}: let it start over, or release it with `kith log release`" if lost else ""
-    return Finding("leases of the log", not lost, f"{len(leases) - len(lost)} held{said}")
+    lost = [lease.name for lease in leases if lease.lost]
+    lost_note = f"; lost by {', '.join(lost)}: let it start over, or release it with `kith log release`" if lost else ""
+    return Finding("leases of the log", not lost, f"{len(leases) - len(lost)} held{lost_note}")
 
 
 def _of_backups(settings: Settings) -> Finding:

@@ -67,8 +67,8 @@ def run_import(
     """
     settings = config.load({"data": data})
     with _import_bars(file) as progress:
-        done = import_edges(settings, graph, file, progress, report=report, mutual=mutual)
-    _say_imported(done, f"edges of {graph}", report or _report_path(settings, file))
+        result = import_edges(settings, graph, file, progress, report=report, mutual=mutual)
+    _say_imported(result, f"edges of {graph}", report or _report_path(settings, file))
 
 
 @importing.command("pins")
@@ -83,8 +83,8 @@ def run_import_pins(
     """
     settings = config.load({"data": data})
     with _import_bars(file) as progress:
-        done = import_pins(settings, file, progress, report=report)
-    _say_imported(done, "pins", report or _report_path(settings, file))
+        result = import_pins(settings, file, progress, report=report)
+    _say_imported(result, "pins", report or _report_path(settings, file))
 
 
 @importing.command("discard")
@@ -109,11 +109,11 @@ def run_export(
     Edges that expire are left out and counted.
     """
     with console.counting("exported") as progress:
-        made = export_edges(config.load({"data": data}), graph, file, progress)
-    say(f"{made.edges:,} edges of {graph} in {file}")
-    if made.expiring:
-        say(f"{made.expiring:,} edges that expire were left out: a file cannot say that they end")
-    say(f"what changes from then on: GET /api/v1/watch?graphs={graph}&after={made.token}")
+        result = export_edges(config.load({"data": data}), graph, file, progress)
+    say(f"{result.edges:,} edges of {graph} in {file}")
+    if result.expiring:
+        say(f"{result.expiring:,} edges that expire were left out: a file cannot say that they end")
+    say(f"what changes from then on: GET /api/v1/watch?graphs={graph}&after={result.token}")
 
 
 def import_edges(
@@ -240,8 +240,8 @@ def export_edges(settings: Settings, graph: str, path: Path, progress: Callable[
         async with open_stores(settings, "chore", create=False) as stores:
             tokens = WatchTokens(await stores.credentials.secret("signing"))
             before = await stores.log.end()  # before the scan, so a concurrent change comes after the token
-            done = await export(stores.store, stores.graph.graphs.number(graph), path, progress)
-            return ExportResult(done.written, tokens.issue(before), done.expiring)
+            result = await export(stores.store, stores.graph.graphs.number(graph), path, progress)
+            return ExportResult(result.written, tokens.issue(before), result.expiring)
 
     return asyncio.run(run())
 
@@ -276,14 +276,14 @@ def _report_path(settings: Settings, file: Path) -> Path:
     return Path(settings.data) / "imports" / f"{file.name}.refused.tsv"
 
 
-def _say_imported(done: ImportResult, what: str, report: Path) -> None:
-    if done.resumed_at_line:
-        out.print(f"went on after line {done.resumed_at_line:,}")
-    out.print(f"{done.applied:,} {what} written ({done.way})")
-    if done.refused and not (done.rows or done.applied):
-        raise BadRequest(f"all {done.refused:,} lines were refused; line numbers and reasons in {report}")
-    if done.refused:
-        say(f"{done.refused:,} lines refused; line numbers and reasons in {report}")
+def _say_imported(result: ImportResult, noun: str, report: Path) -> None:
+    if result.resumed_at_line:
+        out.print(f"went on after line {result.resumed_at_line:,}")
+    out.print(f"{result.applied:,} {noun} written ({result.way})")
+    if result.refused and not (result.rows or result.applied):
+        raise BadRequest(f"all {result.refused:,} lines were refused; line numbers and reasons in {report}")
+    if result.refused:
+        say(f"{result.refused:,} lines refused; line numbers and reasons in {report}")
 
 
 class _ImportBars:

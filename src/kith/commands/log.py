@@ -35,9 +35,9 @@ def run_show(data: Data = None) -> None:
     events, size, leases = asyncio.run(run())
     out.print(f"{events:,} events in {size / 1e6:,.1f} MB")
     table = Table("lease", "events behind", "until", "")
-    for one in leases:
-        until = datetime.fromtimestamp(one.until_ms / 1000, UTC).isoformat(timespec="seconds")
-        table.add_row(escape(one.name), f"{one.events:,}", until, "lost" if one.lost else "")
+    for lease in leases:
+        until = datetime.fromtimestamp(lease.until_ms / 1000, UTC).isoformat(timespec="seconds")
+        table.add_row(escape(lease.name), f"{lease.events:,}", until, "lost" if lease.lost else "")
     if leases:
         out.print(table)
 
@@ -63,7 +63,8 @@ class LeaseShown(NamedTuple):
 async def leases_shown(log: LogStore) -> Sequence[LeaseShown]:
     """All leases of a log, with lags."""
     return [
-        LeaseShown(one.name, (await log.behind(one.at)).events, one.until_ms, one.lost) for one in await log.leases()
+        LeaseShown(lease.name, (await log.behind(lease.at)).events, lease.until_ms, lease.lost)
+        for lease in await log.leases()
     ]
 
 
@@ -72,7 +73,7 @@ def release(settings: Settings, name: str) -> None:
 
     async def run() -> None:
         async with wiring.open_stores(settings, "chore", create=False) as stores:
-            if name not in {one.name for one in await stores.log.leases()}:
+            if name not in {lease.name for lease in await stores.log.leases()}:
                 raise BadRequest(f"no lease is called {name!r}; `kith log show` names them")
             await stores.log.release(name)
 

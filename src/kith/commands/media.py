@@ -24,8 +24,8 @@ def run_sweep(
     data: Data = None, dry_run: Annotated[bool, typer.Option("--dry-run", help="Only count; remove nothing.")] = False
 ) -> None:
     """Remove media files that no record names, once they are an hour old. Servers may run."""
-    files, gone, size = sweep(config.load({"data": data}), remove=not dry_run)
-    say(f"{gone:,} of {files:,} files {'would go' if dry_run else 'removed'}, {size / 1e6:,.1f} MB")
+    files, removed, size = sweep(config.load({"data": data}), remove=not dry_run)
+    say(f"{removed:,} of {files:,} files {'would go' if dry_run else 'removed'}, {size / 1e6:,.1f} MB")
 
 
 def sweep(settings: Settings, *, remove: bool) -> SweepResult:

@@ -62,9 +62,9 @@ def run_move(
 def _show(moved: MoveResult) -> None:
     if moved.compared:
         console.show_compared(moved.compared)
-    for found in moved.audits:
-        if not found.clean:
+    for result in moved.audits:
+        if not result.clean:
             say(
-                f"{found.graph}: {found.disagreeing} edges whose lists disagree, {found.strays} strays, "
-                f"{found.wrong_counts} wrong counts"
+                f"{result.graph}: {result.disagreeing} edges whose lists disagree, {result.strays} strays, "
+                f"{result.wrong_counts} wrong counts"
             )

@@ -102,36 +102,38 @@ def _print_mentions(demand: capacity.MentionDemand) -> None:
     out.print("docs/capacity-of-mentions.md lists the assumptions")
 
 
-def _print_plan(made: capacity.CapacityPlan) -> None:
+def _print_plan(plan: capacity.CapacityPlan) -> None:
     """Print one machine and cluster side by side, the cluster's nodes, and the assumptions."""
     table = Table("", "one machine", "cluster")
-    for name, unit, one, many in (
-        ("edges", "", made.embedded.storage.edges, made.cluster.storage.edges),
-        ("disk", "B", made.embedded.storage.disk_bytes, made.cluster.storage.disk_bytes),
-        ("  of it the log", "B", made.embedded.storage.log_bytes, made.cluster.storage.log_bytes),
-        ("  of it posts", "B", made.embedded.storage.posts_bytes, made.cluster.storage.posts_bytes),
-        ("  of it what inboxes tell", "B", made.embedded.storage.notices_bytes, made.cluster.storage.notices_bytes),
-        ("memory", "B", made.embedded.memory.total_bytes, made.cluster.memory.total_bytes),
-        ("  of it timelines", "B", made.embedded.memory.timelines_bytes, made.cluster.memory.timelines_bytes),
-        ("  of it the filter", "B", made.embedded.memory.filter_bytes, made.cluster.memory.filter_bytes),
-        ("cores", "", made.embedded.cores, made.cluster.cores),
-        ("network in", "B/s", made.embedded.network.in_bytes_per_s, made.cluster.network.in_bytes_per_s),
-        ("network out", "B/s", made.embedded.network.out_bytes_per_s, made.cluster.network.out_bytes_per_s),
-        ("machines", "", 1, made.cluster.machines),
-        ("USD a month", "", made.embedded.cost_usd_month, made.cluster.cost_usd_month),
+    for name, unit, machine, cluster in (
+        ("edges", "", plan.embedded.storage.edges, plan.cluster.storage.edges),
+        ("disk", "B", plan.embedded.storage.disk_bytes, plan.cluster.storage.disk_bytes),
+        ("  of it the log", "B", plan.embedded.storage.log_bytes, plan.cluster.storage.log_bytes),
+        ("  of it posts", "B", plan.embedded.storage.posts_bytes, plan.cluster.storage.posts_bytes),
+        ("  of it what inboxes tell", "B", plan.embedded.storage.notices_bytes, plan.cluster.storage.notices_bytes),
+        ("memory", "B", plan.embedded.memory.total_bytes, plan.cluster.memory.total_bytes),
+        ("  of it timelines", "B", plan.embedded.memory.timelines_bytes, plan.cluster.memory.timelines_bytes),
+        ("  of it the filter", "B", plan.embedded.memory.filter_bytes, plan.cluster.memory.filter_bytes),
+        ("cores", "", plan.embedded.cores, plan.cluster.cores),
+        ("network in", "B/s", plan.embedded.network.in_bytes_per_s, plan.cluster.network.in_bytes_per_s),
+        ("network out", "B/s", plan.embedded.network.out_bytes_per_s, plan.cluster.network.out_bytes_per_s),
+        ("machines", "", 1, plan.cluster.machines),
+        ("USD a month", "", plan.embedded.cost_usd_month, plan.cluster.cost_usd_month),
     ):
-        table.add_row(name, "-" if one is None else capacity.in_words(one, unit), capacity.in_words(many, unit))
+        table.add_row(
+            name, "-" if machine is None else capacity.in_words(machine, unit), capacity.in_words(cluster, unit)
+        )
     out.print(table)
-    out.print(f"one machine: {made.embedded.verdict}")
-    for bound in made.embedded.bounds:
-        needed, there = capacity.in_words(bound.needed, bound.unit), capacity.in_words(bound.available, bound.unit)
-        out.print(f"  {bound.name}: needs {needed} of {there}")
+    out.print(f"one machine: {plan.embedded.verdict}")
+    for bound in plan.embedded.bounds:
+        needed, available = capacity.in_words(bound.needed, bound.unit), capacity.in_words(bound.available, bound.unit)
+        out.print(f"  {bound.name}: needs {needed} of {available}")
     roles = Table("cluster", "nodes", "decided by", "cores", "memory", "disk", "USD a month")
-    for role in made.cluster.roles:
+    for role in plan.cluster.roles:
         memory, disk = capacity.in_words(role.memory_bytes, "B"), capacity.in_words(role.disk_bytes, "B")
         cost = capacity.in_words(role.cost_usd_month, "")
         roles.add_row(role.name, str(role.nodes), role.decided_by, f"{role.cores:.1f}", memory, disk, cost)
     out.print(roles)
     out.print("assumed:")
-    for line in made.assumptions:
+    for line in plan.assumptions:
         out.print(f"- {line}")

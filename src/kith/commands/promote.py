@@ -35,17 +35,19 @@ def run_promote(
     settings = config.load({"data": data, "port": port})
     if port is not None and not url:
         url = standby.address(socket.gethostname(), port)
-    taken = standby.promote(settings, url, force=force)
-    if taken is None:
+    promotion = standby.promote(settings, url, force=force)
+    if promotion is None:
         say(f"{settings.data} is the primary already")
         return
-    say(f"{settings.data} is the primary from event {taken.last + 1:,} on")
-    if taken.old == "fenced":
-        say(f"the old one, {taken.at}, takes no more writes, and nothing is lost; `kith standby` makes it a standby")
+    say(f"{settings.data} is the primary from event {promotion.last + 1:,} on")
+    if promotion.old == "fenced":
+        say(
+            f"the old one, {promotion.at}, takes no more writes, and nothing is lost; `kith standby` makes it a standby"
+        )
     else:
         say(
-            f"the old one, {taken.at}, was not told: {taken.why}. See that it is off; it is told as soon as it "
+            f"the old one, {promotion.at}, was not told: {promotion.why}. See that it is off; it is told as soon as it "
             "answers. What it acknowledged and had not sent is lost"
         )
-    if taken.media_missing:
+    if promotion.media_missing:
         say("some pictures and videos had not come over yet: copy `media` from the old machine or a backup")

@@ -52,8 +52,8 @@ def run_rebuild(
     if folder.resolve() == log.resolve():
         raise BadRequest(f"{folder} is the folder of that log; name another one to rebuild into")
     check_format(log)
-    done = asyncio.run(_run(config.load({"data": str(log)}), folder))
-    say(f"{done:,} events done; {folder} is what the log of {log} says, and `kith serve --data {folder}` serves it")
+    events = asyncio.run(_run(config.load({"data": str(log)}), folder))
+    say(f"{events:,} events done; {folder} is what the log of {log} says, and `kith serve --data {folder}` serves it")
 
 
 def _take_as_it_is(folder: Path) -> None:
@@ -90,8 +90,8 @@ async def rebuild_from(source: OpenStores, target: Environment, progress: Callab
     environment = source.of_folder("a rebuild").environment
 
     async def keep() -> None:
-        at = segments.last_event(target)
-        await log_lease.keep(environment.positions.of(max(0, at - 1)))  # a segment includes the event before it
+        last = segments.last_event(target)
+        await log_lease.keep(environment.positions.of(max(0, last - 1)))  # a segment includes the event before it
 
     await keep()
     rebuilding = asyncio.create_task(asyncio.to_thread(rebuild, environment, target, progress))

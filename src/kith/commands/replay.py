@@ -51,15 +51,17 @@ def run_replay(
     """Play real activity (who mentioned, shared, answered whom, and when) against a running server."""
     with console.counting("actions played") as progress:
         report = asyncio.run(
-            replay(file, url, key, speed=speed, watch_share=watch, count=count, progress=lambda done, _: progress(done))
+            replay(
+                file, url, key, speed=speed, watch_share=watch, count=count, progress=lambda played, _: progress(played)
+            )
         )
     table = Table("what", "a second", "p50 ms", "p99 ms", "longest ms")
     for row in rows(report):
         table.add_row(*row)
     out.print(table)
     say(f"{report.actions:,} actions in {report.seconds:,.1f} s; {report.behind_s:,.1f} s behind at most")
-    for what, times in report.errors.items():
-        say(f"{times:,} x {what}")
+    for error, times in report.errors.items():
+        say(f"{times:,} x {error}")
     if report.errors:
         raise typer.Exit(1)
 
@@ -110,12 +112,12 @@ class Player:
         self._watches: set[asyncio.Task[None]] = set()
         self.report = ReplayReport()
 
-    async def play(self, what: Iterable[Action]) -> ReplayReport:
+    async def play(self, recorded: Iterable[Action]) -> ReplayReport:
         """Play actions at the requested speed: each at its time, or as soon after it as possible."""
         report, started, first = self.report, time.perf_counter(), None
         tasks: set[asyncio.Task[None]] = set()
         try:
-            for action in what:
+            for action in recorded:
                 first = action.at_s if first is None else first
                 due = started + (action.at_s - first) / self._speed
                 if (wait := due - time.perf_counter()) > 0:
@@ -161,9 +163,9 @@ class Player:
         """The author's first post; concurrent calls share one request."""
         if author not in self._making:
             self._making[author] = asyncio.create_task(self._post(author, []))
-        made = await self._making[author]
+        post = await self._making[author]
         self._making.pop(author, None)
-        return made
+        return post
 
     async def _post(self, author: int, mentions: list[int]) -> str | None:
         body = {"content": {"text": self._text()}, "mentions": list(map(str, mentions))}
@@ -206,8 +208,8 @@ class Player:
         self.report.latency_ms.setdefault(name, []).append((time.perf_counter() - started) * 1000)
         return answer
 
-    def _failed(self, what: str) -> None:
-        self.report.errors[what] = self.report.errors.get(what, 0) + 1
+    def _failed(self, error: str) -> None:
+        self.report.errors[error] = self.report.errors.get(error, 0) + 1
 
     def _text(self) -> str:
         return " ".join(self._chosen.choices(_WORDS, k=self._chosen.randrange(3, 20)))
@@ -235,17 +237,17 @@ async def replay(
     async with client as http:
         try:
             (await http.get(f"{url}/readyz")).raise_for_status()
-            asked = await http.get("/users/1")
+            response = await http.get("/users/1")
         except httpx.HTTPError as error:
             raise Unavailable(f"nobody is ready at {url} ({error}); start `kith serve` there first") from error
-        if asked.status_code == 401:
+        if response.status_code == 401:
             raise Unauthorized(
                 "the server does not know this key; make one with `kith token --server`, run with the settings of that "
                 "server (its --data, where it has one)"
             )
         player = Player(http, speed=speed, watch_share=watch_share, progress=progress)
-        what = actions(file)
-        return await player.play(action for action, _ in zip(what, _numbers(count), strict=False))
+        recorded = actions(file)
+        return await player.play(action for action, _ in zip(recorded, _numbers(count), strict=False))
 
 
 def rows(report: ReplayReport) -> list[list[str]]:

@@ -48,9 +48,9 @@ def _serve(flags: dict[str, Any], api_key: str | None, *, alone: bool) -> None:
     supervisor.check_port(settings)
     supervisor.prepare(settings, sources=sources)
 
-    def on_listening(made: str | None) -> None:
-        if made:
-            out.print(f"server key, shown this once: [bold]{made}[/bold]")
+    def on_listening(new_key: str | None) -> None:
+        if new_key:
+            out.print(f"server key, shown this once: [bold]{new_key}[/bold]")
         where = f"data in {settings.data}" if settings.engine == "folder" else f"on Cassandra at {settings.cassandra}"
         say(f"Kith {__version__} at {supervisor.base_url(settings)} ({where}); docs at /docs")
 

@@ -48,13 +48,13 @@ def run_standby(
         say(f"Kith {__version__} at {supervisor.base_url(settings)}, a standby of {of} (data in {settings.data})")
 
     with standby.served(settings):
-        ended = supervisor.run(settings, on_listening, standby=True)
+        status = supervisor.run(settings, on_listening, standby=True)
     served = {"data": settings.data, "host": settings.host, "port": settings.port, "workers": settings.workers}
     options = [word for name, value in served.items() for word in (f"--{name}", str(value))]
-    if ended == processes.PROMOTED:
+    if status == processes.PROMOTED:
         say("this is the primary now")
         _become("serve", *options)
-    if ended == processes.START_OVER:
+    if status == processes.START_OVER:
         os.environ[_KEY] = api_key
         _become("standby", "--of", of, *options)
 

@@ -30,10 +30,10 @@ def run_suggest(data: Data = None) -> None:
     """Compute suggestions for every user, at low priority. If it is interrupted, the same command resumes it."""
     os.nice(_NICE)
     with _users_bar() as report:
-        done = suggest_all(config.load({"data": data}), report)
-    if done.ranked_before:
-        out.print(f"went on after {done.ranked_before:,} users")
-    out.print(f"suggestions of {done.ranked:,} users kept")
+        result = suggest_all(config.load({"data": data}), report)
+    if result.ranked_before:
+        out.print(f"went on after {result.ranked_before:,} users")
+    out.print(f"suggestions of {result.ranked:,} users kept")
 
 
 def suggest_all(settings: Settings, report: BatchObserver) -> BatchResult:
@@ -42,7 +42,7 @@ def suggest_all(settings: Settings, report: BatchObserver) -> BatchResult:
     async def run() -> BatchResult:
         async with (
             wiring.open_stores(settings, "chore", create=False) as stores,
-            stores.leases.hold_or_conflict("suggest") as held,
+            stores.leases.hold_or_conflict("suggest") as lease,
         ):
             everyone = suggest_everyone(
                 wiring.suggestions(settings, stores),
@@ -50,7 +50,7 @@ def suggest_all(settings: Settings, report: BatchObserver) -> BatchResult:
                 fresh_ms=settings.suggestions_hours * 3_600_000,
                 report=report,
             )
-            return await held.run_while_held(everyone)
+            return await lease.run_while_held(everyone)
 
     folder = Path(settings.data)
     if not (folder / STORE_FILE).exists():
@@ -69,11 +69,11 @@ class _UsersBar:
     def counted(self, users: int) -> None:
         self._bars.update(self._task, rate=f"{users:,} users")
 
-    def ranked(self, done: int, users: int) -> None:
+    def ranked(self, users_done: int, users: int) -> None:
         if self._rate is None:
-            self._rate = console.Rate(done)
-        rate = f"{done:,} users{self._rate.of(done)}"
-        self._bars.update(self._task, description="suggesting", completed=done, total=users, rate=rate)
+            self._rate = console.Rate(users_done)
+        rate = f"{users_done:,} users{self._rate.of(users_done)}"
+        self._bars.update(self._task, description="suggesting", completed=users_done, total=users, rate=rate)
 
 
 @contextmanager

@@ -210,28 +210,28 @@ def _cluster(demand: Demand, given: Assumptions) -> ClusterPlan:
 
 def _past_filter(demand: Demand, given: Assumptions) -> tuple[float, float]:
     """Checks a second that pass the filter, and the part of them that misses the cache."""
-    ended = given.filter_no_share if filter_of_node(demand, given) else 0.0
-    asked = demand.checks_per_s * (1 - ended)
-    return asked, asked * (1 - given.cache_hit_share)
+    ended_share = given.filter_no_share if filter_of_node(demand, given) else 0.0
+    passed = demand.checks_per_s * (1 - ended_share)
+    return passed, passed * (1 - given.cache_hit_share)
 
 
 def _cluster_cores(demand: Demand, given: Assumptions) -> tuple[float, float, float, float]:
     """Busy cores of instances, cache, store and log. A write costs every copy, a read one."""
-    asked, missed = _past_filter(demand, given)
-    ended = demand.checks_per_s - asked
+    passed, missed = _past_filter(demand, given)
+    ended = demand.checks_per_s - passed
     batched = ended * demand.batched_share
     writes = demand.writes_per_s + demand.posts_per_s * given.post_writes
     api = (
         (ended - batched) / given.core_checks_per_s
         + batched / given.core_batched_checks_per_s
-        + asked / given.instance_checks_per_s
+        + passed / given.instance_checks_per_s
         + writes / given.instance_writes_per_s
         + demand.pages_per_s / given.core_pages_per_s
         + demand.homes_per_s / given.instance_homes_per_s
         + demand.deliveries_per_s / given.instance_deliveries_per_s
     )
     cache = (
-        asked / given.cache_lookups_per_s + demand.deliveries_per_s * given.cache_copies / given.cache_deliveries_per_s
+        passed / given.cache_lookups_per_s + demand.deliveries_per_s * given.cache_copies / given.cache_deliveries_per_s
     )
     store = (
         (missed + demand.pages_per_s) / given.store_reads_per_s
@@ -243,12 +243,12 @@ def _cluster_cores(demand: Demand, given: Assumptions) -> tuple[float, float, fl
 
 def _internal(demand: Demand, given: Assumptions) -> float:
     """Bytes a second between nodes: events and rows to every replica, and answers of cache and store."""
-    asked, missed = _past_filter(demand, given)
+    passed, missed = _past_filter(demand, given)
     writes = demand.writes_per_s + demand.posts_per_s * given.post_writes
-    written = writes * demand.replicas * (given.event_bytes + 2 * given.row_bytes)
-    written += demand.deliveries_per_s * 2 * given.id_bytes * given.cache_copies  # ids of post and reader
-    read = asked * given.cached_member_bytes + missed * given.row_bytes + demand.pages_per_s * given.page_bytes
-    return written + read + demand.homes_per_s * (given.home_bytes + given.timeline_bytes)
+    written_bytes = writes * demand.replicas * (given.event_bytes + 2 * given.row_bytes)
+    written_bytes += demand.deliveries_per_s * 2 * given.id_bytes * given.cache_copies  # ids of post and reader
+    read_bytes = passed * given.cached_member_bytes + missed * given.row_bytes + demand.pages_per_s * given.page_bytes
+    return written_bytes + read_bytes + demand.homes_per_s * (given.home_bytes + given.timeline_bytes)
 
 
 def _role(
@@ -257,14 +257,14 @@ def _role(
     """As many nodes as cores, memory or disk need, whichever needs most; at least `least`."""
     cores = cores / given.core_use_max
     usable = given.node_memory_bytes * given.memory_use_max - given.base_memory_bytes
-    wanted = {
+    nodes_by_need = {
         "copies": least,
         "cores": math.ceil(cores / given.node_cores),
         "memory": math.ceil(memory / usable),
         "disk": math.ceil(disk_bytes / given.node_disk_bytes),
     }
-    decided_by = max(wanted, key=lambda need: wanted[need])
-    nodes = wanted[decided_by]
+    decided_by = max(nodes_by_need, key=lambda need: nodes_by_need[need])
+    nodes = nodes_by_need[decided_by]
     node_disk_bytes = given.node_disk_bytes if disk_bytes else 0.0
     usd = _hardware_usd(given.node_cores, given.node_memory_bytes, node_disk_bytes, given)
     return Role(name, nodes, decided_by, cores, nodes * given.node_memory_bytes, disk_bytes, nodes * usd)

@@ -62,13 +62,13 @@ def _the_peak() -> list[ArticleRow]:
 
 
 def _kept() -> list[ArticleRow]:
-    kept = MENTIONS * _HYBRID * DAY_S * DAYS * ROW
+    hybrid_bytes = MENTIONS * _HYBRID * DAY_S * DAYS * ROW
     return [
         ArticleRow("rows a day at the peak, hybrid", "50 bn", MENTIONS * _HYBRID * DAY_S, "", INCONSISTENT,
                    "a given; the peak all day is 4,320 times as many, 50 bn are 10,000 mentions a day"),
-        ArticleRow("90 days of the peak, hybrid", "2.5 PB", kept, "B", WRONG,
+        ArticleRow("90 days of the peak, hybrid", "2.5 PB", hybrid_bytes, "B", WRONG,
                    "a thousand times as much"),
-        ArticleRow("90 days of the peak, push", "25 PB", kept / ACTIVE, "B", WRONG,
+        ArticleRow("90 days of the peak, push", "25 PB", hybrid_bytes / ACTIVE, "B", WRONG,
                    "20 times hybrid, not 10: 5% are active"),
         ArticleRow("90 days of 50 bn rows a day", "not stated", ROWS_A_DAY * DAYS * ROW, "B", MISSING,
                    "what its givens ask for; 67.5 TB with rows of 15 B that point to one notice"),

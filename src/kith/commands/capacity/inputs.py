@@ -159,9 +159,9 @@ class Demand(msgspec.Struct, frozen=True, kw_only=True):
             value = getattr(self, name)
             if not (math.isfinite(value) and value >= 0):
                 raise BadRequest(f"{_asked(name)} must be a number from 0 up", field=name)
-        for name, of in (("batched_share", "checks"), ("active_share", "users")):
+        for name, whole in (("batched_share", "checks"), ("active_share", "users")):
             if getattr(self, name) > 1:
-                raise BadRequest(f"{_asked(name)} is a share of the {of}, 0 to 1", field=name)
+                raise BadRequest(f"{_asked(name)} is a share of the {whole}, 0 to 1", field=name)
         if self.users < 1 or self.replicas < 1:
             raise BadRequest("users and replicas must be 1 or more")
         if max(self.degree_mean, self.degree_max) > self.users:

@@ -47,7 +47,7 @@ class CommunityActivity:
 
     async def load_recent(self) -> None:
         """Load the posts that the reader sees now as the recent ones."""
-        people = {one.id: one for one in self._cast.all}
+        people = {person.id: person for person in self._cast.all}
         for post in reversed((await self._client.ask("GET", LATEST, user=self._cast.reader.id))["posts"]):
             if int(post["author"]["id"]) in people:
                 self._recent.append(MadePost(post["id"], people[int(post["author"]["id"])]))
@@ -79,7 +79,9 @@ class CommunityActivity:
 
     def author_of(self, post: int) -> str:
         """A post as text, such as `Dana Brook's post`; with its id if it is not a recent one."""
-        return next((f"{made.author.name}'s post" for made in self._recent if int(made.id) == post), f"post {post}")
+        return next(
+            (f"{recent.author.name}'s post" for recent in self._recent if int(recent.id) == post), f"post {post}"
+        )
 
 
 async def live(client: DemoClient, cast: Cast, url: str, key: str, seed: int, say: Callable[[str], Any]) -> None:
@@ -111,8 +113,8 @@ def in_words(event: FeedEvent, name: Callable[[int], str], author_of: Callable[[
         case PostUpdated():
             return f"post_updated       {name(event.author_id)}: {quoted(event.preview)}"
         case EngagementUpdate():
-            got = f"{counted(event.like_count, 'like')}, {counted(event.comment_count, 'comment')}"
-            return f"engagement_update  {author_of(event.post_id)}: {got}"
+            counts = f"{counted(event.like_count, 'like')}, {counted(event.comment_count, 'comment')}"
+            return f"engagement_update  {author_of(event.post_id)}: {counts}"
         case NotificationMade():
             about = "" if event.post_id is None else f" ({author_of(event.post_id)})"
             return f"notification       {event.kind} by {name(event.actor_id)}{about}"

@@ -47,14 +47,14 @@ class Filler:
 
     async def fill(self, cast: Cast, script: DemoScript, seed: int) -> FillResult:
         """Play the whole script: posts, then stories, then profiles."""
-        made = await _all(self._publish(thread) for thread in script.posts)
+        posts = await _all(self._publish(thread) for thread in script.posts)
         await _all(self.story(author, text) for author, text in script.stories)
         words = Words(seed)
-        await _all(self._introduce(one, words.bio()) for one in cast.new)
+        await _all(self._introduce(person, words.bio()) for person in cast.new)
         replies = [reply for thread in script.posts for reply in thread.comments]
         return FillResult(
             len(cast.new),
-            made,
+            posts,
             sum(thread.post.picture is not None for thread in script.posts),
             len(replies),
             sum(len(thread.liked_by) for thread in script.posts) + sum(len(reply.liked_by) for reply in replies),
@@ -73,19 +73,19 @@ class Filler:
                     "POST", "/media", user=new.author.id, picture=drawn, alt_text=pictures.ALT_TEXT
                 )
             content["mediaIds"] = [media["id"]]
-        body = {"content": content, "mentions": [str(one.id) for one in new.mentions]}
+        body = {"content": content, "mentions": [str(person.id) for person in new.mentions]}
         answer = await self._client.ask("POST", "/posts", body, user=new.author.id)
         return MadePost(answer["id"], new.author)
 
     async def comment(self, post: str, reply: ScriptedReply) -> None:
         """Create a comment and its likes."""
         answer = await self._client.ask("POST", f"/posts/{post}/comments", {"text": reply.text}, user=reply.author.id)
-        for one in reply.liked_by:
-            await self._client.ask("POST", f"/comments/{answer['id']}/like", user=one.id)
+        for person in reply.liked_by:
+            await self._client.ask("POST", f"/comments/{answer['id']}/like", user=person.id)
 
-    async def like(self, post: str, one: Person) -> None:
+    async def like(self, post: str, person: Person) -> None:
         """Like a post."""
-        await self._client.ask("POST", f"/posts/{post}/like", user=one.id)
+        await self._client.ask("POST", f"/posts/{post}/like", user=person.id)
 
     async def story(self, author: Person, text: str) -> None:
         """Create a story."""
@@ -94,24 +94,24 @@ class Filler:
 
     async def _publish(self, thread: Thread) -> MadePost:
         async with self._sending:
-            made = await self.post(thread.post)
-            for one in thread.liked_by:
-                await self.like(made.id, one)
+            post = await self.post(thread.post)
+            for person in thread.liked_by:
+                await self.like(post.id, person)
             for reply in thread.comments:
-                await self.comment(made.id, reply)
-            return made
+                await self.comment(post.id, reply)
+            return post
 
-    async def _introduce(self, one: Person, bio: str) -> None:
+    async def _introduce(self, person: Person, bio: str) -> None:
         async with self._sending:
-            said = {"username": one.username, "displayName": one.name, "bio": bio, "attributes": MARK}
-            await self._client.ask("PATCH", f"/users/{one.id}", said)
+            profile = {"username": person.username, "displayName": person.name, "bio": bio, "attributes": MARK}
+            await self._client.ask("PATCH", f"/users/{person.id}", profile)
 
 
 async def _all(work: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
     """Run all of it concurrently; the first failure cancels the rest."""
     try:
         async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(one) for one in work]
+            tasks = [group.create_task(action) for action in work]
     except ExceptionGroup as failed:
         raise failed.exceptions[0] from None
     return [task.result() for task in tasks]

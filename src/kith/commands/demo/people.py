@@ -42,7 +42,7 @@ class Cast(NamedTuple):
 
     def name(self, id_: int | str) -> str:
         """The name of a user; `user 7` for users who do not take part."""
-        return next((one.name for one in self.all if one.id == int(id_)), f"user {id_}")
+        return next((member.name for member in self.all if member.id == int(id_)), f"user {id_}")
 
 
 async def choose(client: DemoClient, star: int) -> Cast:
@@ -60,14 +60,16 @@ async def choose(client: DemoClient, star: int) -> Cast:
     reader = max(fans, key=_reader_rank)
     followed = await _listed(client, f"/users/{reader['id']}/following?limit={FOLLOWEES_MAX + 1}")
     followed = [id_ for id_ in followed if id_ != star][:FOLLOWEES_MAX]
-    known = {int(row["id"]) for row in (of_star, reader)}
-    followees = [row for row in await _profiles(client, followed) if row is not None and int(row["id"]) not in known]
-    known |= {int(row["id"]) for row in followees}
-    others = [row for row in fans if int(row["id"]) not in known][:FANS_MAX]
-    everyone = [of_star, reader, *followees, *others]
+    chosen_ids = {int(row["id"]) for row in (of_star, reader)}
+    followees = [
+        row for row in await _profiles(client, followed) if row is not None and int(row["id"]) not in chosen_ids
+    ]
+    chosen_ids |= {int(row["id"]) for row in followees}
+    fan_rows = [row for row in fans if int(row["id"]) not in chosen_ids][:FANS_MAX]
+    everyone = [of_star, reader, *followees, *fan_rows]
     people = [person(int(row["id"]), number, star=not number) for number, row in enumerate(everyone)]
-    people = [_named_person(one, row) for one, row in zip(people, everyone, strict=True)]
-    new = [one for one, row in zip(people, everyone, strict=True) if row["username"] is None]
+    people = [_named_person(member, row) for member, row in zip(people, everyone, strict=True)]
+    new = [member for member, row in zip(people, everyone, strict=True) if row["username"] is None]
     after = 2 + len(followees)
     return Cast(people[0], people[1], people[2:after], people[after:], new)
 
@@ -78,9 +80,9 @@ def _reader_rank(row: Any) -> tuple[bool, int]:
     return following <= FOLLOWING_MAX, following if following <= FOLLOWING_MAX else -following
 
 
-def _named_person(one: Person, row: Any) -> Person:
+def _named_person(unnamed: Person, row: Any) -> Person:
     """The person, with the names that an earlier demo gave them."""
-    return one if row["username"] is None else Person(one.id, row["displayName"], row["username"])
+    return unnamed if row["username"] is None else Person(unnamed.id, row["displayName"], row["username"])
 
 
 async def _listed(client: DemoClient, path: str) -> list[int]:
@@ -89,13 +91,13 @@ async def _listed(client: DemoClient, path: str) -> list[int]:
 
 async def _profiles(client: DemoClient, ids: Sequence[int]) -> list[Any]:
     """The profile of each id; None for users who are gone, or have a profile that the demo did not write."""
-    found: list[Any] = []
+    rows: list[Any] = []
     for start in range(0, len(ids), READERS_MAX):
         body = {"ids": list(map(str, ids[start : start + READERS_MAX]))}
-        found += (await client.ask("POST", "/users/lookup", body, user=SYSTEM))["users"]
-    return [row if row is not None and row["state"] == "normal" and _ours(row) else None for row in found]
+        rows += (await client.ask("POST", "/users/lookup", body, user=SYSTEM))["users"]
+    return [row if row is not None and row["state"] == "normal" and _is_by_demo(row) else None for row in rows]
 
 
-def _ours(row: Any) -> bool:
+def _is_by_demo(row: Any) -> bool:
     """Whether the demo may write this profile: it is empty, or written by the demo."""
     return bool(row["attributes"] == MARK or not (row["username"] or row["displayName"] or row["attributes"]))

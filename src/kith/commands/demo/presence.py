@@ -45,13 +45,13 @@ async def make_present(settings: Settings, star: NodeId) -> frozenset[int]:
     """
     async with wiring.open_stores(settings, "chore", create=False) as stores:
         followers = await stores.graph.store.ids(followers_of(stores.graph, star), FOLLOWERS_MAX)
-        found = _divided(followers)
-        await _note(stores.activity, found)
+        present = _divided(followers)
+        await _note(stores.activity, present)
         preferences = PreferenceStore(stores.records, stores.graph.clock)
-        wanted = Preferences(mentions="these", accounts=(star,))
-        users = [NodeId(user) for user in np.concatenate([found.online, found.day, found.month]).tolist()]
-        for at in range(0, len(users), _AT_ONCE):
-            await asyncio.gather(*(preferences.put(user, wanted) for user in users[at : at + _AT_ONCE]))
+        preference = Preferences(mentions="these", accounts=(star,))
+        users = [NodeId(user) for user in np.concatenate([present.online, present.day, present.month]).tolist()]
+        for start in range(0, len(users), _AT_ONCE):
+            await asyncio.gather(*(preferences.put(user, preference) for user in users[start : start + _AT_ONCE]))
     return frozenset(users)
 
 
@@ -62,8 +62,8 @@ def _divided(followers: Users) -> _Present:
     return _Present(np.sort(online), np.sort(day), np.sort(month))
 
 
-async def _note(activity: Activity, found: _Present) -> None:
+async def _note(activity: Activity, present: _Present) -> None:
     now_ms = wall_ms()
-    await activity.set_online(_PROCESS, found.online, now_ms + _ONLINE_MS)
-    await activity.seen(found.day, now_ms - _LATELY_MS)
-    await activity.seen(found.month, now_ms - _AWHILE_MS)
+    await activity.set_online(_PROCESS, present.online, now_ms + _ONLINE_MS)
+    await activity.seen(present.day, now_ms - _LATELY_MS)
+    await activity.seen(present.month, now_ms - _AWHILE_MS)

@@ -79,12 +79,12 @@ async def follow_check(scene: Scene) -> AnsweredQuestion:
 
 async def intersection(scene: Scene) -> AnsweredQuestion:
     """A set program over two lists."""
-    mine = {"graph": "follows", "node": str(scene.reader.id), "direction": "out"}
-    theirs = {"graph": "follows", "node": str(scene.star.id), "direction": "in"}
-    program = {"intersect": [mine, theirs]}
+    reader_follows = {"graph": "follows", "node": str(scene.reader.id), "direction": "out"}
+    star_followers = {"graph": "follows", "node": str(scene.star.id), "direction": "in"}
+    program = {"intersect": [reader_follows, star_followers]}
     count = await scene.ask("POST", "/graph/select/count", {"program": program})
-    found = await scene.ask("POST", "/graph/select", {"program": program, "limit": _SHOWN})
-    names = scene.names([item["id"] for item in found["items"]])
+    selected = await scene.ask("POST", "/graph/select", {"program": program, "limit": _SHOWN})
+    names = scene.names([item["id"] for item in selected["items"]])
     return AnsweredQuestion(
         f"Which of {scene.star.name}'s followers does {scene.reader.name} follow?",
         [f"{count['count']:,}" + (f": {names}{' ...' if count['count'] > _SHOWN else ''}" if names else "")],
@@ -122,7 +122,7 @@ async def publish(scene: Scene) -> AnsweredQuestion:
             raise KithError(f"the demo stopped: post {post} is not in a follower's home after {VISIBLE_S:.0f} s")
         await asyncio.sleep(_POLL_S)
     seen_ms = (time.perf_counter() - started) * 1000
-    while not (told := [one for one in (await _inbox(scene))["items"] if (one["post"] or {}).get("id") == post]):
+    while not (mentions := [item for item in (await _inbox(scene))["items"] if (item["post"] or {}).get("id") == post]):
         if time.perf_counter() - started > VISIBLE_S:
             raise KithError(f"the demo stopped: nobody told {reader.name} of post {post} within {VISIBLE_S:.0f} s")
         await asyncio.sleep(_POLL_S)
@@ -133,7 +133,7 @@ async def publish(scene: Scene) -> AnsweredQuestion:
             f"Stored {stored_ms:.1f} ms after it was sent, in {reader.name}'s home after {seen_ms:.1f} ms:",
             quoted(new.text),
             f"In {reader.name}'s inbox, with {counted(unread, 'unread notification')}: "
-            f"{told[0]['type']} by {told[0]['actors'][0]['displayName']}",
+            f"{mentions[0]['type']} by {mentions[0]['actors'][0]['displayName']}",
         ],
     )
 
@@ -144,26 +144,26 @@ async def mention_of_many(scene: Scene) -> AnsweredQuestion:
     body = {"content": {"text": scene.words.post([star.username])}, "mentions": [str(star.id)]}
     started = time.perf_counter()
     post = (await scene.ask("POST", "/posts", body, user=reader.id))["id"]
-    wanted = len(scene.mention_followers - {reader.id})  # nobody is notified of their own mention
-    while sum((tiers := await _told(scene, post)).values()) < wanted:
+    expected = len(scene.mention_followers - {reader.id})  # nobody is notified of their own mention
+    while sum((tiers := await _notified(scene, post)).values()) < expected:
         if time.perf_counter() - started > TOLD_S:
             raise KithError(f"the demo stopped: followers are not told of post {post} within {TOLD_S:.0f} s")
         await asyncio.sleep(_TOLD_POLL_S)
     took_ms = (time.perf_counter() - started) * 1000
-    told = ", ".join(f"{tiers[tier]:,} {who}" for tier, who in _TIERS.items() if tier in tiers)
+    by_tier = ", ".join(f"{tiers[tier]:,} {who}" for tier, who in _TIERS.items() if tier in tiers)
     return AnsweredQuestion(
         f"{reader.name} mentions {star.name}: who of the followers hears of it?",
         [
-            f"All who asked for it and were here within a month, within {took_ms:,.0f} ms. By tier: {told}.",
+            f"All who asked for it and were here within a month, within {took_ms:,.0f} ms. By tier: {by_tier}.",
             "Others who ask find it when they look; nothing is written for them.",
         ],
     )
 
 
-async def _told(scene: Scene, post: str) -> dict[str, int]:
+async def _notified(scene: Scene, post: str) -> dict[str, int]:
     """Number of followers that each finished tier notified."""
     mentions = (await scene.ask("GET", scene.console(f"/spread/{post}")))["mentions"]
-    return {one["tier"]: one["told"] for one in mentions[0]["tiers"] if one["state"] == "ended"}
+    return {row["tier"]: row["told"] for row in mentions[0]["tiers"] if row["state"] == "ended"}
 
 
 async def _inbox(scene: Scene) -> Any:
@@ -184,23 +184,23 @@ async def ranked_home(scene: Scene) -> AnsweredQuestion:
 
 async def why(scene: Scene) -> AnsweredQuestion:
     """The parts of a score."""
-    told = await scene.ask("GET", f"/posts/{scene.page[0]['id']}/why", user=scene.reader.id)
-    parts = " + ".join(f"{part['name']} {part['adds']:.2f}" for part in told["parts"])
-    damped = f", damped by {told['damping']:.2f}" if told["damping"] < 1 else ""
-    return AnsweredQuestion("Why is the first one there?", [f"{told['score']:.2f} = {parts}{damped}"])
+    answer = await scene.ask("GET", f"/posts/{scene.page[0]['id']}/why", user=scene.reader.id)
+    parts = " + ".join(f"{part['name']} {part['adds']:.2f}" for part in answer["parts"])
+    damped = f", damped by {answer['damping']:.2f}" if answer["damping"] < 1 else ""
+    return AnsweredQuestion("Why is the first one there?", [f"{answer['score']:.2f} = {parts}{damped}"])
 
 
 async def top_comments(scene: Scene) -> AnsweredQuestion:
     """The top comments of the most commented post on the page."""
     post = max(scene.page, key=lambda shown: int(shown["engagement"]["commentCount"]))
-    found = await scene.ask("GET", f"/posts/{post['id']}/comments?sort=top&limit=2", user=scene.reader.id)
+    comments = await scene.ask("GET", f"/posts/{post['id']}/comments?sort=top&limit=2", user=scene.reader.id)
     rows = [
         f"{counted(row['likeCount'], 'like')}: {row['author']['displayName']}: {quoted(row['text'])}"
-        for row in found["items"]
+        for row in comments["items"]
     ]
     return AnsweredQuestion(
         f"What do people say to {scene.cast.name(post['author']['id'])}? The best of "
-        f"{counted(found['totalCount'], 'comment')}:",
+        f"{counted(comments['totalCount'], 'comment')}:",
         rows or ["Nobody has said anything yet."],
     )
 
@@ -214,11 +214,11 @@ async def stories(scene: Scene) -> AnsweredQuestion:
 
 async def suggestions(scene: Scene) -> AnsweredQuestion:
     """People to follow, each with mutual friends as the reason."""
-    found = await scene.ask("GET", f"/users/{scene.reader.id}/suggestions?limit=2", user=scene.reader.id)
+    answer = await scene.ask("GET", f"/users/{scene.reader.id}/suggestions?limit=2", user=scene.reader.id)
     rows = [
         f"{scene.cast.name(row['id'])}: followed by {row['mutualCount']} whom {scene.reader.name} follows, "
         f"such as {scene.names(row['mutuals'])}"
-        for row in found["items"]
+        for row in answer["items"]
     ]
     return AnsweredQuestion(f"Whom might {scene.reader.name} know?", rows or ["Nobody else within two hops."])
 
@@ -226,21 +226,21 @@ async def suggestions(scene: Scene) -> AnsweredQuestion:
 async def boards(scene: Scene) -> AnsweredQuestion:
     """Following a user follows all their boards, except boards that one unfollows."""
     star, new = scene.star, scene.newcomer
-    found = (await scene.ask("GET", f"/users/{star.id}/boards?limit=1", user=star.id))["items"]
-    board = found[0] if found else await scene.ask("POST", "/boards", {"name": "Favourites"}, user=star.id)
+    star_boards = (await scene.ask("GET", f"/users/{star.id}/boards?limit=1", user=star.id))["items"]
+    board = star_boards[0] if star_boards else await scene.ask("POST", "/boards", {"name": "Favourites"}, user=star.id)
     for post in (await scene.ask("GET", f"/users/{star.id}/posts?limit={_SHOWN}", user=star.id))["items"]:
         await scene.ask("POST", f"/boards/{board['id']}/pins", {"post": post["id"]}, user=star.id)
     board = await scene.ask("GET", f"/boards/{board['id']}", user=new)
     await scene.ask("DELETE", f"/boards/{board['id']}/follow", user=new)
-    less = await scene.ask("GET", f"/boards/{board['id']}/followers/count", user=new)
-    asked = {"users": [str(star.id)], "boards": [board["id"]]}
-    checked = await scene.ask("POST", "/boards/check", asked, user=new)
+    remaining = await scene.ask("GET", f"/boards/{board['id']}/followers/count", user=new)
+    targets = {"users": [str(star.id)], "boards": [board["id"]]}
+    checked = await scene.ask("POST", "/boards/check", targets, user=new)
     follows = {True: "follows", False: "does not follow"}
     return AnsweredQuestion(
         f"Who follows {star.name}'s board “{board['name']}”?",
         [
             f"{board['followerCount']:,}, through {star.name}, for {counted(board['pinCount'], 'pin')}. The newcomer "
-            f"unfollows it: {less['count']:,} are left.",
+            f"unfollows it: {remaining['count']:,} are left.",
             f"The newcomer {follows[checked['users'][0]['following']]} {star.name}, and "
             f"{follows[checked['boards'][0]['following']]} this board.",
         ],
@@ -253,11 +253,11 @@ async def hide_and_block(scene: Scene) -> AnsweredQuestion:
     post = next((shown for shown in scene.page if int(shown["author"]["id"]) != reader), scene.page[0])
     id_, author = post["id"], post["author"]["id"]
     await scene.ask("POST", f"/posts/{id_}/hide", user=reader)
-    shown = {one["id"] for one in (await scene.ask("GET", LATEST, user=reader))["posts"]}
+    shown = {item["id"] for item in (await scene.ask("GET", LATEST, user=reader))["posts"]}
     await scene.ask("DELETE", f"/posts/{id_}/hide", user=reader)
     full = (await scene.ask("GET", f"/posts/{id_}/why", user=reader))["score"]
     await scene.ask("POST", f"/users/{author}/see-fewer", user=reader)
-    less = (await scene.ask("GET", f"/posts/{id_}/why", user=reader))["score"]
+    fewer = (await scene.ask("GET", f"/posts/{id_}/why", user=reader))["score"]
     await scene.ask("DELETE", f"/users/{author}/see-fewer", user=reader)
     before = len((await scene.ask("GET", LATEST, user=new))["posts"])
     await scene.ask("POST", f"/users/{star.id}/block", user=new)
@@ -266,7 +266,7 @@ async def hide_and_block(scene: Scene) -> AnsweredQuestion:
         "What does one do who has seen enough?",
         [
             f"Hide a post: {'still there' if id_ in shown else 'gone from home'}. See fewer of "
-            f"{scene.cast.name(author)}: its score {full:.2f} -> {less:.2f}.",
+            f"{scene.cast.name(author)}: its score {full:.2f} -> {fewer:.2f}.",
             f"Block {star.name}: the newcomer's home had {counted(before, 'post')}, and has {after} at once.",
         ],
     )
@@ -288,17 +288,17 @@ async def ask_all(client: DemoClient, scene: Scene) -> AsyncIterator[TimedAnswer
 
 def post_in_a_line(cast: Cast, post: Any) -> str:
     """A post as one line: author, text, likes and comments."""
-    kind, got = post["content"]["type"], post["engagement"]
+    kind, engagement = post["content"]["type"], post["engagement"]
     shown = "" if kind == "text" else f" [{kind}]"
     return (
         f"{cast.name(post['author']['id'])}: {quoted(post['content']['text'])}{shown} "
-        f"{counted(got['likeCount'], 'like')}, {counted(got['commentCount'], 'comment')}"
+        f"{counted(engagement['likeCount'], 'like')}, {counted(engagement['commentCount'], 'comment')}"
     )
 
 
-def counted(number: int, what: str) -> str:
+def counted(number: int, noun: str) -> str:
     """A number with its noun: `1 like`, `2 likes`."""
-    return f"{number:,} {what}" + ("" if number == 1 else "s")
+    return f"{number:,} {noun}" + ("" if number == 1 else "s")
 
 
 def quoted(text: str) -> str:

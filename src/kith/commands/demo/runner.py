@@ -105,18 +105,16 @@ async def _show(
     console: Console, settings: Settings, key: str, star: int, mention_followers: frozenset[int], *, stay: bool
 ) -> None:
     """Do everything that the demo does over HTTP."""
-    url, seed, ours = supervisor.base_url(settings), time.time_ns(), asyncio.current_task()
-    assert ours is not None  # noqa: S101 - we are in it
-    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, ours.cancel)  # needed where SIGINT is ignored
+    url, seed, task = supervisor.base_url(settings), time.time_ns(), asyncio.current_task()
+    assert task is not None  # noqa: S101 - we are in it
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)  # needed where SIGINT is ignored
     async with http_client(url, key) as http:
         client = DemoClient(http)
         cast = await choose(client, star)
         await _fill(console, client, cast)
         newcomer = _NEWCOMERS + time.time_ns() // 1_000_000
-        async for number, answered in _numbered(
-            ask_all(client, Scene(client, cast, newcomer, seed, mention_followers))
-        ):
-            _print(console, number, answered)
+        async for number, answer in _numbered(ask_all(client, Scene(client, cast, newcomer, seed, mention_followers))):
+            _print(console, number, answer)
         console.print(f"\nServer key for this run: [bold]{key}[/bold]")
         if stay:
             token = await _token(settings, cast.reader) if settings.web_app == "on" else None
@@ -130,11 +128,11 @@ async def _fill(console: Console, client: DemoClient, cast: Cast) -> None:
         console.print(f"The {len(cast.all)} people around {cast.star.name} have posted already.\n", markup=False)
         return
     started = time.perf_counter()
-    made = await Filler(client).fill(cast, write(cast, SEED), SEED)
+    fill = await Filler(client).fill(cast, write(cast, SEED), SEED)
     seconds = time.perf_counter() - started
     console.print(
-        f"{made.people} people around {cast.star.name} (user {cast.star.id}) made profiles, {len(made.posts)} posts "
-        f"({made.pictures} with pictures), {made.comments} comments, {made.likes} likes and {made.stories} stories "
+        f"{fill.people} people around {cast.star.name} (user {cast.star.id}) made profiles, {len(fill.posts)} posts "
+        f"({fill.pictures} with pictures), {fill.comments} comments, {fill.likes} likes and {fill.stories} stories "
         f"over the API in {seconds:.1f} s.\n",
         markup=False,
     )
@@ -161,10 +159,10 @@ async def _token(settings: Settings, reader: Person) -> str:
         return (await keys.user_tokens(store, settings)).issue(NodeId(reader.id), _TOKEN_S)
 
 
-def _print(console: Console, number: int, answered: TimedAnswer) -> None:
+def _print(console: Console, number: int, timed_answer: TimedAnswer) -> None:
     """Print a question, its requests with their times, and its answer."""
-    answer, timings = answered
-    took_ms = sum(one.took_ms for one in timings)
+    answer, timings = timed_answer
+    took_ms = sum(timing.took_ms for timing in timings)
     console.print(
         f"[bold]{number:>2}. {escape(answer.title)}[/bold]  [dim]{escape(_requests(timings))}{took_ms:.1f} ms[/dim]"
     )
@@ -183,9 +181,9 @@ def _tell(console: Console, line: str) -> None:
 
 async def _numbered(answers: AsyncIterator[TimedAnswer]) -> AsyncIterator[tuple[int, TimedAnswer]]:
     number = 0
-    async for answered in answers:
+    async for answer in answers:
         number += 1
-        yield number, answered
+        yield number, answer
 
 
 def _load(settings: Settings, file: Path | None, console: Console) -> int:
@@ -230,10 +228,10 @@ def _generate_community(settings: Settings, console: Console) -> Path:
 def _import(settings: Settings, file: Path, console: Console) -> None:
     started = time.perf_counter()
     with Progress(console=console, transient=True) as bars:
-        done = import_edges(settings, "follows", file, _OneBar(bars))
+        result = import_edges(settings, "follows", file, _OneBar(bars))
     seconds = time.perf_counter() - started
-    refused = f", {done.refused:,} lines refused" if done.refused else ""
-    console.print(f"Loaded {done.applied:,} follows in {seconds:.1f} s{refused}.")
+    refused = f", {result.refused:,} lines refused" if result.refused else ""
+    console.print(f"Loaded {result.applied:,} follows in {seconds:.1f} s{refused}.")
 
 
 def _as_if_interrupted(number: int, frame: FrameType | None) -> None:

@@ -62,12 +62,12 @@ class DemoWriter:
 
     def post(self, author: Person, *, picture: bool = False) -> ScriptedPost:
         """A post; some posts mention somebody, some have a link."""
-        chosen = self._random
-        others = [one for one in self._cast.all if one != author]
-        mentions = tuple(chosen.sample(others, 1)) if others and chosen.random() < 0.3 else ()
-        text = self._words.post([one.username for one in mentions])
-        link = f"{_LINK}{chosen.randrange(10**9)}" if not picture and chosen.random() < 0.2 else None
-        return ScriptedPost(author, text, mentions, link, chosen.randrange(1 << 31) if picture else None)
+        rng = self._random
+        other_people = [person for person in self._cast.all if person != author]
+        mentions = tuple(rng.sample(other_people, 1)) if other_people and rng.random() < 0.3 else ()
+        text = self._words.post([person.username for person in mentions])
+        link = f"{_LINK}{rng.randrange(10**9)}" if not picture and rng.random() < 0.2 else None
+        return ScriptedPost(author, text, mentions, link, rng.randrange(1 << 31) if picture else None)
 
     def reply(self, author: Person, liked_by: Sequence[Person] = ()) -> ScriptedReply:
         """A comment."""
@@ -80,30 +80,34 @@ class DemoWriter:
 
 def write(cast: Cast, seed: int) -> DemoScript:
     """Write the script: people who have not posted yet post; everybody comments and likes."""
-    chosen, writer, people = random.Random(seed), DemoWriter(cast, seed), cast.all
+    rng, writer, people = random.Random(seed), DemoWriter(cast, seed), cast.all
     authors = [
         author
         for author in cast.new
-        for _ in range(STAR_POSTS if author == cast.star else chosen.randint(1, POSTS_EACH_MAX))
+        for _ in range(STAR_POSTS if author == cast.star else rng.randint(1, POSTS_EACH_MAX))
     ]
-    chosen.shuffle(authors)
-    with_picture = set(chosen.sample(range(len(authors)), min(PICTURES_MAX, len(authors) // 3)))
+    rng.shuffle(authors)
+    with_picture = set(rng.sample(range(len(authors)), min(PICTURES_MAX, len(authors) // 3)))
     favourites = set(cast.followed[1 : 1 + _FAVOURITES]) or {cast.star}
     posts = []
     for number, author in enumerate(authors):
         post = writer.post(author, picture=number in with_picture)
-        liked_by = _some(chosen, people, author, LIKES_MAX)
+        liked_by = _few(rng, people, author, LIKES_MAX)
         if author in favourites and cast.reader != author:
             liked_by = tuple(dict.fromkeys((*liked_by, cast.reader)))
-        by = _some(chosen, people, author, COMMENTS_MAX)
+        commenters = _few(rng, people, author, COMMENTS_MAX)
         posts.append(
-            Thread(post, liked_by, tuple(writer.reply(one, _some(chosen, people, one, LIKES_MAX)) for one in by))
+            Thread(
+                post,
+                liked_by,
+                tuple(writer.reply(person, _few(rng, people, person, LIKES_MAX)) for person in commenters),
+            )
         )
-    tellers = [one for one in cast.followed if one in cast.new][:STORIES_MAX]
-    return DemoScript(posts, [writer.story(one) for one in tellers for _ in range(chosen.randint(1, 2))])
+    tellers = [person for person in cast.followed if person in cast.new][:STORIES_MAX]
+    return DemoScript(posts, [writer.story(person) for person in tellers for _ in range(rng.randint(1, 2))])
 
 
-def _some(chosen: random.Random, people: Sequence[Person], not_: Person, most: int) -> tuple[Person, ...]:
-    """A few people other than `not_`; rarely many, at most `most`."""
-    others = [one for one in people if one != not_]
-    return tuple(chosen.sample(others, min(most, len(others), int(chosen.paretovariate(1.0)) - 1)))
+def _few(rng: random.Random, people: Sequence[Person], not_: Person, count_max: int) -> tuple[Person, ...]:
+    """A few people other than `not_`; rarely many, at most `count_max`."""
+    candidates = [person for person in people if person != not_]
+    return tuple(rng.sample(candidates, min(count_max, len(candidates), int(rng.paretovariate(1.0)) - 1)))

@@ -82,13 +82,13 @@ class Words:
 
     def post(self, mentioned: Sequence[str] = ()) -> str:
         """A post of two sentences, and one more for each mentioned username."""
-        one = self._random.choice
-        text = one((
-            f"{one(_WENT)} {one(_PLACES)}. {one(_HOW)}.",
-            f"{one(_MADE)} {one(_THINGS)} near {one(_PLACES)}. {one(_FELT)}.",
-            f"{one(_ASKED)} {one(_ABOUT)}? {one(_HOW)} at {one(_PLACES)}.",
+        choose = self._random.choice
+        text = choose((
+            f"{choose(_WENT)} {choose(_PLACES)}. {choose(_HOW)}.",
+            f"{choose(_MADE)} {choose(_THINGS)} near {choose(_PLACES)}. {choose(_FELT)}.",
+            f"{choose(_ASKED)} {choose(_ABOUT)}? {choose(_HOW)} at {choose(_PLACES)}.",
         ))  # fmt: skip
-        return " ".join([text, *(one(_WITH).format(name) for name in mentioned)])
+        return " ".join([text, *(choose(_WITH).format(name) for name in mentioned)])
 
     def comment(self) -> str:
         """A comment of one sentence."""

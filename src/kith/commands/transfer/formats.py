@@ -183,9 +183,10 @@ def _parquet_rows(batch: Any, skip: int, first: int, path: Path) -> tuple[Number
     bad = (rows[:, :2] < 0).any(axis=1) | (rows[:, 0] == rows[:, 1])
     refused = [
         RefusedLine(
-            first + skip + at + 1, SHORT if missing[at, :2].any() else refusal(tuple(rows[at, :2].tolist())) or SHORT
+            first + skip + index + 1,
+            SHORT if missing[index, :2].any() else refusal(tuple(rows[index, :2].tolist())) or SHORT,
         )
-        for at in np.flatnonzero(bad).tolist()
+        for index in np.flatnonzero(bad).tolist()
     ]
     if missing[:, 2:].any():
         rows = np.column_stack([rows, ~missing[:, 2]])

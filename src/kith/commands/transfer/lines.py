@@ -85,7 +85,7 @@ def parse_fast(block: bytes, first_line: int) -> tuple[NumberRows, list[RefusedL
         return None
     edges = numbers.reshape(-1, columns)
     selves = edges[:, 0] == edges[:, 1]
-    return edges[~selves], [RefusedLine(first_line + int(at), SELF_EDGE) for at in np.flatnonzero(selves)]
+    return edges[~selves], [RefusedLine(first_line + int(index), SELF_EDGE) for index in np.flatnonzero(selves)]
 
 
 def _aligned(block: bytes, separator: bytes, columns: int) -> bool:
@@ -151,9 +151,9 @@ def check_header(block: bytes, name: str) -> None:
     needed = [b"source", b"destination"]
     columns = [] if block.startswith(b"#") else [column.lower() for column in _columns(_line(block))]
     if columns[:2] != needed and set(needed) <= set(columns):
-        said = b", ".join(columns).decode(errors="replace")
+        names = b", ".join(columns).decode(errors="replace")
         raise BadRequest(
-            f"{name} has the columns {said}; it needs source, destination and, if there is a third, position"
+            f"{name} has the columns {names}; it needs source, destination and, if there is a third, position"
         )
 
 
@@ -184,7 +184,7 @@ _decode_row = msgspec.json.Decoder(_JsonRow).decode
 def _json_row(line: bytes, number: int) -> LineNumbers | str:
     try:
         row = _decode_row(line)
-        given = (row.source, row.destination) if row.position is None else (row.source, row.destination, row.position)
-        return tuple(map(int, given))
+        numbers = (row.source, row.destination) if row.position is None else (row.source, row.destination, row.position)
+        return tuple(map(int, numbers))
     except (msgspec.MsgspecError, ValueError, RecursionError):
         return NOT_AN_EDGE

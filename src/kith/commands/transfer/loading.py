@@ -181,7 +181,7 @@ async def _writes(service: Graph, graph: int, rows: NumberRows, version: Hlc) ->
     for before, (ends, position) in zip(stored, positions.items(), strict=True):
         if before is not None and before.state == State.NORMAL and before.position >= position:
             continue
-        ours = before is not None and before.updated_at == version
+        own_write = before is not None and before.updated_at == version
         edge = Edge(graph, NodeId(ends[0]), NodeId(ends[1]), State.NORMAL, position, version)
-        writes.append(EdgeWrite(edge, keep_live=ends not in placed and not ours))
+        writes.append(EdgeWrite(edge, keep_live=ends not in placed and not own_write))
     return writes

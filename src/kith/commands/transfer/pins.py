@@ -57,19 +57,19 @@ async def make_boards(path: Path, graph: Graph, records: RecordStore) -> None:
     """Create the missing boards and posts of a file. Errors: those of `read_pins`."""
     for chunk in _chunks(path, 0, CHUNK_BYTES):
         users = np.unique(chunk.edges[:, _USER]).tolist()
-        for at in range(0, len(users), _BATCH):
-            await _put_boards(users[at : at + _BATCH], graph, records)
+        for start in range(0, len(users), _BATCH):
+            await _put_boards(users[start : start + _BATCH], graph, records)
         items, first = np.unique(chunk.edges[:, _ITEM], return_index=True)
         posts = list(zip(items.tolist(), chunk.edges[first, _USER].tolist(), strict=True))
-        for at in range(0, len(posts), _BATCH):
-            await _put_posts(posts[at : at + _BATCH], graph, records)
+        for start in range(0, len(posts), _BATCH):
+            await _put_posts(posts[start : start + _BATCH], graph, records)
 
 
 async def _put_boards(users: list[int], graph: Graph, records: RecordStore) -> None:
     number = graph.graphs.number(BOARDS)
     boards = [Board(user, board_of(user), made_at_ms(board_of(user)), _NAME) for user in users]
-    found = await records.get_many(RecordKind.BOARD, [board.id for board in boards])
-    new = [board for board, record in zip(boards, found, strict=True) if record is None]
+    stored = await records.get_many(RecordKind.BOARD, [board.id for board in boards])
+    new = [board for board, record in zip(boards, stored, strict=True) if record is None]
     if new:
         edges = [_listed(number, board.owner, NodeId(board.id)) for board in new]
         await records.put([board_record(board, VERSION) for board in new], edges)
@@ -78,15 +78,15 @@ async def _put_boards(users: list[int], graph: Graph, records: RecordStore) -> N
 async def _put_posts(posts: list[tuple[int, int]], graph: Graph, records: RecordStore) -> None:
     """Create missing posts. `posts`: items, each with the user who pinned it first."""
     number = graph.graphs.number(AUTHORED)
-    found = await records.get_many(RecordKind.POST, [post_of(item) for item, _ in posts])
-    new = [(post_of(item), item, user) for (item, user), record in zip(posts, found, strict=True) if record is None]
+    stored = await records.get_many(RecordKind.POST, [post_of(item) for item, _ in posts])
+    new = [(post_of(item), item, user) for (item, user), record in zip(posts, stored, strict=True) if record is None]
     if new:
         drafts = [check_draft(Draft(text=f"Item {item}")) for _, item, _ in new]
-        made = [
+        new_records = [
             post_record(post_from(id_, user, made_at_ms(id_), draft), VERSION)
             for (id_, _, user), draft in zip(new, drafts, strict=True)
         ]
-        await records.put(made, [_listed(number, user, id_) for id_, _, user in new])
+        await records.put(new_records, [_listed(number, user, id_) for id_, _, user in new])
 
 
 def _listed(graph: int, owner: int, id_: NodeId) -> EdgeWrite:
