@@ -112,38 +112,38 @@ def _run_against(settings: Settings, folder: Path) -> None:
 
 def _run_notifications(settings: Settings, *, repair: bool, sample: float) -> None:
     with console.counting("notices audited") as progress:
-        untold, found = audit_notifications(settings, repair=repair, sample=sample, progress=progress)
+        events_audit, rows_audit = audit_notifications(settings, repair=repair, sample=sample, progress=progress)
     dead = sum(name.startswith((f"{intake.NAME}/", f"{mention_consumer.NAME}/")) for name in dead_events(settings))
     events = Table("what the log tells", "")
     for name, number in (
-        ("expected", untold.expected),
-        ("told", untold.told),
-        ("suppressed", untold.suppressed),
-        ("dead", untold.dead),
-        ("missing", untold.missing),
-        ("repaired", untold.repaired),
+        ("expected", events_audit.expected),
+        ("told", events_audit.told),
+        ("suppressed", events_audit.suppressed),
+        ("dead", events_audit.dead),
+        ("missing", events_audit.missing),
+        ("repaired", events_audit.repaired),
     ):
         events.add_row(name, f"{number:,}")
     out.print(events)
-    for example in untold.examples:
+    for example in events_audit.examples:
         out.print(f"not told: user {example}")
     table = Table("rows of inboxes", "")
     for name, number in (
-        ("notices", found.notices),
-        ("expected", found.expected),
-        ("delivered", found.delivered),
-        ("suppressed", found.suppressed),
-        ("left to pull", found.pull),
-        ("dead", found.dead),
-        ("missing", found.missing),
-        ("repaired", found.repaired),
+        ("notices", rows_audit.notices),
+        ("expected", rows_audit.expected),
+        ("delivered", rows_audit.delivered),
+        ("suppressed", rows_audit.suppressed),
+        ("left to pull", rows_audit.pull),
+        ("dead", rows_audit.dead),
+        ("missing", rows_audit.missing),
+        ("repaired", rows_audit.repaired),
         ("dead events", dead),
     ):
         table.add_row(name, f"{number:,}")
     out.print(table)
-    for example in found.examples:
+    for example in rows_audit.examples:
         out.print(f"missing: the row of user {example}")
-    if (untold.missing or found.missing or found.dead) and not repair:
+    if (events_audit.missing or rows_audit.missing or rows_audit.dead) and not repair:
         raise typer.Exit(1)
 
 
@@ -151,20 +151,20 @@ def _run_caches(settings: Settings, *, repair: bool, sample: float) -> None:
     with console.counting("sets and timelines audited") as progress:
         sets, timelines, conflicts = audit_caches(settings, repair=repair, sample=sample, progress=progress)
     rows = list[Sequence[str]]()
-    for name, found, number in (
+    for name, audit, number in (
         ("cached sets", sets, 0 if sets is None else sets.sets),
         ("home timelines", timelines, 0 if timelines is None else timelines.timelines),
     ):
-        if found is None:
+        if audit is None:
             if not conflicts:
                 out.print(f"{name}: not in use now, so not audited")
             continue
-        counts = (found.late, found.wrong, found.repaired)
-        rows.append((name, f"{number:,}", f"{found.right_share:.4%}", *(f"{count:,}" for count in counts)))
-        for example in found.examples:
+        counts = (audit.late, audit.wrong, audit.repaired)
+        rows.append((name, f"{number:,}", f"{audit.right_share:.4%}", *(f"{count:,}" for count in counts)))
+        for example in audit.examples:
             out.print(f"wrong: {example}")
     console.show_rows(("caches", "looked at", "right", "late", "wrong", "repaired"), rows)
     if conflicts:
         raise Conflict("; ".join(conflicts))
-    if not repair and any(found is not None and found.wrong for found in (sets, timelines)):
+    if not repair and any(audit is not None and audit.wrong for audit in (sets, timelines)):
         raise typer.Exit(1)

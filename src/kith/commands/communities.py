@@ -261,12 +261,12 @@ class _Crowd:
         v **= self._power
         v -= self._start
         v *= self._size
-        return self._at(v.astype(np.int64))
+        return self._users_at(v.astype(np.int64))
 
     def anyone(self, count: int, rng: np.random.Generator) -> Ints:
-        return self._at(rng.integers(0, self._size, count))
+        return self._users_at(rng.integers(0, self._size, count))
 
-    def _at(self, ranks: Ints) -> Ints:
+    def _users_at(self, ranks: Ints) -> Ints:
         np.clip(ranks, 0, self._size - 1, out=ranks)
         return self._ids.of(ranks) + self._famous
 

@@ -64,8 +64,8 @@ def dead_events(settings: Settings) -> dict[str, Failure]:
 
     async def run() -> dict[str, Failure]:
         async with wiring.open_stores(settings, "chore", create=False) as stores:
-            found = [await runner.dead(stores.log, group) for group in CONSUMERS]
-            return {name: failure for of_group in found for name, failure in of_group.items()}
+            failures_by_group = [await runner.dead(stores.log, group) for group in CONSUMERS]
+            return {name: failure for of_group in failures_by_group for name, failure in of_group.items()}
 
     return asyncio.run(run())
 

@@ -29,13 +29,13 @@ def run_generate(
     """Generate a follow graph with heavy tails, of any size, in constant memory."""
     community = Community(users, edges, seed, dict(_celebrity(text) for text in celebrity or []))
     with console.counting("edges written") as progress, EdgeFileWriter(file) as writer:
-        written = 0
+        edges_written = 0
         for chunk in stream(community):
             writer.write(chunk)
-            written += len(chunk)
-            progress(written)
+            edges_written += len(chunk)
+            progress(edges_written)
     names = "".join(f"; {name} is {id_}" for name, id_ in community.celebrity_ids.items())
-    say(f"{written:,} edges in {file}{names}")
+    say(f"{edges_written:,} edges in {file}{names}")
 
 
 def _celebrity(text: str) -> tuple[str, int]:

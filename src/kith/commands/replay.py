@@ -108,7 +108,7 @@ class Player:
         self._http, self._speed, self._watch_share, self._progress = http, speed, watch_share, progress
         self._newest: dict[int, str] = {}  # author -> id of their newest post
         self._making: dict[int, asyncio.Task[str | None]] = {}
-        self._chosen = random.Random(1)
+        self._random = random.Random(1)
         self._watches: set[asyncio.Task[None]] = set()
         self.report = ReplayReport()
 
@@ -173,7 +173,7 @@ class Player:
         if answer is None:
             return None
         self._newest[author] = post = str(answer.json()["id"])
-        if len(self._watches) < WATCHED_MAX and self._chosen.random() < self._watch_share:
+        if len(self._watches) < WATCHED_MAX and self._random.random() < self._watch_share:
             self._start(self._watch(author, post, time.perf_counter()), self._watches)
         return post
 
@@ -212,7 +212,7 @@ class Player:
         self.report.errors[error] = self.report.errors.get(error, 0) + 1
 
     def _text(self) -> str:
-        return " ".join(self._chosen.choices(_WORDS, k=self._chosen.randrange(3, 20)))
+        return " ".join(self._random.choices(_WORDS, k=self._random.randrange(3, 20)))
 
 
 def _code(answer: httpx.Response) -> str:

@@ -43,11 +43,11 @@ class ThriftDoor:
 
     def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         if len(self._open) < self._connections_max:
-            self._open[writer] = asyncio.create_task(self._held(reader, writer))
+            self._open[writer] = asyncio.create_task(self._run_connection(reader, writer))
         else:
             writer.close()
 
-    async def _held(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _run_connection(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             await self._serve(reader, writer)
         except (ConnectionError, TimeoutError):

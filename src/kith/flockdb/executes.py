@@ -179,17 +179,17 @@ class Executes:
     async def _apply(self, writes: Sequence[EdgeWrite]) -> None:
         """Apply writes. An edge that is refused because one of its sides is away is stored as archived."""
         changes = await self._store.apply(writes)
-        found = [
+        forbidden = [
             (write, change.before)
             for write, change in zip(writes, changes, strict=True)
             if change.outcome is Outcome.FORBIDDEN
         ]
-        if not found:
+        if not forbidden:
             return
-        refused = [write for write, _ in found]
+        refused = [write for write, _ in forbidden]
         archived = [
             EdgeWrite(_archived(write.edge, before), supersede=write.supersede, keep_place=True)
-            for write, before in found
+            for write, before in forbidden
         ]
         await self._store.apply(archived)
         # A side that came back meanwhile was processed before these edges existed. The second write merges the same
@@ -216,8 +216,8 @@ class Executes:
 
     async def away(self, graph: int, node: int, direction: Direction) -> Edge | None:
         """The mark that this side of a node is or was away; None if it never was."""
-        (found,) = await self._store.get_many(self._away, [(node, _side(graph, direction))])
-        return found
+        (mark,) = await self._store.get_many(self._away, [(node, _side(graph, direction))])
+        return mark
 
 
 def _side(graph: int, direction: Direction) -> int:

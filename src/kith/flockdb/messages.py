@@ -99,7 +99,7 @@ class Inbound:
         except _NotThrift as error:
             wrong = str(error)
         else:
-            return self._taken(0, self._position, self._position)
+            return self._take_message(0, self._position, self._position)
         self.ended = True
         raise Malformed(wrong, self._head(0))
 
@@ -131,12 +131,12 @@ class Inbound:
             del self._data[:end]
             self._begin()
             raise Malformed(str(error) or "a frame ends in the middle of its message", head) from None
-        return self._taken(_I32.size, self._position, end)
+        return self._take_message(_I32.size, self._position, end)
 
-    def _taken(self, start: int, end: int, next_: int) -> bytes:
+    def _take_message(self, start: int, end: int, rest_start: int) -> bytes:
         head = self._head(start) if self._is_deep else None
         message = bytes(memoryview(self._data)[start:end])
-        del self._data[:next_]
+        del self._data[:rest_start]
         self._begin()
         if head is not None:
             raise Malformed(f"a message may be nested {DEPTH_MAX} levels deep at most", head)

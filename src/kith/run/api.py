@@ -102,14 +102,14 @@ async def open_api(
         quotas.open_store(settings) as counts,
     ):
         api = api_over(settings, services, Quotas(counts, limits.quotas(settings)), machine)
-        beside = [
+        background = [
             asyncio.create_task(api.history.run()),
             asyncio.create_task(_poll_server_keys(api.guard, services.stores.credentials)),
         ]
         try:
             yield api
         finally:
-            await stop(*beside)
+            await stop(*background)
             await api.audits.close()
 
 
@@ -247,15 +247,15 @@ def _role_of(machine: Machine | None) -> dict[str, str]:
 
 def _problems(services: Services, machine: Machine | None) -> dict[str, str]:
     """Why this process is not ready: problem by component; empty if it is ready."""
-    found, folder = {}, services.stores.folder
+    problems, folder = {}, services.stores.folder
     if folder is not None and folder.commits.failed:
-        found["store"] = "the store failed and takes no more writes; this process restarts"
+        problems["store"] = "the store failed and takes no more writes; this process restarts"
     elif folder is not None and (lost := folder.environment.files.lost()):
-        found["store"] = lost_message(lost)
+        problems["store"] = lost_message(lost)
     if machine is not None and machine.problem():
-        found["primary"] = machine.problem()
+        problems["primary"] = machine.problem()
     if why := services.stores.refusal():
-        found["writes"] = why
+        problems["writes"] = why
     if not services.number.held.ours:
-        found["ids"] = "the node number of this process is lost, or cannot be renewed; it makes no ids"
-    return found
+        problems["ids"] = "the node number of this process is lost, or cannot be renewed; it makes no ids"
+    return problems

@@ -79,9 +79,9 @@ class AuditProcesses:
         lock = _lock(self._file)
         if lock is None:
             raise Conflict("an audit runs already; wait for its report")
-        began = AuditAnswer("running", wall_ms())
+        answer = AuditAnswer("running", wall_ms())
         try:
-            _write(self._file, began)
+            _write(self._file, answer)
             command = processes.command_line("audit", "--data", str(self._data), "--report", str(self._file))
             self._process = subprocess.Popen(  # noqa: S603, ASYNC220 - our own program; waited for in a thread
                 command,
@@ -95,8 +95,8 @@ class AuditProcesses:
             os.close(lock)  # the audit process inherited the lock
         with contextlib.suppress(OSError):
             os.setpriority(os.PRIO_PROCESS, self._process.pid, _NICENESS)
-        self._waiting = asyncio.ensure_future(asyncio.to_thread(self._wait, self._process, began))
-        return began
+        self._waiting = asyncio.ensure_future(asyncio.to_thread(self._wait, self._process, answer))
+        return answer
 
     async def close(self) -> None:
         """End the audit that this process started."""
@@ -104,11 +104,11 @@ class AuditProcesses:
             self._process.terminate()
             await self._waiting
 
-    def _wait(self, process: subprocess.Popen[str], began: AuditAnswer) -> None:
+    def _wait(self, process: subprocess.Popen[str], answer: AuditAnswer) -> None:
         _, error = process.communicate()
         if process.returncode not in _FINISHED_STATUSES:
             why = error[-_ERROR_CHARS_MAX:].strip() or f"its process ended with status {process.returncode}"
-            _write(self._file, AuditAnswer("failed", began.began, wall_ms(), error=why))
+            _write(self._file, AuditAnswer("failed", answer.began, wall_ms(), error=why))
 
 
 def _lock(file: Path) -> int | None:

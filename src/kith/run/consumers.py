@@ -361,8 +361,8 @@ async def _push(settings: Settings, stores: OpenStores) -> AsyncIterator[Worker]
 
 
 async def _push_gauges(stores: OpenStores) -> Mapping[str, float]:
-    owed, faults = await stores.store.notes(OWED), await stores.store.notes(FAULTS)
-    return {"push_owed": len(owed), "push_faults": len(faults)}
+    pending, faults = await stores.store.notes(OWED), await stores.store.notes(FAULTS)
+    return {"push_owed": len(pending), "push_faults": len(faults)}
 
 
 CONSUMERS: Mapping[str, ConsumerSpec] = {

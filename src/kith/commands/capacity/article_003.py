@@ -22,7 +22,7 @@ _TASKS = FOLLOWERS / CHUNK
 # fmt: off
 def article_003() -> list[ArticleRow]:
     """Every figure of the article's cost model and capacity estimate, in the article's order."""
-    return [*_an_event(), *_the_peak(), *_kept()]
+    return [*_an_event(), *_the_peak(), *_retention()]
 
 
 def _an_event() -> list[ArticleRow]:
@@ -61,7 +61,7 @@ def _the_peak() -> list[ArticleRow]:
     ]
 
 
-def _kept() -> list[ArticleRow]:
+def _retention() -> list[ArticleRow]:
     hybrid_bytes = MENTIONS * _HYBRID * DAY_S * DAYS * ROW
     return [
         ArticleRow("rows a day at the peak, hybrid", "50 bn", MENTIONS * _HYBRID * DAY_S, "", INCONSISTENT,

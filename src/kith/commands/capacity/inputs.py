@@ -158,10 +158,10 @@ class Demand(msgspec.Struct, frozen=True, kw_only=True):
         for name in self.__struct_fields__:
             value = getattr(self, name)
             if not (math.isfinite(value) and value >= 0):
-                raise BadRequest(f"{_asked(name)} must be a number from 0 up", field=name)
+                raise BadRequest(f"{_option(name)} must be a number from 0 up", field=name)
         for name, whole in (("batched_share", "checks"), ("active_share", "users")):
             if getattr(self, name) > 1:
-                raise BadRequest(f"{_asked(name)} is a share of the {whole}, 0 to 1", field=name)
+                raise BadRequest(f"{_option(name)} is a share of the {whole}, 0 to 1", field=name)
         if self.users < 1 or self.replicas < 1:
             raise BadRequest("users and replicas must be 1 or more")
         if max(self.degree_mean, self.degree_max) > self.users:
@@ -183,7 +183,7 @@ class Demand(msgspec.Struct, frozen=True, kw_only=True):
         return self.posts_per_s * self.degree_mean * self.active_share
 
 
-def _asked(name: str) -> str:
+def _option(name: str) -> str:
     """The command's option for a field of the demand."""
     options = {"degree_mean": "degree", "degree_max": "largest", "active_share": "timelines"}
     return options.get(name, name.removesuffix("_per_s"))

@@ -64,14 +64,14 @@ class DemoClient:
             why = str(error) or type(error).__name__
             raise Unavailable(f"the demo stopped at {method} {path}: the server gave no answer ({why})") from error
         if answer.is_error:
-            raise RequestRefused(answer.status_code, f"the demo stopped at {method} {path}: {_said(answer)}")
+            raise RequestRefused(answer.status_code, f"the demo stopped at {method} {path}: {_error_text(answer)}")
         self.timings.append(Timing(f"{method} {path}", (time.perf_counter() - started) * 1000))
         if user is not None and _TOKEN in answer.headers:
             self._tokens[user] = answer.headers[_TOKEN]
         return answer.json() if answer.content else None
 
 
-def _said(answer: httpx.Response) -> str:
+def _error_text(answer: httpx.Response) -> str:
     """An error answer as one line of text, even if it does not come from Kith."""
     try:
         error = answer.json()["error"]

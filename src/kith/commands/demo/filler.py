@@ -47,10 +47,10 @@ class Filler:
 
     async def fill(self, cast: Cast, script: DemoScript, seed: int) -> FillResult:
         """Play the whole script: posts, then stories, then profiles."""
-        posts = await _all(self._publish(thread) for thread in script.posts)
-        await _all(self.story(author, text) for author, text in script.stories)
+        posts = await _run_all(self._publish(thread) for thread in script.posts)
+        await _run_all(self.story(author, text) for author, text in script.stories)
         words = Words(seed)
-        await _all(self._introduce(person, words.bio()) for person in cast.new)
+        await _run_all(self._introduce(person, words.bio()) for person in cast.new)
         replies = [reply for thread in script.posts for reply in thread.comments]
         return FillResult(
             len(cast.new),
@@ -107,7 +107,7 @@ class Filler:
             await self._client.ask("PATCH", f"/users/{person.id}", profile)
 
 
-async def _all(work: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
+async def _run_all(work: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
     """Run all of it concurrently; the first failure cancels the rest."""
     try:
         async with asyncio.TaskGroup() as group:

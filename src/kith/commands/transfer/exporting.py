@@ -25,14 +25,14 @@ async def export(store: Scans, graph: int, path: Path, progress: Callable[[int],
 
     The file appears under its name only when it is complete. Concurrent writes may or may not be in it.
     """
-    written = expiring = 0
+    edges_written = expiring = 0
     with EdgeFileWriter(path) as writer:
         async for chunk in store.stored(graph):
             live = [edge for edge in chunk if edge.state is State.NORMAL]
             lasting = [(edge.source, edge.destination, edge.position) for edge in live if not edge.expires_ms]
             if lasting:
                 writer.write(np.array(lasting, np.int64))
-            written += len(lasting)
+            edges_written += len(lasting)
             expiring += len(live) - len(lasting)
-            progress(written)
-    return WrittenEdges(written, expiring)
+            progress(edges_written)
+    return WrittenEdges(edges_written, expiring)

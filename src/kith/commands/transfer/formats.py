@@ -171,8 +171,8 @@ def _parquet(path: Path, skip_lines: int) -> Iterator[LineChunk]:
         raise BadRequest(f"{path.name} is not a Parquet file, or damaged: {error}") from error
 
 
-def _parquet_rows(batch: Any, skip: int, first: int, path: Path) -> tuple[NumberRows, list[RefusedLine]]:
-    """The rows of a batch without its first `skip`, and refused rows. `first`: rows of the file before the batch."""
+def _parquet_rows(batch: Any, skip: int, rows_before: int, path: Path) -> tuple[NumberRows, list[RefusedLine]]:
+    """The rows of a batch without its first `skip`, and refused rows. `rows_before`: rows before the batch."""
     arrow = _pyarrow("pyarrow")
     try:
         columns = [_in_ms(column).cast("int64") for column in batch.columns]
@@ -183,7 +183,7 @@ def _parquet_rows(batch: Any, skip: int, first: int, path: Path) -> tuple[Number
     bad = (rows[:, :2] < 0).any(axis=1) | (rows[:, 0] == rows[:, 1])
     refused = [
         RefusedLine(
-            first + skip + index + 1,
+            rows_before + skip + index + 1,
             SHORT if missing[index, :2].any() else refusal(tuple(rows[index, :2].tolist())) or SHORT,
         )
         for index in np.flatnonzero(bad).tolist()

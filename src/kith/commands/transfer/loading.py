@@ -153,9 +153,9 @@ async def load_merging(
 
 def both_ways(edges: NumberRows) -> NumberRows:
     """The rows, followed by the same rows with source and destination swapped."""
-    turned = edges.copy()
-    turned[:, [0, 1]] = edges[:, [1, 0]]
-    return np.concatenate([edges, turned])
+    swapped = edges.copy()
+    swapped[:, [0, 1]] = edges[:, [1, 0]]
+    return np.concatenate([edges, swapped])
 
 
 def _slices(edges: NumberRows) -> Iterator[NumberRows]:

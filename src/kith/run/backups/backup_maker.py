@@ -234,7 +234,7 @@ class BackupMaker:
 def _refuse_others(archive: Archive, parts: Parts, store: str) -> None:
     if any(part.store != store for part in parts.whole):
         raise Conflict(f"{archive.where} holds the backup of another store; name another place")
-    if not parts.whole and next((True for found in archive.files("") if found.name == STORE_FILE), False):
+    if not parts.whole and next((True for file in archive.files("") if file.name == STORE_FILE), False):
         raise Conflict(f"{archive.where} already holds a store, or a backup of an older Kith; name an empty place")
 
 

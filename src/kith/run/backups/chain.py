@@ -90,9 +90,9 @@ def _whole_before(parts: Sequence[Part], point: RestorePoint, damaged: Collectio
         return part.line == parts[-1].line if point.ms is None else part.reached_ms <= point.ms
 
     wholes = [part for part in parts if part.kind == "whole"]
-    found = [part for part in wholes if is_fit(part)]
-    if found:
-        return found[-1]
+    fitting = [part for part in wholes if is_fit(part)]
+    if fitting:
+        return fitting[-1]
     _check_readable(damaged)
     if point == NEWEST:
         raise StoreMismatch("the whole is missing that the increments of this backup follow; it was removed")

@@ -151,11 +151,11 @@ def _read(archive: Archive, id_: str) -> Part | tuple[str, str]:
 
 def put_verified(archive: Archive, name: str, chunks: Iterable[bytes]) -> StoredFile:
     """Write a file, read it back, and compare. Errors: StoreUnavailable if it differs from what was written."""
-    written = _Digest()
-    archive.put(name, written.of(chunks))
-    if digest_of(archive.read(name)) != written.file:
+    digest = _Digest()
+    archive.put(name, digest.of(chunks))
+    if digest_of(archive.read(name)) != digest.file:
         raise StoreUnavailable(f"{archive.where} did not keep {name} as it was written; look at it, and try again")
-    return written.file
+    return digest.file
 
 
 def read_verified(archive: Archive, name: str, file: StoredFile) -> Iterator[bytes]:

@@ -104,9 +104,9 @@ def restore_point_of(archive: Archive, parts: Parts, moment: str | None, folder:
 def _position_of(secret: bytes | None, token: str) -> LogPosition:
     """The log position of a token. `secret`: signs the store's tokens; None where it has never signed one."""
     if secret is not None:
-        found = WatchTokens(secret).read(token)
-        if found is not None:
-            return found
+        position = WatchTokens(secret).read(token)
+        if position is not None:
+            return position
         with contextlib.suppress(BadToken):
             return WriteTokens(secret).read(token).at
     raise BadRequest(

@@ -77,12 +77,12 @@ class StandbyFollower:
         changed = list(self._media_of(segment, after))
         self._fetch(changed)
         is_caught_up = segments.newest(segment)[0] >= segment.end
-        beside: dict[str, bytes | None] = {}
+        notes: dict[str, bytes | None] = {}
         if is_caught_up and with_places:  # all that the primary's consumers wrote is here then
-            beside = group_checkpoints.changed_notes(
+            notes = group_checkpoints.changed_notes(
                 self._store, segment.notes, but=(fanout.NAME,)
             )  # its timelines are not replicated
-        self._replayed_to = segments.replay(self._store, segment, retention=self._retention, beside=beside)
+        self._replayed_to = segments.replay(self._store, segment, retention=self._retention, beside=notes)
         if is_caught_up and with_places:
             self._placed_s = asked_s
         if self._replayed_to > after:

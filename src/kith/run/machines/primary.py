@@ -88,10 +88,10 @@ class Primary:
     def snapshot(self, file: Path) -> None:
         """Download its store into a file, whole and durable. After an error no such file exists."""
         part = file.with_name(f"{file.name}.part")
-        with translate_errors(f"write {file}", file.parent), part.open("wb") as written:
-            self._stream(f"{BASE}/standby/snapshot", written, ending=_ENDING_BYTES, params=self._name_params)
-            written.flush()
-            os.fsync(written.fileno())
+        with translate_errors(f"write {file}", file.parent), part.open("wb") as output:
+            self._stream(f"{BASE}/standby/snapshot", output, ending=_ENDING_BYTES, params=self._name_params)
+            output.flush()
+            os.fsync(output.fileno())
         part.replace(file)
 
     def media_file(self, key: str, folder: Path) -> bool:

@@ -73,19 +73,19 @@ class MeasureHistory:
         return await asyncio.to_thread(self._numbers, since_ms, operation)
 
     def _write(self, at_ms: int, gauges: Mapping[str, float]) -> None:
-        whole = self._folder / f"{at_ms:015d}.json"
-        if whole.exists():
+        sample_file = self._folder / f"{at_ms:015d}.json"
+        if sample_file.exists():
             return
         try:
-            partial = whole.with_suffix(".part").open("xb")
+            partial = sample_file.with_suffix(".part").open("xb")
         except FileExistsError:
             return
         with partial:
             partial.write(msgspec.json.encode(summed(at_ms, self._metrics.process_snapshots(), gauges)))
-        Path(partial.name).rename(whole)
-        first = at_ms - (KEPT - 1) * EVERY_MS
+        Path(partial.name).rename(sample_file)
+        oldest_ms = at_ms - (KEPT - 1) * EVERY_MS
         for file in self._folder.glob("[0-9]*.*"):
-            if not first <= int(file.stem) <= at_ms + EVERY_MS:  # also files from when the clock was ahead
+            if not oldest_ms <= int(file.stem) <= at_ms + EVERY_MS:  # also files from when the clock was ahead
                 file.unlink(missing_ok=True)
 
     def _numbers(self, since_ms: int, operation: str | None) -> NumbersAnswer:
@@ -173,7 +173,9 @@ def _point(before: Sample | None, after: Sample, operation: str | None) -> dict[
     if number := sum(commits):
         values["writes_per_commit"] = (after.writes - before.writes) / number
     if operation is not None:
-        values |= _times("operation", _difference(_of(before, operation), _of(after, operation)), seconds)
+        values |= _times(
+            "operation", _difference(_histogram_of(before, operation), _histogram_of(after, operation)), seconds
+        )
     return values
 
 
@@ -189,7 +191,7 @@ def _table(before: Sample, after: Sample) -> list[OperationNumbers]:
     """Every operation that was called since the first sample, the most often called first."""
     rows, before = [], _comparable(before, after)
     for name in after.latency:
-        grown = _difference(_of(before, name), _of(after, name))
+        grown = _difference(_histogram_of(before, name), _histogram_of(after, name))
         if number := sum(grown):
             failed = max(0, after.failed.get(name, 0) - before.failed.get(name, 0))
             p50, p99 = quantile_ms(grown, 0.5), quantile_ms(grown, 0.99)
@@ -211,7 +213,7 @@ def _empty_sample(at_ms: int) -> Sample:
     return Sample(at_ms, {}, [], {}, [], 0, {})
 
 
-def _of(sample: Sample, operation: str) -> list[int]:
+def _histogram_of(sample: Sample, operation: str) -> list[int]:
     """The histogram of an operation; empty where it was never called."""
     raw = sample.latency.get(operation)
     return [] if raw is None else msgspec.json.decode(raw, type=list[int])

@@ -177,7 +177,7 @@ class Metrics:
     def process_snapshots(self) -> list[ProcessSnapshot]:
         """The counts of each process that shares the folder, this one up to now; ended processes too."""
         self._write()
-        return list(self._all())
+        return list(self._snapshots())
 
     async def _render(self) -> bytes:
         return await asyncio.to_thread(self._rendered, await self._gauges())
@@ -207,7 +207,7 @@ class Metrics:
                 self._written = b""
                 partial.unlink(missing_ok=True)
 
-    def _all(self) -> Iterator[ProcessSnapshot]:
+    def _snapshots(self) -> Iterator[ProcessSnapshot]:
         for file in self._folder.glob("*.json"):
             try:
                 counts = msgspec.json.decode(file.read_bytes(), type=ProcessCounts)

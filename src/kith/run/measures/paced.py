@@ -31,10 +31,10 @@ class Throttle:
     async def get(self) -> bytes:
         """The next one, made after this call. Errors: those of `make`, for all callers that wait."""
         if self._next is None:
-            self._next = asyncio.create_task(self._made())
+            self._next = asyncio.create_task(self._make_next())
         return await asyncio.shield(self._next)  # a cancelled caller does not cancel it for the others
 
-    async def _made(self) -> bytes:
+    async def _make_next(self) -> bytes:
         async with self._lock:
             if (pause_s := self._next_at_s - self._now_s()) > 0:
                 await self._sleep(pause_s)

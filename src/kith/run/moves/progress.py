@@ -75,9 +75,9 @@ def write(folder: Path, progress: MoveProgress | None) -> None:
             file.unlink(missing_ok=True)
             return
         part = file.with_suffix(".part")
-        with part.open("wb") as written:
-            written.write(msgspec.json.encode(progress))
-            written.flush()
-            os.fsync(written.fileno())
+        with part.open("wb") as output:
+            output.write(msgspec.json.encode(progress))
+            output.flush()
+            os.fsync(output.fileno())
         part.replace(file)
         sync_folder(folder)

@@ -98,7 +98,7 @@ async def open_stores(
             await _closing(engines).refuse_closed()
         metrics = Metrics(metrics_folder(settings), lambda: 0, lambda: gauges(settings, stores), process)
         graphs = dict(await engines.edges.declare([*BUILT_IN, *settings.graphs]))
-        looking = asyncio.create_task(_poll_graphs(graphs, engines))
+        polling = asyncio.create_task(_poll_graphs(graphs, engines))
         metrics.start()
         try:
             stores = await _stores(settings, engines, metrics, graphs)
@@ -110,7 +110,7 @@ async def open_stores(
             else:
                 yield stores
         finally:
-            await stop(looking)
+            await stop(polling)
             metrics.close()
 
 

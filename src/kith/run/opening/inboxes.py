@@ -53,9 +53,9 @@ def note_filled(environment: Environment) -> None:
     with translate_errors("say that inboxes are filled", folder):
         folder.mkdir(mode=0o700, exist_ok=True)
         part = file.with_suffix(".part")
-        with part.open("w") as written:
-            written.write(name)
-            written.flush()
-            os.fsync(written.fileno())
+        with part.open("w") as output:
+            output.write(name)
+            output.flush()
+            os.fsync(output.fileno())
         part.replace(file)
         sync_folder(folder)

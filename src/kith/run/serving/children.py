@@ -74,13 +74,8 @@ class _KeptChild:
         self, child: Child, pid: int, listening: socket.socket, stopping: threading.Event, kept_ids: set[int]
     ) -> None:
         """`kept_ids`: ids of all kept processes; each has a thread that waits for it."""
-        self._child, self._pid, self._listening, self._stopping, self._kept_ids = (
-            child,
-            pid,
-            listening,
-            stopping,
-            kept_ids,
-        )
+        self._child, self._pid, self._kept_ids = child, pid, kept_ids
+        self._listening, self._stopping = listening, stopping
         self._thread = threading.Thread(target=self._supervise, name="kith-supervisor", daemon=True)
         self._thread.start()
 

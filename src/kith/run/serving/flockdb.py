@@ -45,12 +45,12 @@ async def serve(
             processes.spare_collections()
             accepting = listen_on(host, port, name_host="name with --host")
             server = await door.listen(accepting)
-            working = asyncio.create_task(jobs.run(stores.leases))
+            job_task = asyncio.create_task(jobs.run(stores.leases))
             on_listening(server.sockets[0].getsockname()[1], put_back)
             await stopping.wait()
             server.close()
             await door.close()
-            await stop(working)
+            await stop(job_task)
 
 
 def _graph_names(settings: Settings) -> dict[int, str]:

@@ -63,8 +63,8 @@ def kill_silent(reading: int, silent_s: int) -> Iterator[None]:
 def _watch(reading: int, silent_s: int, stopping: threading.Event) -> None:
     silent: dict[int, int] = {}
     while not stopping.wait(EVERY_S):
-        silent = {pid: looks + 1 for pid, looks in silent.items()} | dict.fromkeys(_read_beats(reading), 0)
-        for pid in [pid for pid, looks in silent.items() if looks * EVERY_S >= silent_s]:
+        silent = {pid: missed + 1 for pid, missed in silent.items()} | dict.fromkeys(_read_beats(reading), 0)
+        for pid in [pid for pid, missed in silent.items() if missed * EVERY_S >= silent_s]:
             del silent[pid]
             if _is_ours(pid):
                 _log.error("a process hangs; it is replaced", pid=pid, silent_s=silent_s)

@@ -76,7 +76,7 @@ async def work(names: Sequence[str], settings: Settings, probe_port: int | None 
 
         for number in (signal.SIGTERM, signal.SIGINT):
             asyncio.get_running_loop().add_signal_handler(number, end)
-        beside = [
+        background = [
             asyncio.create_task(processes.stay_with_supervisor()),
             *(
                 asyncio.create_task(_every(task, action, stores.leases, stores.check_clock))
@@ -92,7 +92,7 @@ async def work(names: Sequence[str], settings: Settings, probe_port: int | None 
         await asyncio.wait(following)
         for task in following:
             task.result()
-        await stop(*beside)
+        await stop(*background)
 
 
 async def _every(
