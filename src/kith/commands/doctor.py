@@ -89,8 +89,8 @@ def _of_store(settings: Settings) -> Iterator[Finding]:
 
 def _of_role(environment: Environment) -> Finding:
     """Whether this machine takes writes, and whether a rival primary does so too."""
-    why, rival = store_role.read_closed_note(environment), store_role.rival(environment)
-    state = "takes writes" if why is None else why.refusal().message
+    closed, rival = store_role.read_closed_note(environment), store_role.rival(environment)
+    state = "takes writes" if closed is None else closed.refusal().message
     return Finding("role", not rival, store_role.rival_message(rival) if rival else state)
 
 

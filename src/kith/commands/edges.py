@@ -138,8 +138,8 @@ def discard_import(settings: Settings, graph: str) -> None:
     """Discard an unfinished import into an empty graph. Errors: BadRequest, if there is none; Conflict, if another
     process uses the folder.
     """
-    with open_environment(settings, create=False) as environment, alone(Path(settings.data)) as only:
-        if not only:
+    with open_environment(settings, create=False) as environment, alone(Path(settings.data)) as is_alone:
+        if not is_alone:
             raise Conflict(f"an import or a server uses {settings.data}; stop it first")
         if not bulk.has_begun(environment, graph):
             raise BadRequest(f"no import into an empty graph {graph!r} was cut short here")
@@ -191,8 +191,8 @@ def _imported(
 
     if settings.engine == "cluster":
         return asyncio.run(beside())
-    with alone(Path(settings.data)) as only:
-        if not only:
+    with alone(Path(settings.data)) as is_alone:
+        if not is_alone:
             with hold_beside_servers(Path(settings.data)):
                 return asyncio.run(beside())
         if make is not None and not _has_begun(settings, graph):

@@ -59,8 +59,8 @@ def run_rebuild(
 def _take_as_it_is(folder: Path) -> None:
     if not (folder / STORE_FILE).exists():
         raise BadRequest(f"{folder} holds no Kith data")
-    with alone(folder) as only:
-        if not only:
+    with alone(folder) as is_alone:
+        if not is_alone:
             raise Conflict(f"a rebuild or a server uses {folder}; stop it first")
         with Environment(folder) as target:
             if not accept_as_is(target):
@@ -70,8 +70,8 @@ def _take_as_it_is(folder: Path) -> None:
 async def _run(settings: Settings, folder: Path) -> int:
     """Rebuild into a folder; returns the number of events."""
     async with wiring.open_stores(settings, "chore", create=False) as source:
-        with alone(folder) as only:
-            if not only:
+        with alone(folder) as is_alone:
+            if not is_alone:
                 raise Conflict(f"a server uses {folder}; stop it first")
             is_new = not (folder / STORE_FILE).exists()
             try:

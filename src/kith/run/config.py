@@ -467,8 +467,8 @@ def _check(source: str, values: Mapping[str, Any]) -> None:
         raise BadRequest(f"a server key of {source} is not printable ASCII without spaces, so no client can send it")
 
 
-def _refusal(name: str, value: object, says: str) -> str:
-    """Why a value is refused, and which values are allowed. `says`: msgspec's error."""
+def _refusal(name: str, value: object, error: str) -> str:
+    """Why a value is refused, and which values are allowed. `error`: msgspec's error."""
     hint = get_type_hints(Settings)[name]
     shown = "(not shown)" if name in SECRET else repr(value)
     if get_origin(hint) is Literal:
@@ -478,7 +478,7 @@ def _refusal(name: str, value: object, says: str) -> str:
     if get_origin(hint) is tuple and get_origin(item := get_args(hint)[0]) is Literal:
         return f"holds {', '.join(map(str, get_args(item)))}, not {shown}"
     meaning = _meaning(get_type_hints(Settings, include_extras=True)[name])
-    why = "" if "regex" in says else f" ({says.partition(' - at ')[0]})"
+    why = "" if "regex" in error else f" ({error.partition(' - at ')[0]})"
     return f"cannot be {shown}{why}. It is: {meaning}"
 
 

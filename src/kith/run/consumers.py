@@ -268,8 +268,8 @@ async def _notifications(settings: Settings, stores: OpenStores) -> AsyncIterato
             periods, notices = await services.notices.expire(wall_ms() - NOTICE_KEPT_MS)
             _log.info("inboxes expired", periods=periods, notices=notices)
 
-        walks_again = _coordinator(settings, stores, ()).begin_untiered
-        refilling = InboxRefill(stores.inboxes, Outcomes(stores.records, stores.graph.clock), walks_again, wall_ms)
+        restart_walks = _coordinator(settings, stores, ()).begin_untiered
+        refilling = InboxRefill(stores.inboxes, Outcomes(stores.records, stores.graph.clock), restart_walks, wall_ms)
 
         async def fill_inboxes() -> None:
             rows = None if stores.folder is None else await inboxes.fill(stores.folder.environment, refilling)

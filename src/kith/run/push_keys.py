@@ -70,9 +70,9 @@ def check_push_keys(settings: Settings, sources: Mapping[str, str]) -> None:
     try:
         push_keys(settings, b"")
     except BadRequest as error:
-        setting, _, says = error.message.partition(" ")
+        setting, _, reason = error.message.partition(" ")
         source = f", of {sources[setting]}," if setting in sources else ""
-        raise BadRequest(f"{setting}{source} {says}") from None
+        raise BadRequest(f"{setting}{source} {reason}") from None
 
 
 def _apns(settings: Settings) -> ApnsKey | None:

@@ -169,8 +169,8 @@ async def _services(
     privacy = Privacy(graph)
     watch = _watch(stores, privacy, loaded_keys.signing, posts, stories, comments, boards)
     hooks = _webhooks(settings, stores, Secrets(loaded_keys.signing))
-    presence, being_here = _presence(stores, live)
-    ahead = asyncio.create_task(facts.read_ahead())
+    presence, presence_task = _presence(stores, live)
+    facts_task = asyncio.create_task(facts.read_ahead())
     try:
         async with _background_work(stores, jobs, privacy_switch, settings.peers):
             yield Services(
@@ -184,7 +184,7 @@ async def _services(
                 push_offer=push_keys(settings, loaded_keys.signing).offer(settings.webpush_hosts),
             )  # fmt: skip
     finally:
-        await stop(being_here, ahead)
+        await stop(presence_task, facts_task)
         await live.close()
         await watch.close()
         await jobs.close()

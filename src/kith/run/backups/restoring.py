@@ -198,8 +198,8 @@ def _fetch(archive: Archive, whole: Part, folder: Path) -> None:
 def _new_store(settings: Settings) -> Iterator[Path]:
     """Lock the data folder, and yield a folder to build a store in; at the end it becomes the data folder's store."""
     folder = Path(settings.data)
-    with alone(folder) as only:
-        if not only:
+    with alone(folder) as is_alone:
+        if not is_alone:
             raise Conflict(f"a server uses {folder}; stop it first")
         if (folder / STORE_FILE).exists():
             raise Conflict(f"{folder} already holds a store; move it away, or name another folder with --data")

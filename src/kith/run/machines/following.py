@@ -131,13 +131,16 @@ def follow(settings: Settings, key: str) -> int:
     folder, bytes_max = Path(settings.data), settings.store_bytes_max
     # opened with full durability, whatever the settings say: what the standby confirms to the primary must last
     with Environment(folder, bytes_max=bytes_max, create=False, follows=True) as store:
-        why = store_role.read_closed_note(store)
-        if why is None:
+        closed = store_role.read_closed_note(store)
+        if closed is None:
             return PROMOTED
-        with Primary(why.primary, key, name=name_of(store.folder)) as primary, Primary(why.primary, key) as beside:
+        with (
+            Primary(closed.primary, key, name=name_of(store.folder)) as primary,
+            Primary(closed.primary, key) as media_primary,
+        ):
             if store.get_note(MEDIA_MISSING) is not None:
                 fetching = threading.Thread(
-                    target=_fetch_all, args=(StandbyFollower(settings, store, beside),), daemon=True
+                    target=_fetch_all, args=(StandbyFollower(settings, store, media_primary),), daemon=True
                 )
                 fetching.start()
             return _FollowLoop(StandbyFollower(settings, store, primary), store).run()

@@ -64,21 +64,21 @@ class Machine:
 
     def status(self) -> dict[str, str]:
         """What probes report: of a standby, its primary, lag and problem; of a primary, its rival."""
-        why, rival = store_role.read_closed_note(self._environment), store_role.rival(self._environment)
-        if why is None or why.why != "standby":
+        closed, rival = store_role.read_closed_note(self._environment), store_role.rival(self._environment)
+        if closed is None or closed.why != "standby":
             return {"rival": store_role.rival_message(rival)} if rival else {}
         behind, problem = self._lag.behind_ms(), self._lag.problem()
         lag = "not level with it since the start" if behind is None else f"{behind} ms behind"
-        return {"standby": f"standby of {why.primary}, {lag}" + (f"; {problem}" if problem else "")}
+        return {"standby": f"standby of {closed.primary}, {lag}" + (f"; {problem}" if problem else "")}
 
     def problem(self) -> str:
         """Why this process is not ready because its machine's role changed; empty if it is ready."""
-        why = store_role.read_closed_note(self._environment)
-        if self._closed_at_start is not None and why is None:
+        closed = store_role.read_closed_note(self._environment)
+        if self._closed_at_start is not None and closed is None:
             return "this was made the primary; its processes are replaced"
-        if why is None or why.why == "standby":
+        if closed is None or closed.why == "standby":
             return ""
-        return f"{why.primary} was made the primary; this takes no writes"
+        return f"{closed.primary} was made the primary; this takes no writes"
 
 
 @contextlib.asynccontextmanager

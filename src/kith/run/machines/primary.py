@@ -135,9 +135,9 @@ class Primary:
             raise Unavailable(f"the snapshot of {self.url} was cut off; it is fetched again")
         return True
 
-    def _request(self, method: str, path: str, **says: Any) -> httpx.Response:
+    def _request(self, method: str, path: str, **options: Any) -> httpx.Response:
         try:
-            answer = self._http.request(method, path, **says)
+            answer = self._http.request(method, path, **options)
         except httpx.HTTPError as error:
             raise self._no_answer(error) from None
         if answer.is_success:

@@ -49,8 +49,8 @@ def prepare(settings: Settings, url: str, key: str) -> None:
     store that is no standby, or has events of its own; Unavailable where there is no store and the primary is down.
     """
     folder = Path(settings.data)
-    with alone(folder) as only:
-        if not only:
+    with alone(folder) as is_alone:
+        if not is_alone:
             raise Conflict(f"a server uses {folder}; stop it first")
         if not (folder / STORE_FILE).exists() or not _resumed(settings, url):
             _install(settings, url, key or _key_of(folder))
@@ -67,7 +67,7 @@ def _key_of(folder: Path) -> str:
 def _resumed(settings: Settings, url: str) -> bool:
     """Resume a folder that has a store, if the primary's log reaches back to it; False where it needs a snapshot."""
     with Environment(Path(settings.data), bytes_max=settings.store_bytes_max, create=False) as store:
-        why = store_role.read_closed_note(store) or _replaced_by(store, url)
+        closed = store_role.read_closed_note(store) or _replaced_by(store, url)
         key = machine_key_of(store)
     with (
         Environment(Path(settings.data), bytes_max=settings.store_bytes_max, create=False, follows=True) as store,
@@ -76,15 +76,15 @@ def _resumed(settings: Settings, url: str) -> bool:
         try:
             StandbyFollower(settings, store, primary).step(0)
         except TokenTooOld as error:
-            if why.why == "fenced":
+            if closed.why == "fenced":
                 raise Conflict(f"{error.message}; begin with an empty folder") from None
             _log.warning("the standby starts over from a snapshot", error=error.message)
             return False
         except Unavailable as error:
-            if why.why == "fenced":
+            if closed.why == "fenced":
                 raise
             _log.warning("the primary does not answer; what is here is served", error=error.message)
-        if why != ClosedNote("standby", url):
+        if closed != ClosedNote("standby", url):
             store_role.drop_promotion(store)  # one that was started against an earlier primary
             store_role.close_to_writes(store, ClosedNote("standby", url))
     return True
@@ -103,13 +103,13 @@ def _replaced_by(store: Environment, url: str) -> ClosedNote:
         raise
     except KithError as error:
         reason = error.message
-    why = store_role.read_closed_note(store)
-    if why is None:
+    closed = store_role.read_closed_note(store)
+    if closed is None:
         raise Conflict(
             f"{store.folder} holds a store that takes writes, and is no standby: {reason}; to give it up move it away, "
             "or name another folder"
         )
-    return why
+    return closed
 
 
 def _install(settings: Settings, url: str, key: str) -> None:
@@ -194,16 +194,16 @@ def promote(settings: Settings, url: str = "", *, force: bool = False) -> Promot
     the same primary.
     """
     with Environment(Path(settings.data), bytes_max=settings.store_bytes_max, create=False) as store:
-        why = store_role.read_closed_note(store)
-        if why is None:
+        closed = store_role.read_closed_note(store)
+        if closed is None:
             if store_role.rival(store):  # the operator chose this machine; a rival that still serves is noted again
                 store_role.note_rival(store, "")
             return None
         key = machine_key_of(store)
-    url = url or _served_at(Path(settings.data), why.primary)
+    url = url or _served_at(Path(settings.data), closed.primary)
     with (
         Environment(Path(settings.data), bytes_max=settings.store_bytes_max, create=False, follows=True) as store,
-        Primary(why.primary, key, answer_timeout_s=_FENCE_TIMEOUT_S) as primary,
+        Primary(closed.primary, key, answer_timeout_s=_FENCE_TIMEOUT_S) as primary,
     ):
         epoch = store_role.begin_promotion(store)
         silent, fenced = "", False
@@ -223,8 +223,8 @@ def promote(settings: Settings, url: str = "", *, force: bool = False) -> Promot
         except (Unavailable, StoreMismatch) as error:
             silent = error.message
         missing = store.get_note(MEDIA_MISSING) is not None
-        promoted = store_role.promote(store, SuccessorNotice(why.primary, url) if silent else None)
-        return Promotion(why.primary, "silent" if silent else "fenced", silent, promoted.shared, missing)
+        promoted = store_role.promote(store, SuccessorNotice(closed.primary, url) if silent else None)
+        return Promotion(closed.primary, "silent" if silent else "fenced", silent, promoted.shared, missing)
 
 
 def _refuse_second(settings: Settings, store: Environment, epoch: Epoch) -> None:

@@ -272,13 +272,15 @@ class _Collected:
             [counts.checks for counts in self._counts],
         )  # fmt: skip
         filters = [counts.filter for counts in self._counts if counts.filter is not None]
-        for name, says, index in (
+        for name, description, index in (
             ("edges", "Edges in the filter; of the process with the largest.", 0),
             ("bytes", "Bytes of the filter; of the process with the largest.", 1),
             ("false_positives", "Expected share of false positives of the filter, by its size.", 2),
         ):
             if filters:
-                yield GaugeMetricFamily(f"kith_filter_{name}", says, value=max(sizes[index] for sizes in filters))
+                yield GaugeMetricFamily(
+                    f"kith_filter_{name}", description, value=max(sizes[index] for sizes in filters)
+                )
 
     def _streams(self) -> Iterator[Metric]:
         streams = GaugeMetricFamily("kith_streams", "Open streams.")
@@ -314,17 +316,17 @@ def _add(histograms: dict[str, Histogram], name: str, seconds: float) -> None:
     histogram.add(LATENCY_S, seconds)
 
 
-def _counters(name: str, says: str, labels: list[str], counts: list[dict[str, int]]) -> Metric:
+def _counters(name: str, description: str, labels: list[str], counts: list[dict[str, int]]) -> Metric:
     """Counters by label values; a key holds these values, separated by spaces."""
-    family = CounterMetricFamily(name, says, labels=labels)
+    family = CounterMetricFamily(name, description, labels=labels)
     for key in sorted({key for process in counts for key in process}):
         family.add_metric(key.split(" "), sum(process.get(key, 0) for process in counts))
     return family
 
 
-def _latencies(name: str, says: str, labels: list[str], histograms: list[dict[str, Histogram]]) -> Metric:
+def _latencies(name: str, description: str, labels: list[str], histograms: list[dict[str, Histogram]]) -> Metric:
     """Latency histograms by label values; keys are as in `_counters`."""
-    family = HistogramMetricFamily(name, says, labels=labels)
+    family = HistogramMetricFamily(name, description, labels=labels)
     for key in sorted({key for histogram in histograms for key in histogram}):
         family.add_metric(
             key.split(" "), *_sum(LATENCY_S, [histogram[key] for histogram in histograms if key in histogram])

@@ -79,8 +79,8 @@ def _name_of(folder: Path) -> str:
 @contextlib.asynccontextmanager
 async def _locked(folder: Path) -> AsyncIterator[None]:
     """Lock servers out, because they would continue with old positions. Errors: Conflict where one uses the folder."""
-    with alone(folder) as only:
-        if not only:
+    with alone(folder) as is_alone:
+        if not is_alone:
             raise Conflict(f"a server uses {folder}, which takes no writes anyhow; stop it first")
         yield
 

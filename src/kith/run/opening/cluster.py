@@ -133,8 +133,8 @@ def prepare(settings: Settings) -> None:
     _check(settings)
     if settings.backup_to:
         raise BadRequest("`backup_to` is for a data folder; on a cluster, back up Cassandra, and leave it empty")
-    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as alone:
-        alone.submit(_prepare, settings, os.getpid()).result()
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as executor:
+        executor.submit(_prepare, settings, os.getpid()).result()
 
 
 def _check(settings: Settings) -> None:

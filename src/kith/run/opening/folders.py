@@ -52,27 +52,27 @@ def open_environment(settings: Settings, *, create: bool = True, follows: bool =
 
 def refuse_unfinished(environment: Environment) -> None:
     """Raise StoreMismatch if a bulk load or rebuild of this folder is unfinished, because the store is incomplete."""
-    for says in (*bulk.unfinished(environment), *rebuild.unfinished(environment)):
-        raise StoreMismatch(says)
+    for problem in (*bulk.unfinished(environment), *rebuild.unfinished(environment)):
+        raise StoreMismatch(problem)
 
 
 def refuse_closed(environment: Environment) -> None:
     """Raise StoreMismatch if this folder is a standby's, was moved, or another machine was promoted in its place."""
-    why = store_role.read_closed_note(environment)
-    if why is not None and why.why == "standby":
+    closed = store_role.read_closed_note(environment)
+    if closed is not None and closed.why == "standby":
         raise StoreMismatch(
-            f"{environment.folder} is a standby of {why.primary}: go on with `kith standby --of {why.primary}`, or "
-            "make it the primary with `kith promote`"
+            f"{environment.folder} is a standby of {closed.primary}: go on with `kith standby --of {closed.primary}`, "
+            "or make it the primary with `kith promote`"
         )
-    if why is not None and why.why == "moved":
+    if closed is not None and closed.why == "moved":
         raise StoreMismatch(
-            f"{environment.folder} was moved to {why.primary}: serve that (docs/cluster.md), or take it back with "
+            f"{environment.folder} was moved to {closed.primary}: serve that (docs/cluster.md), or take it back with "
             f"`kith move {environment.folder} --back`"
         )
-    if why is not None:
+    if closed is not None:
         raise StoreMismatch(
-            f"{why.primary} was made the primary in place of {environment.folder}; start it as a standby of that: "
-            f"`kith standby --of {why.primary}`"
+            f"{closed.primary} was made the primary in place of {environment.folder}; start it as a standby of that: "
+            f"`kith standby --of {closed.primary}`"
         )
 
 
