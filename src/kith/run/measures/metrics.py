@@ -142,10 +142,10 @@ class Metrics:
             key = f"{tier} {outcome}"
             self._counts.mentions[key] = self._counts.mentions.get(key, 0) + number
 
-    def checked(self, layer: str, there: int, absent: int) -> None:
+    def checked(self, layer: str, present: int, absent: int) -> None:
         """See `checks.layers.CheckObserver`."""
         counts = self._counts.checks
-        for answer, number in (("there", there), ("absent", absent)):
+        for answer, number in (("there", present), ("absent", absent)):
             if number:
                 counts[f"{layer} {answer}"] = counts.get(f"{layer} {answer}", 0) + number
 
