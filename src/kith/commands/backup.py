@@ -101,10 +101,10 @@ def _drilled(settings: Settings, source: str, at: str | None, progress: Callable
     """
     started = time.monotonic()
     try:
-        with _temporary(settings) as into:
-            restored = restoring.restore(into, open_archive(source), at, progress)
+        with _temporary(settings) as drill_settings:
+            restored = restoring.restore(drill_settings, open_archive(source), at, progress)
             _tell(restored)
-            audits = _audited(into)
+            audits = _audited(drill_settings)
     except StoreMismatch:
         _note(source, good=False)
         raise

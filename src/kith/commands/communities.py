@@ -175,9 +175,9 @@ class _Permutation:
         x = self._mixed(positions.astype(np.uint64))
         outside = np.flatnonzero(x >= self._size)
         while outside.size:  # the cycle of a position in range returns into range, after 2 steps on average
-            walked = self._mixed(x[outside])
-            x[outside] = walked
-            outside = outside[walked >= self._size]
+            mixed = self._mixed(x[outside])
+            x[outside] = mixed
+            outside = outside[mixed >= self._size]
         return x.view(np.int64)
 
     def _mixed(self, x: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
@@ -338,9 +338,9 @@ def _distinct(sources: Ints, lengths: Ints, crowd: _Crowd, rng: np.random.Genera
         rows = np.repeat(np.arange(sources.size), missing)
         if not rows.size:
             return keys
-        drawn = (crowd.popular if turn < _POPULAR_ROUNDS else crowd.anyone)(rows.size, rng)
-        drawn = drawn[(valid := drawn != sources[rows])] + rows[valid] * crowd.users
-        keys = _joined(keys, drawn)
+        chosen = (crowd.popular if turn < _POPULAR_ROUNDS else crowd.anyone)(rows.size, rng)
+        chosen = chosen[(valid := chosen != sources[rows])] + rows[valid] * crowd.users
+        keys = _joined(keys, chosen)
         missing = lengths - np.bincount(keys // crowd.users, minlength=sources.size)
     raise RuntimeError(f"lists not filled in {_ROUNDS_MAX} rounds")  # chance below 2**-80 a list
 

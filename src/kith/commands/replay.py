@@ -138,11 +138,11 @@ class Player:
             await stop(*tasks, *self._watches)
         return report
 
-    def _start(self, work: Coroutine[None, None, None], among: set[asyncio.Task[None]]) -> None:
-        """Run it as a task that is kept in `among` until it ends."""
+    def _start(self, work: Coroutine[None, None, None], tasks: set[asyncio.Task[None]]) -> None:
+        """Run it as a task that is kept in `tasks` until it ends."""
         task = asyncio.create_task(work)
-        among.add(task)
-        task.add_done_callback(among.discard)
+        tasks.add(task)
+        task.add_done_callback(tasks.discard)
         task.add_done_callback(self._ended)
 
     def _ended(self, task: asyncio.Task[None]) -> None:

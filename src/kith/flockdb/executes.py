@@ -130,8 +130,8 @@ class Executes:
 
     async def of_list(self, task: ExecuteTask, listing: Listing, other_ids: Sequence[int]) -> None:
         """Apply an operation to some entries of a list of its node."""
-        out = listing.direction is Direction.OUT
-        pairs = [(listing.node, other_id) if out else (other_id, listing.node) for other_id in other_ids]
+        is_out = listing.direction is Direction.OUT
+        pairs = [(listing.node, other_id) if is_out else (other_id, listing.node) for other_id in other_ids]
         stored = await self._store.get_many(listing.graph, pairs)
         version = task.version or self._graph.clock.next()
         away = (self._away, listing.node, _side(listing.graph, listing.direction), True)

@@ -172,8 +172,8 @@ class Selects:
         ids, checked_to = await evaluator.page(tree, below, request.rows + 1)
         rows = ids[: request.rows]
         following = int(rows[-1]) if len(ids) > request.rows else checked_to or END
-        came_down = below is not None and len(rows) > 0
-        return SelectPage(rows, following, -int(rows[0]) if came_down else END)
+        has_previous = below is not None and len(rows) > 0
+        return SelectPage(rows, following, -int(rows[0]) if has_previous else END)
 
     async def _upwards(self, evaluator: Evaluator, tree: Program, request: PageRequest) -> SelectPage:
         """The page before a cursor."""

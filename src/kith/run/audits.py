@@ -112,7 +112,7 @@ def audit_notifications(
             auditor = Auditor(
                 stores.graph, stores.records, stores.inboxes, stores.activity, settings.celebrity_followers_min
             )
-            under_way = {walk.notice for walk in await Walks(stores.store).of(Tier)}
+            walked_notices = {walk.notice for walk in await Walks(stores.store).of(Tier)}
             oldest_id = base_of(
                 (wall_ms() - NOTICE_KEPT_MS) // PERIOD_MS
             )  # rows of older notices may be deleted already
@@ -121,7 +121,7 @@ def audit_notifications(
                 for record in every_record(environment, RecordKind.NOTICE)
                 if record.id >= oldest_id and (notice := read_notice(record.data)) is not None
             )
-            rows = await auditor.audit(notices, under_way, repair=repair, sample=sample, progress=progress)
+            rows = await auditor.audit(notices, walked_notices, repair=repair, sample=sample, progress=progress)
             return events, rows
 
     return asyncio.run(run())

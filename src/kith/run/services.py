@@ -239,10 +239,10 @@ async def _background_work(
     if store is not None and store_role.read_closed_note(store) is not None:
         yield
         return
-    beside = [keep_resuming(jobs.resume, privacy_switch.resume)]
+    coroutines = [keep_resuming(jobs.resume, privacy_switch.resume)]
     if store is not None:
-        beside.append(fencing.keep_fencing(store, stores.leases, peers))
-    tasks = [asyncio.create_task(work) for work in beside]
+        coroutines.append(fencing.keep_fencing(store, stores.leases, peers))
+    tasks = [asyncio.create_task(work) for work in coroutines]
     try:
         await jobs.resume()
         await privacy_switch.resume()

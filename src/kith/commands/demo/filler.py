@@ -68,9 +68,9 @@ class Filler:
             content["link"] = new.link
         if new.picture is not None:
             async with self._uploading:
-                drawn = await asyncio.to_thread(pictures.landscape, new.picture)
+                picture = await asyncio.to_thread(pictures.landscape, new.picture)
                 media = await self._client.ask(
-                    "POST", "/media", user=new.author.id, picture=drawn, alt_text=pictures.ALT_TEXT
+                    "POST", "/media", user=new.author.id, picture=picture, alt_text=pictures.ALT_TEXT
                 )
             content["mediaIds"] = [media["id"]]
         body = {"content": content, "mentions": [str(person.id) for person in new.mentions]}

@@ -22,8 +22,8 @@ def landscape(seed: int) -> bytes:
     draw = ImageDraw.Draw(image)
     x, y, radius = chosen.randrange(width), chosen.randrange(height // 2), chosen.randrange(20, 50)
     draw.ellipse((x - radius, y - radius, x + radius, y + radius), fill=_colour(chosen, 200, 255))
-    for nth in range(_HILLS):
-        top = height // 2 + nth * height // (2 * _HILLS)
+    for number in range(_HILLS):
+        top = height // 2 + number * height // (2 * _HILLS)
         middle, wide = chosen.randrange(width), chosen.randrange(width // 2, width)
         draw.ellipse((middle - wide, top, middle + wide, top + height), fill=_colour(chosen, 20, 120))
     file = io.BytesIO()

@@ -29,10 +29,10 @@ async def export(store: Scans, graph: int, path: Path, progress: Callable[[int],
     with EdgeFileWriter(path) as writer:
         async for chunk in store.stored(graph):
             live = [edge for edge in chunk if edge.state is State.NORMAL]
-            lasting = [(edge.source, edge.destination, edge.position) for edge in live if not edge.expires_ms]
-            if lasting:
-                writer.write(np.array(lasting, np.int64))
-            edges_written += len(lasting)
-            expiring += len(live) - len(lasting)
+            rows = [(edge.source, edge.destination, edge.position) for edge in live if not edge.expires_ms]
+            if rows:
+                writer.write(np.array(rows, np.int64))
+            edges_written += len(rows)
+            expiring += len(live) - len(rows)
             progress(edges_written)
     return WrittenEdges(edges_written, expiring)

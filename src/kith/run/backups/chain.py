@@ -61,10 +61,10 @@ def restore_plan(parts: Sequence[Part], point: RestorePoint = NEWEST, damaged: C
         if _is_past(increments[-1], point):
             return RestorePlan(whole, increments)
     _check_readable(part for part in damaged if part > whole.id)
-    beyond = [part.after for part in line if part.after > reached]
-    if beyond:
+    later = [part.after for part in line if part.after > reached]
+    if later:
         raise StoreMismatch(
-            f"events {reached + 1} to {min(beyond)} are missing from the backup: a part of it was removed; "
+            f"events {reached + 1} to {min(later)} are missing from the backup: a part of it was removed; "
             f"bring it back, or restore with --at a time before that"
         )
     if point.event is not None and max(reached, whole.until_most) < point.event:

@@ -62,11 +62,11 @@ def restore(
         raise StoreMismatch(f"no part of the backup in {archive.where} can be read: {min(parts.damaged.values())}")
     with _new_store(settings) as folder:
         goal = restore_point_of(archive, parts, moment, folder)
-        chosen = restore_plan(parts.whole, goal, parts.damaged)
-        _fetch(archive, chosen.whole, folder)
+        plan = restore_plan(parts.whole, goal, parts.damaged)
+        _fetch(archive, plan.whole, folder)
         with _opened(folder, archive.where) as store:
-            event, ms = _apply_increments(archive, store, chosen, goal)
-        names = names_of(archive, [chosen.whole, *chosen.increments])
+            event, ms = _apply_increments(archive, store, plan, goal)
+        names = names_of(archive, [plan.whole, *plan.increments])
         lost = copy_out(archive, names, media_folder(settings), progress)
     return Restored(event, ms, len(names) - len(lost), lost)
 
@@ -124,13 +124,13 @@ def _signing_secret(archive: Archive, parts: Sequence[Part], folder: Path) -> by
         return store.get_note(_SIGNING)
 
 
-def _apply_increments(archive: Archive, store: Environment, chosen: RestorePlan, goal: RestorePoint) -> tuple[int, int]:
+def _apply_increments(archive: Archive, store: Environment, plan: RestorePlan, goal: RestorePoint) -> tuple[int, int]:
     """Apply the increments up to the point, and begin a history there; returns the last event and its time in ms.
 
     Errors: StoreMismatch, if the store does not match the parts' marks.
     """
-    _check(store, chosen.whole, archive)
-    for part in chosen.increments:
+    _check(store, plan.whole, archive)
+    for part in plan.increments:
         if _apply_increment(archive, store, part, goal):
             break
         _check(store, part, archive)

@@ -20,8 +20,8 @@ async def compare_with(settings: Settings, folder: Path, tell: ShowProgress) -> 
     results = []
     async with opening.open_sides(settings, folder) as sides:
         for kind in kinds(wall_ms):
-            shown = partial(tell, f"{kind.name} compared")
-            results.append(await compare(kind, sides.folder_side, sides.cluster_side, _at_once, shown))
+            progress = partial(tell, f"{kind.name} compared")
+            results.append(await compare(kind, sides.folder_side, sides.cluster_side, _at_once, progress))
     return results
 
 

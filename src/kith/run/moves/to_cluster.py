@@ -203,9 +203,9 @@ class _MoveToCluster(Mover):
         for name, number in sorted(self._store.graph_numbers().items()):
             if not (await self.one.edges.degrees(number, None, 1)).nodes:
                 continue  # no edges; in Cassandra, a scan of one graph reads the rows of all graphs
-            listed = partial(self.tell, f"edges of {name} audited")
+            shown = partial(self.tell, f"edges of {name} audited")
             moved.audits.append(
-                await audit(self._sides.cluster.store, name, number, recheck_delays_s=(0,), progress=listed)
+                await audit(self._sides.cluster.store, name, number, recheck_delays_s=(0,), progress=shown)
             )
 
     async def switch(self) -> float:

@@ -32,11 +32,12 @@ async def layered_stores(settings: Settings, stores: OpenStores, sets: CachedSet
         yield stores
         return
     numbers = stores.graph.graphs.number
-    filtered = LiveFilter(_snapshots(settings), stores.log, _graph_numbers(stores))
-    tracked = TrackedSets(sets, [numbers(name) for name in CACHED])
-    layers = LayeredEdges(stores.store, stores.log, filtered, tracked, stores.metrics)
+    live_filter = LiveFilter(_snapshots(settings), stores.log, _graph_numbers(stores))
+    tracked_sets = TrackedSets(sets, [numbers(name) for name in CACHED])
+    layers = LayeredEdges(stores.store, stores.log, live_filter, tracked_sets, stores.metrics)
     background = [
-        asyncio.create_task(work) for work in (filtered.run(), tracked.run(), _report_filter_size(filtered, stores))
+        asyncio.create_task(work)
+        for work in (live_filter.run(), tracked_sets.run(), _report_filter_size(live_filter, stores))
     ]
     try:
         yield stores._replace(checked=layers, log=RequestPositionLog(stores.log))
