@@ -60,15 +60,15 @@ class CommunityActivity:
 
     async def step(self) -> None:
         """Create one post, comment or like. A post that was deleted meanwhile leaves the recent ones."""
-        drawn = self._random.random()
-        if drawn < POSTS_SHARE or not self._recent:
+        chance = self._random.random()
+        if chance < POSTS_SHARE or not self._recent:
             picture = self._random.random() < PICTURES_SHARE
             author = self._random.choice(self._cast.followed)
             self._recent.append(await self._filler.post(self._writer.post(author, picture=picture)))
             return
         post, somebody = self._random.choice(self._recent), self._random.choice(self._cast.all)
         try:
-            if drawn < POSTS_SHARE + COMMENTS_SHARE:
+            if chance < POSTS_SHARE + COMMENTS_SHARE:
                 await self._filler.comment(post.id, self._writer.reply(somebody))
             else:
                 await self._filler.like(post.id, somebody)
