@@ -93,7 +93,7 @@ def test_the_offset_of_a_repeated_append_is_not_guessed(prefix: str, run: Run, m
         await kafka.append("events", 0, b"first")
         await kafka.close()
         monkeypatch.setattr(connecting, "Producer", Repeating)
-        with pytest.raises(StoreUnavailable, match="does not say where"):
+        with pytest.raises(StoreUnavailable, match="did not name its offset"):
             await kafka.append("events", 0, b"second")
         assert await kafka.ends("events") == [2, 0]
         await kafka.close()
