@@ -179,32 +179,29 @@ class NoticeRules:
         return shown
 
     def ask_each(
-        self, questions: Questions, user_notices: Sequence[tuple[NodeId, AnyNotice]], content: NoticeContent
+        self, questions: Questions, notices: Sequence[tuple[NodeId, AnyNotice]], content: NoticeContent
     ) -> Callable[[Answers], list[NoticeVisibility]]:
         """Ask for each (user, notice) whether the user may see it; returns a function of the answers.
 
         For many users with few notices each.
         """
-        parts = [content.of(notice) for _, notice in user_notices]
-        person_pairs = [
+        parts = [content.of(notice) for _, notice in notices]
+        distinct_pairs = dict.fromkeys(
             (user, NodeId(person))
-            for user, notice in user_notices
+            for user, notice in notices
             for person in (notice.actor, notice.recipient)
             if person != user
-        ]
-        distinct_pairs = dict.fromkeys(person_pairs)
+        )
         pairs, friends = distinct_pairs.copy(), set[tuple[NodeId, NodeId]]()
-        for (user, _), part in zip(user_notices, parts, strict=True):
+        for (user, _), part in zip(notices, parts, strict=True):
             if part is not _NOTHING:
                 pairs.update(dict.fromkeys((user, NodeId(author)) for author in part.authors()))
                 friends.update((user, NodeId(author)) for author in part.friends_only())
         read_standings = self._privacy.ask_standings_between(questions, pairs, friends)
         mutes = questions.states([(self._mutes, *pair) for pair in distinct_pairs])
-        posts = [
-            (user, NodeId(post)) for (user, _), part in zip(user_notices, parts, strict=True) for post in part.posts
-        ]
+        posts = [(user, NodeId(post)) for (user, _), part in zip(notices, parts, strict=True) for post in part.posts]
         hides = questions.states([(self._hides, *pair) for pair in posts])
-        edges = [self._edge(notice) for _, notice in user_notices]
+        edges = [self._edge(notice) for _, notice in notices]
         edge_states = questions.states([edge for edge in edges if edge is not None])
 
         def shown(answers: Answers) -> list[NoticeVisibility]:
@@ -237,7 +234,7 @@ class NoticeRules:
 
             return [
                 showing(user, notice, part, State.NORMAL if edge is None else next(remaining_states))
-                for (user, notice), part, edge in zip(user_notices, parts, edges, strict=True)
+                for (user, notice), part, edge in zip(notices, parts, edges, strict=True)
             ]
 
         return shown

@@ -1,9 +1,9 @@
 """Reads the comments that a viewer may see, page by page, with their counts and the first replies to each.
 
 A page takes a fixed number of store calls, however many comments it has: the lists, the records, the lists of the first
-replies, their records, and one batch for everything that decides visibility (`CommentReader.shown`). A single comment
-takes one batch for each level above it (`with_ancestors`), because a viewer may see a comment only if they may see all
-above it.
+replies, their records, and one batch for everything that decides visibility (`CommentReader.visible_page`). A single
+comment takes one batch for each level above it (`with_ancestors`), because a viewer may see a comment only if they may
+see all above it.
 """
 
 from __future__ import annotations

@@ -290,9 +290,7 @@ class Posts:
 
         def seen(answers: Answers) -> tuple[Post, list[bool]]:
             authors = standings(answers)
-            allowed = [
-                may_see(checked, NodeId(viewer), author) for viewer, author in zip(viewers, authors, strict=True)
-            ]
+            allowed = [may_see(checked, NodeId(user), author) for user, author in zip(viewers, authors, strict=True)]
             return with_labels(post, authors[0].labels) if authors else post, allowed
 
         return seen

@@ -55,7 +55,9 @@ class Threads:
         return Listing(self._replies, comment, Direction.OUT)
 
     async def page(self, listing: Listing, order: ThreadOrder, window: Window) -> ThreadPage:
-        """A page of a list, including entries that do not count. `CommentReader.shown` drops most of these later."""
+        """A page of a list, including entries that do not count. `CommentReader.visible_page` drops most of these
+        later.
+        """
         listings = _all_listed(listing)
         if order == "top":
             counts, page = await gather(
