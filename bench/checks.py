@@ -126,8 +126,8 @@ async def _figure(
     counts = dict.fromkeys(("filter", "cache", "store"), 0)
 
     class Counting:
-        def checked(self, name: str, there: int, absent: int) -> None:
-            counts[name] += there + absent
+        def checked(self, name: str, present: int, absent: int) -> None:
+            counts[name] += present + absent
 
     layers._observer = Counting()
     took, until_s = list[float](), time.perf_counter() + SECONDS / 2

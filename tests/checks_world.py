@@ -50,8 +50,8 @@ class ChecksWorld:
     def now_s(self) -> float:
         return self.clock.ms / 1_000
 
-    def checked(self, layer: str, there: int, absent: int) -> None:
-        self.answered_by.append((layer, there, absent))
+    def checked(self, layer: str, present: int, absent: int) -> None:
+        self.answered_by.append((layer, present, absent))
 
     async def follow(self, *whom: int, expires_ms: int = 0) -> Any:
         """Have Alice follow users; returns the log position of the last follow."""

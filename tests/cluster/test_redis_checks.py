@@ -42,7 +42,7 @@ class Counted:
     def __init__(self) -> None:
         self.by: list[str] = []
 
-    def checked(self, layer: str, there: int, absent: int) -> None:
+    def checked(self, layer: str, present: int, absent: int) -> None:
         self.by.append(layer)
 
 

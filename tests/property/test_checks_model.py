@@ -51,8 +51,8 @@ class Answered:
     def __init__(self) -> None:
         self.by: dict[str, int] = {}
 
-    def checked(self, layer: str, there: int, absent: int) -> None:
-        self.by[layer] = self.by.get(layer, 0) + there + absent
+    def checked(self, layer: str, present: int, absent: int) -> None:
+        self.by[layer] = self.by.get(layer, 0) + present + absent
 
 
 class World:

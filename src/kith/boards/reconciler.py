@@ -29,7 +29,7 @@ from kith.graph.walk import read_whole_list
 from kith.records.store import RecordKind, RecordStore
 
 Pair: TypeAlias = tuple[int, Board]
-_AGREE_ROUNDS_MAX = 8
+_IMPLICIT_TRIES_MAX = 8
 """Rounds in which `update_implicit_follow` reads a follow and corrects it, because other writers may interfere."""
 PAGES_PER_REQUEST = 6
 """Pages of a board's lists that a request reconciles itself."""
@@ -235,7 +235,7 @@ class FollowReconciler:
         Reads again after each write, so the last writer, in any process, sees the final state.
         """
         mark = NO_MARK
-        for _ in range(_AGREE_ROUNDS_MAX):
+        for _ in range(_IMPLICIT_TRIES_MAX):
             (row,) = await self.store.get_many(self.implicit, [(user, owner)])
             if row is not None and row.state == State.ARCHIVED:
                 break  # one of the two is deactivated

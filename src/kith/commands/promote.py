@@ -42,12 +42,13 @@ def run_promote(
     say(f"{settings.data} is the primary from event {promotion.last + 1:,} on")
     if promotion.old == "fenced":
         say(
-            f"the old one, {promotion.at}, takes no more writes, and nothing is lost; `kith standby` makes it a standby"
+            f"the old primary, {promotion.at}, takes no more writes, and nothing is lost; `kith standby` makes it a "
+            "standby"
         )
     else:
         say(
-            f"the old one, {promotion.at}, was not told: {promotion.why}. See that it is off; it is told as soon as it "
-            "answers. What it acknowledged and had not sent is lost"
+            f"the old primary, {promotion.at}, could not be notified: {promotion.why}. See that it is off; it is "
+            "fenced as soon as it answers. Writes that it acknowledged and had not sent are lost"
         )
     if promotion.media_missing:
         say("some pictures and videos had not come over yet: copy `media` from the old machine or a backup")

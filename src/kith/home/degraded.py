@@ -23,5 +23,5 @@ class Degraded:
 
     def failed(self, part: str) -> None:
         """Record a part, and log the exception that is being handled."""
-        _log.exception("the feed goes on without a part", part=part)
+        _log.exception("the feed continues without a part", part=part)
         self.note(part)

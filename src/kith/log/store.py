@@ -158,7 +158,7 @@ class LogStore(Protocol):
         ...
 
     async def latest(self, after: LogPosition, limit: int) -> Batch:
-        """As `read`, and certain to include everything that anybody was told before this call."""
+        """As `read`, and certain to include every event that was acknowledged or read before this call."""
         ...
 
     async def behind(self, after: LogPosition) -> Backlog:

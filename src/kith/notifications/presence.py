@@ -62,7 +62,7 @@ class Presence:
             try:
                 await self.report()
             except Unavailable as error:
-                _log.warning("who is here is told later", error=error.message)
+                _log.warning("presence is reported later", error=error.message)
             await asyncio.sleep(REPORT_EVERY_S)
 
 

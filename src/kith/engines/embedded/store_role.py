@@ -166,7 +166,7 @@ def pending_notice(store: Environment) -> SuccessorNotice | None:
 
 
 def clear_notice(store: Environment) -> None:
-    """Note that the old primary was told."""
+    """Note that the old primary was notified."""
     store.put_note(_NOTICE, None)
 
 

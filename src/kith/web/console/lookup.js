@@ -99,7 +99,7 @@ async function labels({ kind, id: which }, show) {
     section(
       `Labels of ${kind} ${which}`,
       el("p", {}, found.changedAt ? `Set ${moment(found.changedAt)}.` : "Never set."),
-      form([...boxes, ["reason", "Reason (no user is told)", { value: found.reason, size: 40 }]], "Set", set),
+      form([...boxes, ["reason", "Reason (no user is notified)", { value: found.reason, size: 40 }]], "Set", set),
     ),
   ];
 }

@@ -26,7 +26,7 @@ const KNOWN = [
   ["Timelines kept ready", [["", "timelines"]], number],
   ["Streams", [["", "streams"]], number],
   ["Watchers", [["", "watchers"]], number],
-  ["Age of what streams are told", [["", "stream_lag_seconds"]], seconds],
+  ["Age of what streams are sent", [["", "stream_lag_seconds"]], seconds],
 ];
 const HIDDEN = new Set(["commits_rate", "log_sequence", "rival_primary", "operation_rate", "operation_p50_ms", "operation_p99_ms"]);
 
