@@ -1,10 +1,9 @@
 """A power cut loses unsynced data. Acknowledged writes were synced, so they survive.
 
 `faulty_disk.c` records every write and sync of a writer, and its acknowledgements. From this trace the tests rebuild
-the
-disk as a cut at any moment may leave it. All synced data is there. Of the rest, any set of pages may be written, in any
-order, with a file size that lags. Each such disk must open, be consistent, and hold everything acknowledged before the
-cut.
+the disk as a cut at any moment may leave it. All synced data is there. Of the rest, any set of pages may be written, in
+any order, with a file size that lags. Each such disk must open, be consistent, and hold everything acknowledged before
+the cut.
 """
 
 from __future__ import annotations
@@ -17,6 +16,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 
 import pytest
@@ -73,6 +73,16 @@ def disks(steps: list[Record], chosen: random.Random, cuts: int) -> Iterator[tup
             yield drive.cut(chosen), "".join(drive.acknowledged)
 
 
+def emptied_disks(steps: list[Record], chosen: random.Random, cuts: int) -> Iterator[tuple[dict[str, bytes], str]]:
+    """The same for cuts right after an acknowledgement, of a drive that loses all that was not synced."""
+    drive = Drive()
+    moments = set(chosen.sample([at for at, step in enumerate(steps) if step.kind == "A"], k=cuts))
+    for at, step in enumerate(steps):
+        drive.take(step)
+        if at in moments:
+            yield drive.cut(_Nothing()), "".join(drive.acknowledged)
+
+
 def test_the_trace_of_the_disk_is_complete(tmp_path: Path, disk: FaultyDisk, seed: int) -> None:
     """All steps together give the file as it is. Otherwise the tests below would prove nothing."""
     folder = tmp_path / "data"
@@ -91,6 +101,16 @@ class _Everything(random.Random):
 
     def choice(self, values: tuple[float, ...]) -> float:  # type: ignore[override]
         return values[-1]
+
+
+class _Nothing(random.Random):
+    """Randomness for a drive that has written nothing but what was synced."""
+
+    def random(self) -> float:
+        return 1.0
+
+    def choice(self, values: tuple[float, ...]) -> float:  # type: ignore[override]
+        return values[0]
 
 
 @pytest.mark.short_of("test_five_hundred_power_cuts_lose_no_acknowledged_write")
@@ -134,8 +154,9 @@ def test_a_log_position_lost_in_a_power_cut_is_never_taken_for_a_new_event(
     """
     steps = record(tmp_path / "data", disk, seed, "relaxed")
     monkeypatch.setattr(histories, "boot_id", lambda: "the next boot")
-    lost = 0
-    for number, (image, said) in enumerate(disks(steps, random.Random(seed), _CUTS)):
+    lost, chosen = 0, random.Random(seed)
+    cuts = chain(disks(steps, chosen, _CUTS), emptied_disks(steps, chosen, _CUTS))
+    for number, (image, said) in enumerate(cuts):
         told = {sequence for _, sequence in read_lines(said)} - {0}
         (folder := tmp_path / f"cut-{number}").mkdir()
         for name, content in image.items():
