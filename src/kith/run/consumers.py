@@ -79,15 +79,15 @@ class Task(NamedTuple):
     every_s: float
 
 
-CLAIM_TIMELINES = Task("timelines that lost their name begin anew", every_s=5.0)
-EVICT_TIMELINES = Task("unread timelines are given up", every_s=600.0)
-FILL_INBOXES = Task("inboxes are filled from notices", every_s=600.0)
-EXPIRE_INBOXES = Task("inboxes expire", every_s=3_600.0)
-MEASURE_MEDIA = Task("media are measured", every_s=media_size.EVERY_S)
-RECLAIM_STORIES = Task("stories are reclaimed", every_s=3_600.0)
-END_EDGES = Task("edges that are over end", every_s=1.0)
-DIVIDE_LISTS = Task("long lists are divided", every_s=60.0)
-MAKE_FILTER = Task("the filter of checks is made", every_s=600.0)
+CLAIM_TIMELINES = Task("claim timelines", every_s=5.0)
+EVICT_TIMELINES = Task("evict unread timelines", every_s=600.0)
+REFILL_INBOXES = Task("refill inboxes", every_s=600.0)
+EXPIRE_INBOXES = Task("expire inboxes", every_s=3_600.0)
+MEASURE_MEDIA = Task("measure media", every_s=media_size.EVERY_S)
+RECLAIM_STORIES = Task("reclaim stories", every_s=3_600.0)
+EXPIRE_EDGES = Task("expire edges", every_s=1.0)
+SPLIT_LISTS = Task("split long lists", every_s=60.0)
+BUILD_FILTER = Task("build the filter of checks", every_s=600.0)
 
 
 class LogFollower(Protocol):
@@ -139,15 +139,15 @@ async def _apply(settings: Settings, stores: OpenStores) -> AsyncIterator[Worker
     if deciding is None:
         raise StoreMismatch("the worker `apply` is for distributed engines; over a data folder nothing is left to it")
 
-    async def end_expired() -> None:
+    async def expire_edges() -> None:
         await deciding.end_expired()
 
-    async def divide_long() -> None:
+    async def split_long_lists() -> None:
         if divided := await deciding.divide_long():
             _log.info("long lists are divided", parts=divided)
 
     decider = Decider(deciding.own)
-    tasks = {END_EDGES: end_expired, DIVIDE_LISTS: divide_long}
+    tasks = {EXPIRE_EDGES: expire_edges, SPLIT_LISTS: split_long_lists}
     yield Worker(decider, tasks, decider.is_ready)
 
 
@@ -158,11 +158,11 @@ async def _checks(settings: Settings, stores: OpenStores) -> AsyncIterator[Worke
     if keeping is None:
         raise StoreMismatch("the worker `checks` is for distributed engines with `checks_snapshots` set")
 
-    async def make_filter() -> None:
+    async def build_filter() -> None:
         if await keeping.maker.make():
             _log.info("a snapshot of the filter was made")
 
-    yield Worker(keeping.invalidator, {MAKE_FILTER: make_filter})
+    yield Worker(keeping.invalidator, {BUILD_FILTER: build_filter})
 
 
 @contextlib.asynccontextmanager
@@ -271,7 +271,7 @@ async def _notifications(settings: Settings, stores: OpenStores) -> AsyncIterato
         restart_walks = _coordinator(settings, stores, ()).begin_untiered
         refilling = InboxRefill(stores.inboxes, Outcomes(stores.records, stores.graph.clock), restart_walks, wall_ms)
 
-        async def fill_inboxes() -> None:
+        async def refill_inboxes() -> None:
             rows = None if stores.folder is None else await inboxes.fill(stores.folder.environment, refilling)
             if rows is not None:
                 _log.info("inboxes are filled from the notices of this store", rows=rows)
@@ -279,7 +279,7 @@ async def _notifications(settings: Settings, stores: OpenStores) -> AsyncIterato
         consumer = intake.Intake(services.notices, services.recipients, services.recent, posts, comments)
         pace = Pace(tries_max=settings.log_tries_max, gap_s=INTAKE_GAP_S, gap_event_s=INTAKE_GAP_EVENT_S)
         runner = Runner(consumer, stores.log, pace)
-        yield Worker(runner, {EXPIRE_INBOXES: expire, FILL_INBOXES: fill_inboxes})
+        yield Worker(runner, {EXPIRE_INBOXES: expire, REFILL_INBOXES: refill_inboxes})
 
 
 @contextlib.asynccontextmanager

@@ -42,7 +42,7 @@ async def inboxes_of(services: Services) -> Inboxes:
 async def filled(settings: Settings, services: Services) -> Inboxes:
     """The inboxes after the workers have done their work."""
     async with consumers.CONSUMERS["notifications"].open(settings, services.stores) as worker:
-        await worker.tasks[consumers.FILL_INBOXES]()
+        await worker.tasks[consumers.REFILL_INBOXES]()
     coordinator = consumers._coordinator(settings, services.stores, (Tier.DAY, Tier.ALL, Tier.MONTH))
     for _ in range(100):
         if not await coordinator.work():
@@ -189,7 +189,7 @@ def test_mentions_beyond_the_room_are_filled_in_one_after_the_other(
             open_services(settings, create=False) as services,
             consumers.CONSUMERS["notifications"].open(settings, services.stores) as worker,
         ):
-            filling = asyncio.create_task(worker.tasks[consumers.FILL_INBOXES]())
+            filling = asyncio.create_task(worker.tasks[consumers.REFILL_INBOXES]())
             coordinator = consumers._coordinator(settings, services.stores, (Tier.ALL,))
             waits = 0
             while not filling.done():
