@@ -67,7 +67,7 @@ REFUSED = [
     ("restore damaged --data new", "damaged"),
     ("restore kept --data file", "file"),
     ("restore kept --data new --at yesterday", "neither a time, such as .* nor a token"),
-    ("restore kept --data new --at 2001-01-01", "no whole of this backup is as old"),
+    ("restore kept --data new --at 2001-01-01", "no whole backup there is as old"),
     ("restore damaged --data new --at 2001-01-01", "one moment only"),
     ("restore none --drill", "holds no backup"),
     ("worker backup", "backup_to"),

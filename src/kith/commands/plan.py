@@ -110,7 +110,7 @@ def _print_plan(plan: capacity.CapacityPlan) -> None:
         ("disk", "B", plan.embedded.storage.disk_bytes, plan.cluster.storage.disk_bytes),
         ("  of it the log", "B", plan.embedded.storage.log_bytes, plan.cluster.storage.log_bytes),
         ("  of it posts", "B", plan.embedded.storage.posts_bytes, plan.cluster.storage.posts_bytes),
-        ("  of it what inboxes tell", "B", plan.embedded.storage.notices_bytes, plan.cluster.storage.notices_bytes),
+        ("  of it notifications", "B", plan.embedded.storage.notices_bytes, plan.cluster.storage.notices_bytes),
         ("memory", "B", plan.embedded.memory.total_bytes, plan.cluster.memory.total_bytes),
         ("  of it timelines", "B", plan.embedded.memory.timelines_bytes, plan.cluster.memory.timelines_bytes),
         ("  of it the filter", "B", plan.embedded.memory.filter_bytes, plan.cluster.memory.filter_bytes),

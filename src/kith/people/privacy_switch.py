@@ -5,8 +5,8 @@ work; if that process dies, another takes over. Doing it twice is safe: existing
 who already follows as many users as allowed keeps the request.
 
 The requests of a deactivated account are archived, so none is accepted meanwhile. After the account is reactivated,
-`returned` accepts the requests that need no consent: those to follow it, if it is public, and its own requests to
-accounts that became public meanwhile.
+`account_restored` accepts the requests that need no consent: those to follow it, if it is public, and its own requests
+to accounts that became public meanwhile.
 """
 
 from __future__ import annotations

@@ -7,10 +7,9 @@ How this works depends on the engine:
 - Rows and log change in one transaction: the number of the last transaction says whether there is anything to read
   (`Edges.last_logged_commit`).
 - Engines across a network write the rows first and then the log (`Edges.logs_every_change`). A value that was read in
-between
-  is not kept, because the log reports its change later.
-- Other engines: nothing is cached, and everything is read. The same holds while the log is unavailable, and for the
-  generation between the expiry of an edge and its event in the log.
+  between is not kept, because the log reports its change later.
+- Other engines: nothing is cached, and everything is read. The same holds while the log is unavailable, and between the
+  expiry of an edge and its event in the log.
 
 Each request refreshes once, before it reads. So blocks, deletions, labels and counts show on the next page, as if
 nothing had been cached.

@@ -8,10 +8,9 @@ checks the watched posts that changed.
 - `changes`: every kind of change, and what it sends live and on a resume. Start here. `interpreter` reads changes from
   events
 - `messages`, `stream`, `positions`: what is sent, one connection, and how far a stream is
-- live: `live` (opens and ends streams, follows the log), `tail` (the changes read from the log), `change_sender` (sends
-a
-  change to open streams), `rounds`, `unread_numbers` (an unread number that changed without a notice), `open_streams`
-  (the only way out)
+- live: `live` (opens and ends streams, follows the log), `tail` (the changes read from the log), `change_sender`
+  (sends a change to open streams), `rounds`, `unread_numbers` (an unread number that changed without a notice),
+  `open_streams` (the only way out)
 - on a resume: `missed`
 - `readers`: which connected users follow an author or may see a post
 """

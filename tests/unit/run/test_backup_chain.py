@@ -76,7 +76,7 @@ def test_a_point_is_restored_from_the_newest_whole_before_it_and_later_increment
         (RestorePoint(event=90, line="b"), 0, BadRequest, "ends at event 70"),
         (RestorePoint(ms=289), 2, StoreMismatch, "events 11 to 20 are missing"),
         (RestorePoint(ms=309), 3, StoreMismatch, "events 21 to 30 are missing"),
-        (NEWEST, 6, StoreMismatch, "the whole is missing"),
+        (NEWEST, 6, StoreMismatch, "the whole backup .* is missing"),
     ],
 )
 def test_the_error_for_an_unreachable_point_says_why(

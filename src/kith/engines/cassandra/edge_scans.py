@@ -195,7 +195,7 @@ class EdgeScans:
         return sum([len(rows) async for rows in pages])
 
     async def _newest_in(self, listing: Listing, span: Span, limit: int) -> list[tuple[Mark, int]]:
-        """See `recounting.NewestEntries`."""
+        """See `recounter.NewestEntries`."""
         parts, found = (await self._divided([listing]))[listing], list[tuple[Mark, int]]()
         for places, within in parts.within(span):
             of_places: dict[Mark, int] = {}

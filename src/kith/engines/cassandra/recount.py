@@ -1,6 +1,6 @@
 """The owner's side of a recount: it corrects its count of a list, stretch by stretch, while it keeps deciding commands.
 
-The repairer (`recounting`) reads stretches of the list, from the newest entries down, and sends each owner the number
+The repairer (`recounter`) reads stretches of the list, from the newest entries down, and sends each owner the number
 of its entries in the stretch. The owner adds that number, unless it changed the list within the stretch since the last
 command of this recount; then the repairer reads the stretch again. The owner itself adds changes above the stretch,
 where entries are already counted.

@@ -95,8 +95,10 @@ def _whole_before(parts: Sequence[Part], point: RestorePoint, damaged: Collectio
         return fitting[-1]
     _check_readable(damaged)
     if point == NEWEST:
-        raise StoreMismatch("the whole is missing that the increments of this backup follow; it was removed")
-    raise BadRequest("no whole of this backup is as old as that; `kith restore` without --at brings back the newest")
+        raise StoreMismatch("the whole backup that these increments continue is missing; it was removed")
+    raise BadRequest(
+        "no whole backup there is as old as that; `kith restore` without --at brings back the newest moment"
+    )
 
 
 def _is_past(increment: Part, point: RestorePoint) -> bool:

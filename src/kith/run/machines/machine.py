@@ -68,7 +68,7 @@ class Machine:
         if closed is None or closed.why != "standby":
             return {"rival": store_role.rival_message(rival)} if rival else {}
         behind, problem = self._lag.behind_ms(), self._lag.problem()
-        lag = "not level with it since the start" if behind is None else f"{behind} ms behind"
+        lag = "has not caught up since its start" if behind is None else f"{behind} ms behind"
         return {"standby": f"standby of {closed.primary}, {lag}" + (f"; {problem}" if problem else "")}
 
     def problem(self) -> str:
