@@ -28,6 +28,17 @@ PAGES = [path for path in FILES if path.suffix == ".md" and path.name != "CHANGE
 MODULES = [path for path in FILES if path.suffix == ".py"]
 MADE_LATER = {"my_engine.py", "moving.json", "drill.json", "openapi.json"}
 """Files that pages name and that are not in the project."""
+NAMES_OF_OTHERS = {
+    "Authorization",
+    "Counter",
+    "File",
+    "GossipingPropertyFileSnitch",
+    "None",
+    "Private_Dirty",
+    "TimerSlackNSec",
+    "TypeError",
+}
+"""Names of Python, browsers, Cassandra and the kernel that pages have in code font."""
 
 
 @cache
@@ -84,3 +95,17 @@ def test_pages_and_docstrings_name_members_that_modules_have() -> None:
             if member not in suffixes and member not in members().get(module, {member}):
                 wrong.append(f"{page}: {module}.{member}")
     assert not wrong
+
+
+@cache
+def types(folders: tuple[str, ...]) -> set[str]:
+    """Names of classes and aliases in the modules of some folders of the project."""
+    sources = [(ROOT / path).read_text() for path in MODULES if path.parts[0] in folders]
+    return {name for source in sources for name in re.findall(r"^(?:class )?([A-Z]\w+)(?:\(|:| = )", source, re.M)}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=str)
+def test_a_page_names_classes_that_exist(page: Path) -> None:
+    known = types(("src", "tests") if page.parts[0] == "tests" else ("src",)) | NAMES_OF_OTHERS
+    named = set(re.findall(r"`([A-Z][a-z]\w*)(?:\.\w+)?`", prose(page)))
+    assert not named - known
