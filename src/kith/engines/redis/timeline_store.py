@@ -4,9 +4,11 @@ Users are spread over `buckets`. The keys of a bucket share a hash tag, so they 
 them atomically. A push is one call per bucket; all are sent at once.
 
 kith:{7}:tUUUUUUUU   withheld_rate_min i64 | floor i64 | lately f64 | last read ms f64 | ids i64..., oldest first, 600
-at most kith:{7}:builds      hash: user -> epoch i64 | withheld_rate_min i64 | begun ms f64 | ids pushed since i64...,
-oldest first kith:{7}:reads       sorted set: user, scored by last read in ms kith:{0}:name        the name of these
-timelines
+                     at most
+kith:{7}:builds      hash: user -> epoch i64 | withheld_rate_min i64 | begun ms f64 | ids pushed since i64..., oldest
+                     first
+kith:{7}:reads       sorted set: user, scored by last read in ms
+kith:{0}:name        the name of these timelines
 
 U: the user's id as 8 bytes, little-endian, like all integers here. `lately`: about how many reads there were in
 RATE_WINDOW_MS, as of the last read. Nothing is stored on disk: an emptied node lost its timelines, which a missing
