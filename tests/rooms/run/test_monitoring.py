@@ -101,10 +101,11 @@ def test_the_panels_show_every_family(told: str) -> None:
     }
 
 
-def test_the_guide_names_every_metric(told: str) -> None:
+def test_the_guides_name_every_metric(told: str) -> None:
     of_consumers = {name for name in series(told) if re.match(f"kith_({'|'.join(set(CONSUMERS) - {'fanout'})})_", name)}
     families = set(re.findall(r"^# TYPE (kith_\w+)", told, re.MULTILINE)) - of_consumers
-    assert families <= metrics_of((ROOT / "docs" / "operations.md").read_text())
+    guides = "".join((ROOT / "docs" / page).read_text() for page in ("operations.md", "standby.md"))
+    assert families <= metrics_of(guides)
 
 
 def test_every_rule_says_what_to_do_and_how_urgent_it_is() -> None:
