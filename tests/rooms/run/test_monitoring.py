@@ -17,6 +17,7 @@ from kith.engines.embedded.environment import Environment
 from kith.run.config import Settings
 from kith.run.consumers import CONSUMERS
 from kith.run.machines.standby_lag import StandbyLag
+from kith.run.measures.descriptions import GAUGES, in_words
 from kith.run.measures.media_size import measure
 from kith.run.opening import wiring
 
@@ -99,6 +100,12 @@ def test_the_panels_show_every_family(told: str) -> None:
         if not any(name.startswith(family) for name in shown)
         and not any(re.fullmatch(pattern, family) for pattern in patterns)
     }
+
+
+def test_every_metric_has_a_description(told: str) -> None:
+    described = dict(re.findall(r"^# HELP kith_(\w+) (.+)$", told, re.MULTILINE))
+    assert not [name for name, description in described.items() if description == in_words(name)]
+    assert GAUGES.keys() <= described.keys(), "a gauge that is described is gone"
 
 
 def test_the_guides_name_every_metric(told: str) -> None:

@@ -22,6 +22,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.metrics_core import Metric
 
 from kith.core.errors import KithError, StoreFull, StoreUnavailable
+from kith.run.measures.descriptions import description_of
 from kith.run.measures.paced import Throttle
 
 LATENCY_S = (0.00005, 0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0)
@@ -264,7 +265,7 @@ class _Collected:
         )  # fmt: skip
         yield from self._checks()
         for name, value in self._gauges.items():
-            yield GaugeMetricFamily(f"kith_{name}", name.replace("_", " ").capitalize() + ".", value=value)
+            yield GaugeMetricFamily(f"kith_{name}", description_of(name), value=value)
 
     def _checks(self) -> Iterator[Metric]:
         yield _counters(
