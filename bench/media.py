@@ -85,9 +85,18 @@ def _film(size: int) -> bytes:
         data = b"".join(parts)
         return (8 + len(data)).to_bytes(4, "big") + kind + data
 
-    head = box(b"tkhd", bytes(76), (1280 << 16).to_bytes(4, "big"), (720 << 16).to_bytes(4, "big"))
-    track = box(b"trak", head, box(b"mdia", box(b"hdlr", bytes(8), b"vide", bytes(13))))
-    return box(b"ftyp", b"isom", bytes(4), b"mp42") + box(b"moov", track) + box(b"mdat", bytes(size))
+    def numbers(*values: int) -> bytes:
+        return b"".join(value.to_bytes(4, "big") for value in values)
+
+    def film(at: int) -> bytes:
+        head = box(b"tkhd", bytes(76), numbers(1280 << 16, 720 << 16))
+        sizes, runs = box(b"stsz", numbers(0, size, 1)), box(b"stsc", numbers(0, 1, 1, 1, 1))
+        table = box(b"minf", box(b"stbl", sizes, runs, box(b"stco", numbers(0, 1, at))))
+        track = box(b"trak", head, box(b"mdia", box(b"hdlr", bytes(8), b"vide", bytes(13)), table))
+        return box(b"ftyp", b"isom", bytes(4), b"mp42") + box(b"moov", track) + box(b"mdat")
+
+    head = film(len(film(0)))
+    return head[:-8] + (8 + size).to_bytes(4, "big") + b"mdat" + bytes(size)
 
 
 def _client(settings: Settings) -> httpx.Client:

@@ -14,6 +14,8 @@ PLACE = b"48.8584N-002.2945E-Paris"
 """The place where a picture was taken. It must never be served."""
 PNG_HEAD = b"\x89PNG\r\n\x1a\n"
 MATRIX = struct.pack(">9I", 1 << 16, 0, 0, 0, 1 << 16, 0, 0, 0, 1 << 30)
+SAMPLES = bytes(range(200)) * 2
+"""The samples of `mp4()`."""
 TURNED = struct.pack(">9I", 0, 1 << 16, 0, 0xFFFF0000, 0, 0, 0, 0, 1 << 30)
 
 
@@ -80,21 +82,32 @@ def track(
     *more: bytes,
     table: bytes = b"",
 ) -> bytes:
-    """A track."""
+    """A track. `table`: its sample table; none of its samples are there unless it says so."""
     head = box(b"tkhd", bytes(40), matrix, struct.pack(">II", width << 16, height << 16))
-    media = box(b"mdia", box(b"mdhd", bytes(24)), box(b"hdlr", bytes(8), handler, bytes(13)), box(b"minf", table))
+    media = box(
+        b"mdia",
+        box(b"mdhd", bytes(24)),
+        box(b"hdlr", bytes(8), handler, bytes(13)),
+        box(b"minf", table or samples(0, [])),
+    )
     return box(b"trak", head, media, *more)
 
 
 def mp4(*tracks: bytes, brand: bytes = b"isom", notes: bytes = b"", behind: bytes = b"") -> bytes:
-    """An MP4 with a place in `moov`, and 400 bytes of samples at its end."""
+    """An MP4 with a place in `moov`, and 400 bytes of samples at its end. `tracks`: of one that these are samples of,
+    unless others are named.
+    """
     about = box(b"udta", box(b"\xa9xyz", PLACE))
-    return b"".join((
-        box(b"ftyp", brand, bytes(4), b"isommp42"),
-        box(b"moov", box(b"mvhd", bytes(100)), *(tracks or (track(),)), about, notes),
-        box(b"mdat", bytes(range(200)) * 2),
-        behind,
-    ))  # fmt: skip
+
+    def film(at: int) -> bytes:
+        return b"".join((
+            box(b"ftyp", brand, bytes(4), b"isommp42"),
+            box(b"moov", box(b"mvhd", bytes(100)), *(tracks or (track(table=samples(at, [400])),)), about, notes),
+            box(b"mdat", SAMPLES),
+            behind,
+        ))  # fmt: skip
+
+    return film(film(0).index(SAMPLES))
 
 
 def samples(at: int, sizes: list[int]) -> bytes:

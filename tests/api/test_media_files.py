@@ -50,7 +50,7 @@ def test_files_are_served_with_safe_headers(acting: Acting, visitor: httpx.Clien
         ("bytes=700-", 206, 700, None),
         ("bytes=-5", 206, -5, None),
         ("bytes=0-999999999", 206, 0, None),
-        ("bytes=-769", 206, 0, None),
+        (f"bytes=-{len(mp4())}", 206, 0, None),
         ("bytes=-999999999", 206, 0, None),
         ("bytes=5-4", 200, 0, None),
         ("bytes=a-b", 200, 0, None),

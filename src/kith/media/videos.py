@@ -3,8 +3,9 @@
 Nothing is decoded or transcoded. The walk proves that the file is one complete MP4 or WebM with a video track and
 nothing else, and finds its size. Metadata that a player needs is kept. All other metadata could tell where, when and by
 whom the video was taken: tags, titles, attachments, boxes of camera makers, tracks of telemetry or text with their
-samples, unused space. It is overwritten in place, so that no offset changes. Limits: data inside the pictures and
-sounds themselves stays, and so do times in the headers of MP4.
+samples, unused space. So could what lies between the samples of an MP4: dashcams hide their positions there. All of it
+is overwritten in place, so that no offset changes. Limits: data inside the pictures and sounds themselves stays, and so
+do times in the headers of MP4, and what lies between the samples of an MP4 in fragments.
 
 ISO/IEC 14496-12 (boxes) and RFC 8794, RFC 9559 (elements).
 """
@@ -12,15 +13,18 @@ ISO/IEC 14496-12 (boxes) and RFC 8794, RFC 9559 (elements).
 from __future__ import annotations
 
 import hashlib
-from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
 from typing import BinaryIO, NamedTuple
 
 from kith.core.errors import InvalidContent
 from kith.media.media import Format
+from kith.media.samples import ENTRY_BYTES, Ranges, SampleTables, chunk_ranges, gaps
 
 PARTS_MAX = 500_000
 """Boxes or elements of a file. A file with more is treated as an attack."""
+ENTRIES_MAX = 4_000_000
+"""Entries in the tables of samples of a file: five hours of 60 pictures and 47 parts of sound a second take 2,000,000.
+"""
 _ZEROS = bytes(1 << 16)
 _READ_BYTES = 1 << 20
 
@@ -75,9 +79,6 @@ class _Part(NamedTuple):
     end: int
 
 
-_Range = tuple[int, int]  # offsets of the start and the end
-
-
 class _Blank(NamedTuple):
     """A part to overwrite: first with `header`, which marks it as unused, then with zeros up to `end`."""
 
@@ -107,7 +108,7 @@ class _Reader:
     """Reads a file by offset, and counts its parts, so that the time for a file is bounded."""
 
     def __init__(self, file: BinaryIO, size: int) -> None:
-        self._file, self.size, self._parts = file, size, 0
+        self._file, self.size, self._parts, self._entries = file, size, 0, 0
 
     def bytes(self, offset: int, count: int) -> bytes:
         """`count` bytes from `offset`; InvalidContent if the file is shorter."""
@@ -120,6 +121,12 @@ class _Reader:
     def number(self, offset: int, count: int) -> int:
         """A big-endian number."""
         return int.from_bytes(self.bytes(offset, count), "big")
+
+    def count_entries(self, number: int) -> None:
+        """Count entries of tables of samples; InvalidContent beyond ENTRIES_MAX."""
+        self._entries += number
+        if self._entries > ENTRIES_MAX:
+            raise InvalidContent(f"this video has more than {ENTRIES_MAX} samples; send a shorter one", max=ENTRIES_MAX)
 
     def count(self) -> None:
         """Count one part; InvalidContent beyond PARTS_MAX."""
@@ -162,10 +169,10 @@ def _boxes(reader: _Reader, start: int, end: int) -> Iterator[_Part]:
 
 def _mp4(reader: _Reader) -> tuple[int, int, list[_Blank]]:
     width = height = 0
-    blanks, samples = list[_Blank](), list[_Range]()
+    blanks, samples = list[_Blank](), list[Ranges]()
     top = list(_boxes(reader, 0, reader.size))
     kinds = {box.kind for box in top}
-    data = None if b"moof" in kinds else [box for box in top if box.kind == b"mdat"]
+    fragmented = b"moof" in kinds
     for box in top:
         if box.kind not in _TOP_LEVEL_BOXES:
             raise InvalidContent(f"this MP4 holds {box.kind!r}, which is no part of a video")
@@ -180,15 +187,24 @@ def _mp4(reader: _Reader) -> tuple[int, int, list[_Blank]]:
                 within = list(_boxes(reader, track.body, track.end))
                 kind = _handler(reader, within)
                 if kind not in _SHOWN_HANDLERS:
-                    samples += _samples(reader, within, data)
-                    blanks.append(_blank_box(reader, track))
+                    blanks.append(_hidden_track(reader, track, fragmented=fragmented))
                     continue
                 blanks += _unneeded(reader, track)
+                samples += [] if fragmented else [_samples(reader, within)]
                 if kind == b"vide" and not width:
                     width, height = _shown_size(reader, within)
     if not (b"moov" in kinds and kinds & {b"mdat", b"moof"}):
         raise truncation_error()
-    return width, height, [*blanks, *_merged_ranges(samples)]
+    if not fragmented:
+        blanks += _unreferenced(reader, samples, top)
+    return width, height, blanks
+
+
+def _unreferenced(reader: _Reader, samples: list[Ranges], top: list[_Part]) -> Iterator[_Blank]:
+    """What no sample covers."""
+    for start, end in gaps(samples, [(box.body, box.end) for box in top if box.kind == b"mdat"]):
+        reader.count()
+        yield _Blank(start, b"", end)
 
 
 def _unneeded(reader: _Reader, box: _Part) -> Iterator[_Blank]:
@@ -200,6 +216,12 @@ def _unneeded(reader: _Reader, box: _Part) -> Iterator[_Blank]:
             yield _Blank(min(part.body + _HANDLER_NAME, part.end), b"", part.end)
         elif part.kind in _NEEDED_BOXES:
             yield from _unneeded(reader, part)
+
+
+def _hidden_track(reader: _Reader, track: _Part, *, fragmented: bool) -> _Blank:
+    if fragmented:
+        raise InvalidContent("this MP4 comes in fragments and has a track of text or telemetry; save it without that")
+    return _blank_box(reader, track)
 
 
 def _blank_box(reader: _Reader, box: _Part) -> _Blank:
@@ -220,49 +242,31 @@ def _handler(reader: _Reader, track: list[_Part]) -> bytes:
     return reader.bytes(_find(reader, track, b"mdia", b"hdlr").body + 8, 4)
 
 
-def _samples(reader: _Reader, track: list[_Part], data: Sequence[_Part] | None) -> Iterator[_Range]:
-    """The ranges of the file that hold the samples of a track, one for each chunk; InvalidContent if unknown.
-
-    `data`: the boxes that may hold samples, in the order of the file; None: the file is fragmented.
-    """
-    if data is None:
-        raise InvalidContent(
-            "this MP4 comes in fragments and has a track of text or telemetry; save it without that track"
-        )
+def _samples(reader: _Reader, track: list[_Part]) -> Ranges:
+    """Where the samples of a track are."""
     table = _find(reader, track, b"mdia", b"minf", b"stbl")
-    boxes = {box.kind: box.body + 4 for box in _boxes(reader, table.body, table.end)}  # after version and flags
-    if not (b"stsz" in boxes and b"stsc" in boxes and (b"stco" in boxes or b"co64" in boxes)):
+    boxes = {box.kind: box for box in _boxes(reader, table.body, table.end)}
+    chunks = boxes.get(b"co64") or boxes.get(b"stco")
+    if not (b"stsz" in boxes and b"stsc" in boxes and chunks):
         raise truncation_error()
-    wide = 8 if b"co64" in boxes else 4
-    at_chunks, at_runs, at_sizes = boxes[b"co64" if wide == 8 else b"stco"], boxes[b"stsc"], boxes[b"stsz"]
-    chunks, runs, same = reader.number(at_chunks, 4), reader.number(at_runs, 4), reader.number(at_sizes, 4)
-    run, sample, in_chunk = 0, 0, 0
-    for chunk in range(chunks):
-        reader.count()
-        if run < runs and reader.number(at_runs + 4 + run * 12, 4) == chunk + 1:  # counted from 1
-            in_chunk, run = reader.number(at_runs + 8 + run * 12, 4), run + 1
-        start = end = reader.number(at_chunks + 4 + chunk * wide, wide)
-        for _ in range(in_chunk):
-            reader.count()
-            end += same or reader.number(at_sizes + 8 + sample * 4, 4)
-            sample += 1
-        index = bisect_right(data, start, key=_body) - 1
-        if index < 0 or end > data[index].end:
-            raise truncation_error()
-        yield start, end
+    same = reader.number(boxes[b"stsz"].body + 4, 4)
+    sizes = b"" if same else _table(reader, boxes[b"stsz"], 8)
+    wide = chunks.kind == b"co64"
+    tables = SampleTables(_table(reader, chunks, 4), wide, _table(reader, boxes[b"stsc"], 4), same, sizes)
+    ranges = chunk_ranges(tables, reader.size)
+    if ranges is None:
+        raise truncation_error()
+    return ranges
 
 
-def _body(box: _Part) -> int:
-    return box.body
-
-
-def _merged_ranges(ranges: Iterable[_Range]) -> Iterator[_Blank]:
-    """Blanks that cover the ranges, each byte once. Chunks may name the same place many times."""
-    done = 0
-    for start, end in sorted(ranges):
-        if end > done:
-            yield _Blank(max(start, done), b"", end)
-            done = end
+def _table(reader: _Reader, box: _Part, at: int) -> bytes:
+    """The table in a box: its number of entries stands `at` bytes into the body, the entries follow."""
+    entries, start = reader.number(box.body + at, 4), box.body + at + 4
+    reader.count_entries(entries)
+    size = entries * ENTRY_BYTES[box.kind]
+    if start + size > box.end:
+        raise truncation_error()
+    return reader.bytes(start, size)
 
 
 def _shown_size(reader: _Reader, track: list[_Part]) -> tuple[int, int]:

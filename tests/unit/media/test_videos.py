@@ -11,13 +11,14 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pictures import CUES, PLACE, TURNED, box, element, mp4, samples, track, webm
+from pictures import CUES, PLACE, SAMPLES, TURNED, box, element, mp4, samples, track, webm
 
 from kith.core.errors import InvalidContent
 from kith.media import videos
 from kith.media.media import Format
 from kith.media.videos import Video, read_video
 
+RUN = struct.pack(">2I", 1, 3)
 PICTURE = element(0xAE, element(0x83, b"\1"), element(0xE0, element(0xB0, b"\x10"), element(0xBA, b"\x10")))
 META = element(0x1654AE6B, PICTURE, element(0xAE, element(0x83, b"\x21")))
 AUDIO = element(0x1654AE6B, element(0xAE, element(0x83, b"\2")))
@@ -55,6 +56,19 @@ def steps_of(data: bytes) -> int:
     finally:
         sys.setprofile(profile)
     return steps
+
+
+def table(chunks: list[int], counts: list[int], wide: bool, same: int) -> bytes:
+    """The sample table of a track with chunks of `counts` samples of 10 bytes at these offsets."""
+    sizes = b"" if same else struct.pack(">I", 10) * sum(counts)
+    runs = b"".join(struct.pack(">3I", number, count, 1) for number, count in enumerate(counts, 1))
+    offsets = struct.pack(f">{len(chunks)}{'Q' if wide else 'I'}", *chunks)
+    return box(
+        b"stbl",
+        box(b"stsz", struct.pack(">3I", 0, same, sum(counts)), sizes),
+        box(b"stsc", struct.pack(">2I", 0, len(counts)), runs),
+        box(b"co64" if wide else b"stco", struct.pack(">2I", 0, len(chunks)), offsets),
+    )
 
 
 def kinds_in(data: bytes) -> list[bytes]:
@@ -124,19 +138,57 @@ def test_boxes_that_no_player_needs_are_removed_at_any_depth() -> None:
 
 @pytest.mark.parametrize("kind", [b"meta", b"text", b"sbtl", b"subt", b"tmcd"])
 def test_a_track_of_text_or_telemetry_is_removed_with_its_samples(kind: bytes) -> None:
-    head = len(box(b"ftyp", bytes(4), bytes(4), b"isommp42"))
+    data = mp4(track(table=samples(0, [])), track(kind, 0, 0, table=samples(0, [30, 20])))
+    _, left = read(data)
+    assert left.endswith(bytes(len(SAMPLES)))
+    assert left.count(b"trak") == 1
+    with pytest.raises(InvalidContent, match="fragments"):
+        read(data + box(b"moof"))
+
+
+@pytest.mark.parametrize("wide", [False, True])
+@pytest.mark.parametrize("same", [0, 10])
+def test_what_lies_between_the_samples_of_an_mp4_is_removed(wide: bool, same: int) -> None:
+    """Dashcams write a block with their position after each second of pictures and sound."""
+    picture, sound, place = b"picture..." * 3, b"sound....." * 2, b"freeGPS " + PLACE
+    media = place + picture + place + sound + picture + place
 
     def data(at: int) -> bytes:
-        return mp4(track(), track(kind, 0, 0, table=samples(at, [30, 20])))
+        first = at + len(place)
+        second = first + len(picture) + len(place)
+        shown = table([first, second + len(sound)], [3, 3], wide, same), table([second], [2], wide, same)
+        tracks = track(table=shown[0]), track(b"soun", 0, 0, table=shown[1])
+        return mp4(*tracks, behind=box(b"mdat", media) + box(b"mdat", place))
 
-    at = head + data(0)[head:].index(bytes(range(200)))
-    _, left = read(data(at))
-    assert left[at : at + 60] == bytes(50) + bytes(range(50, 60))
-    assert left.count(b"trak") == 1
-    fragments = data(at) + box(b"moof")
-    for bad in (data(0), data(len(fragments) + 5), fragments):
-        with pytest.raises(InvalidContent):
-            read(bad)
+    film = data(data(0).index(media))
+    _, left = read(film)
+    assert PLACE not in left
+    assert len(left) == len(film)
+    blank = bytes(len(place))
+    assert blank + picture + blank + sound + picture + blank in left
+
+
+@pytest.mark.parametrize(
+    "damaged",
+    [
+        pytest.param(table([1 << 40], [1], True, 0), id="a chunk behind the end of the file"),
+        pytest.param(table([1 << 63], [1], True, 0), id="a chunk at a negative offset"),
+        pytest.param(table([0], [], False, 0), id="chunks without a run"),
+        pytest.param(table([0], [3], False, 0).replace(RUN, struct.pack(">2I", 1, 4)), id="a sample without a size"),
+        pytest.param(table([0], [3], False, 0).replace(RUN, struct.pack(">2I", 2, 3)), id="no run of the first chunk"),
+        pytest.param(samples(0, []).replace(struct.pack(">3I", 0, 0, 0), struct.pack(">3I", 0, 0, 9)), id="no sizes"),
+    ],
+)
+def test_an_mp4_with_damaged_tables_of_samples_is_refused(damaged: bytes) -> None:
+    with pytest.raises(InvalidContent, match="cut off or damaged"):
+        read(mp4(track(table=damaged)))
+
+
+def test_an_mp4_of_endless_samples_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(videos, "ENTRIES_MAX", 10)
+    read(mp4())
+    with pytest.raises(InvalidContent, match="samples"):
+        read(mp4(track(table=table([0], [10], False, 0))))
 
 
 def same_place(at: int, chunks: int, size: int) -> bytes:
@@ -151,19 +203,19 @@ def same_place(at: int, chunks: int, size: int) -> bytes:
 
 def test_the_cost_of_a_check_is_linear_in_boxes_chunks_and_samples() -> None:
     def video_of_parts(count: int) -> bytes:
-        """A video with `count` empty boxes, tracks of text, and chunks in one of these; each chunk covers all data."""
-        empty, boxes = track(b"text", 0, 0, table=same_place(0, 0, 0)), box(b"free") * count
-        text = PLACE * count
+        """A video with `count` empty boxes, tracks, boxes of data, and chunks; each chunk covers all data."""
+        empty, boxes = track(b"soun", 0, 0, table=same_place(0, 0, 0)), box(b"free") * count
+        place = box(b"mdat", PLACE) * count
 
         def data(at: int) -> bytes:
-            tracks = (track(), track(b"text", 0, 0, table=same_place(at, count, len(text))), *[empty] * count)
-            return mp4(*tracks, behind=boxes + box(b"mdat", text))
+            shown = track(b"soun", 0, 0, table=same_place(at, count, len(place)))
+            return mp4(track(), shown, *[empty] * count, behind=boxes + place)
 
-        return data(data(0).index(text))
+        return data(data(0).index(place))
 
     few, many = steps_of(video_of_parts(50)), steps_of(video_of_parts(500))
     assert many < 12 * few
-    assert PLACE not in read(video_of_parts(50))[1]
+    assert read(video_of_parts(50))[1].count(PLACE) == 50
 
 
 def test_a_rotated_video_reports_the_size_as_shown() -> None:
