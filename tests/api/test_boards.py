@@ -195,10 +195,12 @@ def test_a_collaborator_sees_a_private_accounts_board_but_follows_it_only_by_the
     ok(carol.post(f"{API}/boards/{board}/pins", json={"post": str(pin)}))
     assert ids(ok(carol.get(f"{API}/boards/{board}/pins"))) == [pin]
     assert code(carol.post(f"{API}/boards/{board}/follow"), 403) == "FORBIDDEN"
+    assert code(carol.get(f"{API}/boards/{board}/followers"), 403) == "FORBIDDEN", "they are followers of the account"
     assert kinds(carol, [people.alice], [board]) == ["none", "none"]
     ok(carol.post(f"{API}/users/{people.alice}/follow"))
     ok(alice.post(f"{API}/follow-requests/{people.carol}/accept"))
     assert kinds(carol, [people.alice], [board]) == ["explicit", "implicit"]
+    assert followers(carol, board) == [people.carol]
 
 
 def test_a_moved_board_keeps_its_explicit_followers(acting: Acting, people: People) -> None:

@@ -195,10 +195,14 @@ class BoardFollowing:
     # --- lists -----------------------------------------------------------------------------------------
 
     async def followers(self, viewer: Viewer, id_: int, window: Window) -> Page:
-        """The followers of a board, through its owner or explicit, newest follow first. BoardNotFound."""
+        """The followers of a board, through its owner or explicit, newest follow first.
+
+        Errors: BoardNotFound; Forbidden for a collaborator who does not follow the board's private owner.
+        """
         board = await self._boards.get(viewer, id_)
         if not board.is_open:
             return Page([], False, False)
+        await self._privacy.check_may_see(viewer, NodeId(board.owner))  # most of these follow the owner
         reconciler, first = self._reconciler, window.limit + 1
 
         async def not_unfollowed(marks: Sequence[Mark]) -> list[bool]:

@@ -269,7 +269,7 @@ class BoardsResource:
     @get("/boards/{board_id}/followers", "Who follows a board")
     async def board_followers(self, call: Call, board_id: Id, limit: Limit = None, cursor: Cursor = None) -> ListAnswer:
         """Users who follow the board itself, or follow its owner and have not unfollowed the board. Newest follow
-        first. A page costs the same at any depth.
+        first. A page costs the same at any depth. 403 for a collaborator who does not follow the private owner.
         """
         list_key = f"board followers {board_id}"
         page = await self._following.followers(call.viewer, board_id, call.window(list_key, limit, cursor))
