@@ -43,6 +43,8 @@ from kith.graph.shapes import Ids, Listing
 
 QUERIES_MAX = 1_000
 """Most queries in one call; above that: FlockException."""
+ROWS_MAX, EDGE_ROWS_MAX = 1_000_000, 200_000
+"""Most rows that the answers to the queries of one call have together: ids of `select2`, edges of `select_edges`."""
 COUNTS_MAX = 100_000
 """Most nodes whose lists one call counts."""
 _SECONDS_MAX = 2**31 - 1
@@ -135,11 +137,16 @@ class Calls:
         )
 
     async def _select2(self, queries: Sequence[Any]) -> list[Any]:
-        return [await self._select(query.operations, query.page) async for query in _each(queries)]
+        answers, rows = list[Any](), 0
+        async for query in _each(queries):
+            page = await self._selects.page(self._compiled(query.operations), _page(query.page))
+            rows += len(page.ids)
+            _check_rows(rows, ROWS_MAX)
+            answers.append(_results(page))
+        return answers
 
     async def _select(self, operations: Sequence[Any], page: Any) -> Any:
-        rows = await self._selects.page(self._compiled(operations), _page(page))
-        return _results(rows)
+        return _results(await self._selects.page(self._compiled(operations), _page(page)))
 
     async def _count2(self, queries: Sequence[Any]) -> bytes:
         return _packed_counts([await self._count(operations) async for operations in _each(queries)])
@@ -151,9 +158,11 @@ class Calls:
         return compiled(operations or (), self._terms)
 
     async def _select_edges(self, queries: Sequence[Any]) -> list[Any]:
-        answers = []
+        answers, rows = list[Any](), 0
         async for query in _each(queries):
             edges, following, previous = await self._selects.edges(self._terms.read(query.term), _page(query.page))
+            rows += len(edges)
+            _check_rows(rows, EDGE_ROWS_MAX)
             answers.append(
                 shapes.EdgeResults(edges=list(map(_edge, edges)), next_cursor=following, prev_cursor=previous)
             )
@@ -226,6 +235,11 @@ async def _each(queries: Sequence[Any] | None) -> AsyncIterator[Any]:
     for query in queries:
         yield query
         await asyncio.sleep(0)
+
+
+def _check_rows(rows: int, rows_max: int) -> None:
+    if rows > rows_max:
+        raise BadRequest(f"the answers to one call have {rows_max} rows at most; send fewer queries, or shorter pages")
 
 
 def _results(rows: SelectPage) -> Any:

@@ -19,7 +19,7 @@ from kith.flockdb.messages import Inbound, Malformed
 CONNECTIONS_MAX = 2_000
 """Most open connections; further ones are closed at once."""
 IDLE_S = 600.0
-"""A connection without input for this many seconds is closed."""
+"""A connection without input, or whose client does not take an answer, for this many seconds is closed."""
 _LINGER_S = 5.0
 _READ_BYTES = 1 << 16
 _FRAME = struct.Struct(">i")
@@ -51,7 +51,7 @@ class ThriftDoor:
         try:
             await self._serve(reader, writer)
         except (ConnectionError, TimeoutError):
-            pass  # the client disconnected or sends nothing
+            writer.transport.abort()  # the client disconnected, or sends or takes nothing: drop what it did not take
         finally:
             del self._open[writer]
             writer.close()
@@ -62,7 +62,8 @@ class ThriftDoor:
             inbound.feed(data)
             while (answer := await self._answer(inbound)) is not None:
                 writer.write(_FRAME.pack(len(answer)) + answer if inbound.framed else answer)
-                await writer.drain()
+                async with asyncio.timeout(self._idle_s):
+                    await writer.drain()
             if inbound.ended:
                 _log.info("a connection is closed", client=str(writer.get_extra_info("peername")))
                 await _discard_until_closed(reader, writer)

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 import thriftpy2.rpc
 from flockdb_client import message, page, read_answer, selected, simple
+from servers import eventually
 from thrift.protocol.TBinaryProtocol import TBinaryProtocol
 from thrift.Thrift import TMessageType, TType
 from thrift.transport.TSocket import TSocket
@@ -189,3 +190,14 @@ def test_an_idle_connection_and_one_beyond_the_limit_are_closed(service: Service
         second = Raw(port)
         assert second.ask(b"") == b""
         assert first.ask(b"") == b""
+
+
+def test_a_client_that_takes_no_answers_is_disconnected(service: Service) -> None:
+    unknown = struct.pack(">Ii", 0x80010001, 90) + b"x" * 90 + bytes(5)  # its answer names it, so it is long
+    with listening(service, idle_s=0.2, connections_max=1) as port, socket.socket() as stuck:
+        stuck.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
+        stuck.settimeout(20)
+        stuck.connect(("127.0.0.1", port))
+        with pytest.raises(ConnectionError):
+            stuck.sendall(unknown * 200_000)
+        eventually(lambda: Raw(port).ask(CALL))

@@ -29,7 +29,7 @@ from flockdb_client import (
     term,
 )
 
-from kith.flockdb import selects
+from kith.flockdb import calls, selects
 from kith.flockdb.interface import shapes
 from kith.graph import programs
 from kith.graph.edge import POSITION_MAX
@@ -261,3 +261,18 @@ def test_a_cursor_that_no_row_can_have_is_refused(flock: FlockDbClient, others: 
 def test_a_call_that_lacks_its_queries_says_so(flock: FlockDbClient, method: str) -> None:
     with pytest.raises(shapes.FlockException, match="this one lacks it"):
         flock.call(method, queries=None)
+
+
+@pytest.mark.parametrize(("method", "bound"), [("select2", "ROWS_MAX"), ("select_edges", "EDGE_ROWS_MAX")])
+def test_the_answers_to_the_queries_of_a_call_are_bounded_together(
+    flock: FlockDbClient, monkeypatch: pytest.MonkeyPatch, method: str, bound: str
+) -> None:
+    flock.execute(ADD, term(ALICE, others=[BOB, 3]))
+    one = {
+        "select2": shapes.SelectQuery(operations=[simple(ALICE)], page=page(10)),
+        "select_edges": shapes.EdgeQuery(term=term(ALICE), page=page(10)),
+    }[method]
+    monkeypatch.setattr(calls, bound, 4)
+    assert len(flock.call(method, queries=[one, one])) == 2
+    with pytest.raises(shapes.FlockException, match="4 rows at most"):
+        flock.call(method, queries=[one, one, one])
