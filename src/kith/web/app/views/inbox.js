@@ -4,23 +4,11 @@ import { attempt } from "../acting.js";
 import { button, h } from "../dom.js";
 import { EndlessList } from "../list.js";
 import { live } from "../live.js";
-import { avatar, nameLink } from "../people.js";
+import { noticeText } from "../notice-text.js";
+import { avatar, nameLink, nameOf } from "../people.js";
 import { session } from "../session.js";
 import { setUnread } from "../unread.js";
 import { ago, exactly } from "../time.js";
-
-const SAYS = {
-  mention: "mentioned you",
-  comment: "commented on your post",
-  reply: "replied to your comment",
-  like: "liked your post",
-  share: "shared your post",
-  follow: "follows you",
-  follow_request: "asks to follow you",
-  follow_accepted: "accepted your request to follow",
-  board_follow: "follows your board",
-  board_invite: "invited you to a board",
-};
 
 export function inbox() {
   const over = new AbortController();
@@ -45,8 +33,7 @@ export function inbox() {
 
   function draw(item) {
     const [first] = item.actors;
-    const others = item.actorCount - 1;
-    const said = others > 0 ? ` and ${others} ${others === 1 ? "other" : "others"} ${SAYS[item.type].replace("follows", "follow").replace("asks", "ask")}` : ` ${SAYS[item.type]}`;
+    const said = noticeText(item, nameOf);
     const about = item.comment?.preview ?? item.post?.preview ?? item.board?.name;
     const row = h(
       "article",
