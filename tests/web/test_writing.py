@@ -189,6 +189,7 @@ def test_ones_own_reply_is_shown_once_after_the_others_are_fetched(stage: Stage)
     thread.get_by_role("button", name="more replies").click()
     expect(thread.get_by_text("reply 5", exact=True)).to_have_count(1)
     expect(thread.get_by_text("my own words", exact=True)).to_have_count(1)
+    expect(thread.get_by_role("button", name="Reply", exact=True)).to_have_count(8)  # of the comment and each reply
 
 
 def test_a_story_is_posted_and_seen_and_its_author_sees_viewers_and_deletes_it(stage: Stage) -> None:

@@ -17,7 +17,7 @@ export function commentThread(comment, post) {
   const shown = new Set(comment.replies.map(({ id }) => id));
   const isFresh = ({ id }) => !shown.has(id) && shown.add(id);
   const left = comment.replyCount - comment.replies.length;
-  if (left > 0) replies.append(moreReplies(comment, post, left, isFresh));
+  if (left > 0) replies.append(moreReplies(comment, post, left, isFresh, () => answer()));
   const place = h("div");
   const show = (element) => replies.append(element);
   const made = (reply) => (place.replaceChildren(), isFresh(reply) && show(commentBox(reply, post, answer)));
@@ -25,14 +25,14 @@ export function commentThread(comment, post) {
   return h("article", { class: "thread", "aria-label": comment.author ? `Comment of ${nameOf(comment.author)}` : "Deleted comment" }, commentBox(comment, post, answer), replies, place);
 }
 
-/** A button that loads more replies. `isFresh(reply)`: whether it is not shown yet; marks it as shown. */
-function moreReplies(comment, post, left, isFresh) {
+/** A button that loads more replies. `isFresh(reply)`: whether it is not shown yet; marks it as shown. `answer`: replies. */
+function moreReplies(comment, post, left, isFresh, answer) {
   let cursor;
   const more = button(`${left} more ${left === 1 ? "reply" : "replies"}`, load, { class: "plain link" });
   async function load() {
     try {
       const page = await session.kith.commentRepliesPage(comment.id, { sort: "oldest", limit: 20, cursor });
-      more.before(...page.items.filter(isFresh).map((reply) => commentBox(reply, post)));
+      more.before(...page.items.filter(isFresh).map((reply) => commentBox(reply, post, answer)));
       cursor = page.pagination.nextCursor;
       if (!page.pagination.hasMore) more.remove();
     } catch (error) {
@@ -42,7 +42,7 @@ function moreReplies(comment, post, left, isFresh) {
   return more;
 }
 
-/** One comment. `answer`: opens the field for a reply; undefined: no reply button. */
+/** One comment. `answer`: opens the field for a reply. */
 function commentBox(comment, post, answer) {
   const box = h("div", { class: "comment" });
   const draw = () => box.replaceChildren(...(comment.deleted ? [h("p", { class: "quiet" }, "This comment was deleted.")] : parts()));
@@ -53,7 +53,7 @@ function commentBox(comment, post, answer) {
       { class: "grow" },
       h("div", { class: "row" }, nameLink(comment.author), h("time", { class: "time", dateTime: comment.createdAt, title: exactly(comment.createdAt) }, ago(comment.createdAt))),
       words(comment.text),
-      h("div", { class: "acts" }, likeButton(comment), answer && button("Reply", answer, { class: "act" }), mayDelete() && button("Delete", remove, { class: "act" })),
+      h("div", { class: "acts" }, likeButton(comment), button("Reply", answer, { class: "act" }), mayDelete() && button("Delete", remove, { class: "act" })),
     ),
   ];
   const mayDelete = () => [comment.author.id, postOf(post)?.author.id].includes(session.user);
