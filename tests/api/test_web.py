@@ -8,9 +8,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import httpx
+import msgspec
 import pytest
 from servers import Server, serving
 
+from kith.run.api import media_origins
+from kith.run.config import Settings
 from kith.web.site import APP, MAP, Site, client_folder
 
 ROOT = Path(__file__).parents[2]
@@ -94,6 +97,24 @@ def test_pictures_may_come_from_this_server_or_the_apps_storage_only() -> None:
 
     assert "img-src 'self' blob:;" in shown()
     assert "img-src 'self' blob: https://cdn.example;" in shown("https://cdn.example")
+
+
+@pytest.mark.parametrize(
+    ("base", "media", "bucket", "origins"),
+    [
+        ("", "", "", ()),
+        ("", "", "http://minio:9000", ()),
+        ("/files", "", "", ()),
+        ("https://cdn.example/kith", "", "", ("https://cdn.example",)),
+        ("", "s3://films", "", ("https:",)),
+        ("", "s3://films", "https://s3.example", ("https:",)),
+        ("", "s3://films", "http://localhost:9000/", ("http://localhost:9000", "https:")),
+        ("http://cdn.example:81", "s3://films", "", ("http://cdn.example:81", "https:")),
+    ],
+)
+def test_pictures_in_a_bucket_show_in_the_reader(base: str, media: str, bucket: str, origins: tuple[str, ...]) -> None:
+    settings = msgspec.structs.replace(Settings(), media_base_url=base, media_url=media)
+    assert media_origins(settings, bucket) == origins
 
 
 def test_a_server_without_the_reader_serves_none(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 from collections.abc import AsyncIterator, Callable, Sequence
 from functools import cache, partial
 from pathlib import Path
@@ -169,7 +170,8 @@ def api_over(settings: Settings, services: Services, counted: Quotas, machine: M
         ServiceResource(partial(_problems, services, machine), metrics.render, pages, partial(_role_of, machine)),
     ]
     if settings.web_app == "on":
-        resources.append(WebResource(Site(APP, {"client": client_folder()}, media_origins(settings))))
+        origins = media_origins(settings, os.environ.get("AWS_ENDPOINT_URL", ""))
+        resources.append(WebResource(Site(APP, {"client": client_folder()}, origins)))
     operations = [operation for resource in resources for operation in operations_of(resource)]
     consistency = Consistency(WriteTokens(keys.signing), stores.log, graph.clock.observe)
     tokens = ClientTokens(Cursors(keys.signing), consistency)
@@ -232,12 +234,17 @@ def _close_streams(*resources: StreamResource | WatchResource | StandbyResource)
         resource.close()
 
 
-def media_origins(settings: Settings) -> tuple[str, ...]:
-    """Origins besides this server from which the web app may load pictures and videos."""
-    if settings.media_url:  # a bucket: its host is known only from the URLs that it signs
-        return ("https:",)
-    base = urlsplit(settings.media_base_url)
-    return (f"{base.scheme}://{base.netloc}",) if base.netloc else ()
+def media_origins(settings: Settings, bucket: str = "") -> tuple[str, ...]:
+    """Origins besides this server from which the web app may load pictures and videos.
+
+    `bucket`: the address of the bucket's service, if it is not Amazon's.
+    """
+    urls = [settings.media_base_url]
+    if settings.media_url and urlsplit(bucket).scheme == "http":  # such as a bucket on a developer's machine
+        urls.append(bucket)
+    origins = [f"{parts.scheme}://{parts.netloc}" for parts in map(urlsplit, urls) if parts.netloc]
+    # the host of a bucket is known only from the URLs that it signs
+    return (*origins, *(("https:",) if settings.media_url else ()))
 
 
 def _role_of(machine: Machine | None) -> dict[str, str]:
