@@ -26,11 +26,13 @@ THUMBNAIL_SIDE = 400
 """The longest side of a thumbnail, in pixels."""
 _COLOUR_PROFILE_BYTES_MAX = 4 << 20
 _FRAME_MS = 100  # of a frame that has no duration
+_KEEP, _REPLACE = 1, 2
+"""Whether a frame of a GIF stays below the next one, which then holds only what changed; or is removed before it."""
 _PILLOW_FORMATS: dict[str, str] = {"jpg": "JPEG", "png": "PNG", "gif": "GIF", "webp": "WEBP"}
 _ENCODE_OPTIONS: dict[str, dict[str, Any]] = {
     "jpg": {"quality": 85},
     "png": {},
-    "gif": {"disposal": 2},  # our frames are whole pictures, so each replaces the one before
+    "gif": {"disposal": _REPLACE},
     "webp": {"quality": 85, "method": 2},
 }
 _SCALABLE_MODES = ("RGB", "RGBA", "L", "LA", "CMYK")
@@ -171,11 +173,16 @@ def _colours(image: Image.Image) -> Image.Image:
 
 def _write(frames: list[Image.Image], times: list[int], form: Format) -> bytes:
     out, options = io.BytesIO(), dict(_ENCODE_OPTIONS[form])
-    first_frame, other_frames = frames[0], frames[1:]
-    if other_frames:
-        options |= {"save_all": True, "append_images": other_frames, "duration": times, "loop": 0}
-    first_frame.save(out, _PILLOW_FORMATS[form], **options)
+    if len(frames) > 1:
+        if form == "gif" and all(map(_is_opaque, frames)):
+            frames, options["disposal"] = [frame.convert("RGB") for frame in frames], _KEEP
+        options |= {"save_all": True, "append_images": frames[1:], "duration": times, "loop": 0}
+    frames[0].save(out, _PILLOW_FORMATS[form], **options)
     return out.getvalue()
+
+
+def _is_opaque(image: Image.Image) -> bool:
+    return image.mode != "RGBA" or image.getchannel("A").getextrema() == (255, 255)
 
 
 def _thumbnail(image: Image.Image) -> bytes:

@@ -7,6 +7,7 @@ import io
 import random
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -150,6 +151,22 @@ def test_an_animation_keeps_its_frames_and_durations(form: Any) -> None:
     assert (shown.n_frames, shown.info["duration"]) == (3, 70)  # type: ignore[attr-defined]
     shown.seek(2)
     assert difference(shown, drawing(60, 40, 2)) < 12
+
+
+@pytest.mark.parametrize("form", ["GIF", "PNG"])
+def test_an_animation_in_which_little_changes_stays_small(form: Any) -> None:
+    """As a recording of a screen: whole frames would take fifty times as much."""
+    grain = np.random.default_rng(1).integers(0, 255, (60, 80, 3), dtype=np.uint8)
+    frames = [Image.fromarray(grain).quantize(32).convert("RGB") for _ in range(50)]
+    for number, frame in enumerate(frames):
+        frame.paste((4 * number, 90, 0), (number, 20, number + 4, 24))
+    sent = encoded(frames[0], form, save_all=True, append_images=frames[1:], duration=70)
+    kept = read(sent, form.lower()).data
+    assert len(kept) < 2 * len(sent)
+    shown = decoded(kept)
+    for number, frame in enumerate(frames):
+        shown.seek(number)
+        assert difference(shown, frame) < 12
 
 
 def test_a_frame_does_not_show_through_the_next() -> None:
