@@ -125,6 +125,18 @@ def test_operations_with_a_time_give_one_result_in_any_order(service: Service) -
     assert results == {(REMOVED, NOW_S - 60)}, "at 40 the greatest state wins"
 
 
+@pytest.mark.parametrize("at", [0, -5])
+@pytest.mark.parametrize("priority", [LOW, HIGH])
+def test_an_operation_with_the_time_0_is_older_than_every_edge(service: Service, at: int, priority: int) -> None:
+    flock = service.flock
+    flock.execute(ADD, term(ALICE, others=[BOB]))
+    flock.execute(REMOVE, term(ALICE, others=[BOB, CAROL]), at=at, priority=priority)
+    flock.execute(REMOVE, term(ALICE), at=at, priority=priority)
+    service.settle()
+    assert flock.ids(ALICE) == [BOB]
+    assert flock.edge(ALICE, CAROL).updated_at == 0
+
+
 def test_an_operation_for_later_waits_and_beats_those_that_came_meanwhile(service: Service) -> None:
     flock, clock = service.flock, service.clock
     flock.execute(ADD, term(ALICE, others=[BOB]), at=NOW_S + 60)
