@@ -37,6 +37,7 @@ JOBS_BYTES_MAX = 64 << 20
 _COUNTED_EVERY = 100
 """After this many new jobs a process counts the waiting jobs again."""
 TRIES_MAX = 10
+_RAISED_MAX = 1_000
 _JOB, _DEAD, LEASE = "flockdb/job/", "flockdb/dead/", "flockdb/jobs"
 _POLL_S = 0.5
 _PAUSE_MS, _PAUSE_MS_MAX = 1_000, 60_000
@@ -96,6 +97,10 @@ class Jobs:
         self._store, self._executes, self._now_ms = graph.store, executes, now_ms
         self._bells = {priority: asyncio.Event() for priority in Priority}
         self._clock = graph.clock
+        self._raised_to = dict[tuple[bool, Priority, int], int]()
+        """The last version that was given in place of a taken one. Without it, the next job of that version would try
+        every version between, and many jobs have one version: clients name a time in seconds.
+        """
         self._room_jobs = self._room_bytes = 0
         """What may be added before the waiting jobs are counted again."""
 
@@ -246,7 +251,13 @@ class Jobs:
 
     async def _note(self, job: ExecuteJob, *, over: bytes = _NOTHING, dead: bool = False) -> None:
         """Write a job under a free key: its version is raised until one is free. `over`: see `_merge_into_note`."""
+        place = (dead, job.priority, job.version)
+        job = msgspec.structs.replace(job, version=max(job.version, self._raised_to.get(place, 0) + 1))
         while not await self._store.put_note(
             job.dead_key if dead else job.key, _merge_into_note(over, job), only_if=None
         ):
             job = msgspec.structs.replace(job, version=job.version + 1)
+        if job.version != place[-1]:
+            if len(self._raised_to) >= _RAISED_MAX:
+                self._raised_to.clear()
+            self._raised_to[place] = job.version

@@ -181,6 +181,24 @@ def test_of_two_operations_for_one_second_the_one_that_comes_later_decides(servi
         assert states(service)[1] == left
 
 
+def test_many_operations_for_one_second_are_queued_with_a_write_each(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written, put_note = 0, service.graph.store.put_note
+
+    async def counted(*args: Any, **kwargs: Any) -> bool:
+        nonlocal written
+        written += 1
+        return await put_note(*args, **kwargs)
+
+    monkeypatch.setattr(service.graph.store, "put_note", counted)
+    for other in range(100, 200):
+        service.flock.execute(ADD, term(ALICE, others=[other]), at=START_MS // 1000, priority=LOW)
+    assert written <= 102
+    service.settle()
+    assert service.flock.count(ALICE) == 100
+
+
 def test_dead_jobs_of_one_version_and_different_priorities_are_all_retried(
     service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
