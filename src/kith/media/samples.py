@@ -29,7 +29,10 @@ class SampleTables(NamedTuple):
 
 
 def chunk_ranges(tables: SampleTables, file_bytes: int) -> Ranges | None:
-    """The range of each chunk, in the order of the table; None if the tables contradict each other or the file."""
+    """The range of each chunk, in the order of the table; None if the tables contradict each other or the file.
+
+    A track whose samples have 1 byte may be anywhere: so QuickTime describes uncompressed sound, whatever it takes.
+    """
     starts = _numbers(tables.chunks, ">u8" if tables.wide else ">u4")
     if not len(starts):
         return np.zeros((0, 2), np.int64)
@@ -38,6 +41,8 @@ def chunk_ranges(tables: SampleTables, file_bytes: int) -> Ranges | None:
     is_in_order = len(runs) > 0 and firsts[0] == 0 and (np.diff(firsts) > 0).all()
     if not is_in_order or (starts < 0).any() or (starts > file_bytes).any():
         return None
+    if tables.same == 1:
+        return np.array([[0, file_bytes]], np.int64)
     is_used = firsts < len(starts)
     samples = np.repeat(runs[is_used, 1], np.diff(firsts[is_used], append=len(starts)))  # how many each chunk has
     if tables.same:

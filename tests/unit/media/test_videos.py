@@ -168,6 +168,14 @@ def test_what_lies_between_the_samples_of_an_mp4_is_removed(wide: bool, same: in
     assert blank + picture + blank + sound + picture + blank in left
 
 
+def test_uncompressed_sound_as_quicktime_describes_it_is_kept() -> None:
+    def data(at: int) -> bytes:
+        return mp4(track(table=samples(0, [])), track(b"soun", 0, 0, table=table([at], [100], False, 1)))
+
+    film = data(data(0).index(SAMPLES))
+    assert read(film)[1].endswith(SAMPLES)
+
+
 @pytest.mark.parametrize(
     "damaged",
     [
