@@ -819,14 +819,14 @@ export interface Operations {
    * Who follows a board.
    *
    * Users who follow the board itself, or follow its owner and have not unfollowed the board. Newest follow
-   * first. A page costs the same at any depth.
+   * first. A page costs the same at any depth. 403 for a collaborator who does not follow the private owner.
    */
   boardFollowers(board: Int64, options?: { limit?: number; cursor?: string } & CallOptions): Listing<Item, ListAnswer>;
   /**
    * Who follows a board.
    *
    * Users who follow the board itself, or follow its owner and have not unfollowed the board. Newest follow
-   * first. A page costs the same at any depth.
+   * first. A page costs the same at any depth. 403 for a collaborator who does not follow the private owner.
    */
   boardFollowersPage(board: Int64, options?: { limit?: number; cursor?: string } & CallOptions): Promise<ListAnswer>;
   /**
