@@ -78,6 +78,47 @@ def test_a_picture_deleted_before_its_post_is_sent_is_reported_and_can_be_remove
     expect(card(page, "a fox, or not")).to_be_visible()
 
 
+@pytest.mark.parametrize("way", ["taken out", "form closed"])
+def test_a_picture_that_is_not_posted_is_deleted_from_the_server(stage: Stage, picture: Path, way: str) -> None:
+    page = stage.open(stage.alice)
+    write(page, "rather not")
+    with page.expect_response("**/api/v1/media") as stored:
+        page.locator("input[type=file]").set_input_files(picture)
+    expect(page.get_by_text("Stored")).to_be_visible()
+    media = f"/media/{stored.value.json()['id']}"
+    with page.expect_response(f"**/api/v1{media}") as deleted:
+        if way == "taken out":
+            page.get_by_role("button", name="Take out").click()
+        else:
+            page.keyboard.press("Escape")
+    assert (deleted.value.request.method, deleted.value.ok) == ("DELETE", True)
+
+
+def test_a_picture_of_a_post_stays_when_its_form_closes(stage: Stage, picture: Path) -> None:
+    page = stage.open(stage.alice)
+    deletions = []
+    page.on("request", lambda request: deletions.append(request.url) if request.method == "DELETE" else None)
+    write(page, "a fox")
+    page.locator("input[type=file]").set_input_files(picture)
+    expect(page.get_by_text("Stored")).to_be_visible()
+    send(page)
+    expect(card(page, "a fox").get_by_role("button", name="Picture")).to_be_visible()
+    expect(page.get_by_role("dialog")).to_have_count(0)
+    assert not deletions
+
+
+def test_a_post_that_the_reader_may_not_see_any_more_leaves_the_screen_when_it_is_opened(stage: Stage) -> None:
+    stage.follow(stage.bob, stage.alice)
+    post = stage.post(stage.alice, "only for a moment")
+    context = stage.context()
+    context.route("**/feed/stream*", lambda route: route.abort())  # else the stream says it first
+    page = stage.open(stage.bob, context)
+    expect(card(page, "only for a moment")).to_be_visible()
+    stage.ask("PATCH", f"/posts/{post}", {"visibility": "private"}, user=stage.alice)
+    card(page, "only for a moment").get_by_role("link", name="Comments, 0").click()
+    expect(page.get_by_text("This post is no longer here.")).to_be_visible()
+
+
 def test_a_post_is_visible_to_the_audience_that_its_author_names(stage: Stage) -> None:
     for user in (stage.bob, stage.carol):
         stage.follow(user, stage.alice)

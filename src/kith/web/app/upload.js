@@ -37,6 +37,7 @@ export class Uploads extends HTMLElement {
       const altText = row.field.value.trim();
       if (altText !== row.altText) await session.kith.editMedia(row.stored.id, altText);
       row.altText = altText;
+      row.mayBeInPost = true;
       ids.push(row.stored.id);
     }
     return ids;
@@ -74,8 +75,10 @@ export class Uploads extends HTMLElement {
     return row;
   }
 
+  /** Take out a row. What was stored for it and is in no post is deleted from the server. */
   #drop(row) {
     row.abort?.abort(new DOMException("taken out", "AbortError"));
+    if (row.file && !row.mayBeInPost) row.sending.then(({ id }) => session.kith.deleteMedia(id)).catch(() => {});
     row.box.remove();
     if (row.file) URL.revokeObjectURL(row.src);
     this.#rows.delete(row);

@@ -4,7 +4,7 @@ import { commentThread, writeComment } from "../comments.js";
 import { h } from "../dom.js";
 import { EndlessList } from "../list.js";
 import { PostCard } from "../post-card.js";
-import { keep, postOf } from "../posts.js";
+import { drop, keep, postOf } from "../posts.js";
 import { noteRefusal, session } from "../session.js";
 import { errorText } from "../messages.js";
 
@@ -18,6 +18,7 @@ export function post(id) {
     (found) => (keep({ ...postOf(id), ...found }), view.childElementCount === 1 && fill(), session.kith.viewPost(id).catch(() => {})),
     (error) => {
       noteRefusal(error);
+      if (error.code === "POST_NOT_FOUND") drop(id);
       if (view.childElementCount === 1) view.append(h("p", { class: "quiet", role: "alert" }, errorText(error)));
     },
   );
