@@ -157,6 +157,32 @@ def test_owed_notices_are_tried_while_the_log_waits_for_room(
     run(scenario())
 
 
+def test_invented_hosts_do_not_hold_up_the_devices_of_others(
+    run: Run, push_world: PushWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without this, users who register browsers at hosts that do not exist fill the bound, and nobody is rung."""
+    monkeypatch.setattr(pending, "PENDING_DEVICES_MAX", 3)
+    monkeypatch.setattr(push, "UNPROVEN_MAX", 2)
+
+    async def scenario() -> None:
+        phone = await push_world.add(ALICE, "webpush")
+        await mention(push_world, text="the first")
+        await push_world.follow_log()
+        for number in range(5):
+            invented = Browser(f"invented-{number}", f"https://x{number}.push.example").address
+            await push_world.devices.add(CAROL, push_world.world.services.snowflakes.next(), invented)
+        push_world.push_services.say = lambda asked: 200 if is_for(asked, phone) else 503
+        await mention(push_world, CAROL, by=DANA)
+        await push_world.follow_log()
+        assert len(push_world.owed.known) == 2
+        push_world.push_services.say = lambda _: 503
+        await mention(push_world, text="while its own host is away")
+        await push_world.follow_log()
+        assert phone.id in push_world.owed.known, "its host has taken a message, so this one is owed"
+
+    run(scenario())
+
+
 def test_devices_of_a_provider_that_is_no_longer_set_up_delay_no_other(
     run: Run, push_world: PushWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:

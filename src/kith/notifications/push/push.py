@@ -49,6 +49,10 @@ REFUSED_USERS = 3
 
 One user is enough while no host of the provider has taken a message since this process began.
 """
+UNPROVEN_MAX = 5_000
+"""While so many devices are owed messages, none are owed to further browsers whose host has taken no message since this
+process began: users choose the host of a browser, so they could invent devices until all others wait.
+"""
 HOSTS_MAX = 1_000
 """Hosts whose refusals are counted. Beyond, all counts restart."""
 _log = structlog.get_logger("kith.push")
@@ -216,6 +220,10 @@ class Push:
                 return Verdict("fault", type(error).__name__)
 
     async def _queue_retry(self, sending: Sending, verdict: Verdict) -> None:
+        owed = self._pending.known
+        if len(owed) >= UNPROVEN_MAX and sending.device.id not in owed and not self._is_proven(sending.device):
+            _log.warning("a message is dropped: its host never took one", kind="webpush", device=sending.device.id)
+            return
         notice, wait_ms = sending.message.notice, int(verdict.wait_s * 1000)
         dropped = await self._pending.add(sending.device.id, sending.user, [notice.id], self._now_ms(), wait_ms)
         if dropped:
@@ -264,6 +272,11 @@ class Push:
             ),
             None,
         )
+
+    def _is_proven(self, device: Device) -> bool:
+        """Whether the host of a device is known to be real: it took a message, or is the app's choice."""
+        kind = device.address.kind
+        return kind != "webpush" or self._providers[kind].lane(device) in self._last_taken_ms
 
     def _has_provider(self, device: Device) -> bool:
         return device.address.kind in self._providers
