@@ -1,4 +1,4 @@
-"""Rate limits of a caller: a burst, then so many requests a second, independent of other callers."""
+"""User tokens, and rate limits of a caller: a burst, then so many requests a second, independent of other callers."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 
 from kith.access import guard
 from kith.access.guard import Caller, Guard, RateLimits, UserTokens
-from kith.core.errors import RateLimited
+from kith.core.errors import RateLimited, Unauthorized
 from kith.core.ids import NodeId
 
 RATE = 10
@@ -46,3 +46,18 @@ def test_a_user_at_the_limit_stays_refused_though_many_others_come(monkeypatch: 
     for user in range(2, 50):
         assert door.admitted(user) == 1
         assert door.admitted(1) == 0
+
+
+@pytest.mark.parametrize("ttl_s", [60, -60])
+def test_only_tokens_as_the_app_signed_them_are_cached(ttl_s: int) -> None:
+    """Otherwise anybody with one token, even an expired one, could fill the memory with its variants."""
+    tokens = UserTokens("x" * 32, ["HS256"], "app", "kith")
+    guard = Guard([], tokens, RateLimits(0, 0, 0, 0))
+    token = tokens.issue(NodeId(1), ttl_s)
+    variants = [token + "!" * count for count in range(1, 50)] + [token + "=", token.replace(".", ".!")]
+    for variant in variants:
+        with pytest.raises(Unauthorized, match="signature"):
+            guard.caller(f"Bearer {variant}", None)
+    assert [*guard._refused, *guard._cached_callers] == []
+    with contextlib.nullcontext() if ttl_s > 0 else pytest.raises(Unauthorized, match="expired"):
+        assert guard.caller(f"Bearer {token}", None).user == 1
