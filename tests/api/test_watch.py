@@ -18,7 +18,7 @@ from calls import add_edges, code, finish, make, ok, say, tell
 from cast import People
 from commands import CLEAN, KITH, LIMIT_S, done
 from servers import API, ON_CLUSTER, Server, comparable_order, eventually, serving, store_settings
-from watch_reader import WatchReader
+from watch_reader import LINES, WatchReader
 
 from kith.client import EdgeChange, Kith
 
@@ -144,6 +144,25 @@ def test_server_sent_events_carry_the_token_as_their_id(server: Server, http: ht
     assert heard[0] == "event: change"
     assert (change["source"], change["token"]) == (str(people.alice), token)
     before.close()
+
+
+def test_a_client_that_reconnects_with_its_first_address_resumes_behind_its_last_event(
+    http: httpx.Client, people: People
+) -> None:
+    """So does an EventSource: its address keeps the `after` of the start, and its header has the last id."""
+    watching = WatchReader(http, graphs="follows")
+    start = watching.token
+    tokens = []
+    for followed in (people.bob, people.carol):
+        add_edges(http, "follows", (people.alice, followed))
+        eventually(lambda: len(watching.changes) > len(tokens))
+        tokens.append(watching.changes[-1]["token"])
+    params, headers = {"graphs": "follows", "after": start or ""}, {**LINES, "Last-Event-ID": tokens[0]}
+    with http.stream("GET", f"{API}/watch", params=params, headers=headers) as response:
+        lines = map(json.loads, response.iter_lines())
+        change = next(line for line in lines if line["kind"] == "edge")
+    assert change["destination"] == str(people.carol)
+    watching.close()
 
 
 @pytest.mark.parametrize(

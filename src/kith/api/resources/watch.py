@@ -32,7 +32,9 @@ After = Annotated[
     str | None,
     Meta(description="A token from an earlier change: start with the changes after it. Default: from now on."),
 ]
-LastWatchId = Annotated[str | None, Header("Last-Event-ID"), Meta(description="The same as `after`, for SSE clients.")]
+LastWatchId = Annotated[
+    str | None, Header("Last-Event-ID"), Meta(description="As `after`. If both are sent, the header wins.")
+]
 Accept = Annotated[str | None, Header("Accept"), Meta(description="`application/x-ndjson`: one line per change.")]
 _RETRY_AFTER_S = 5.0
 _NDJSON = "application/x-ndjson"
@@ -164,7 +166,8 @@ class WatchResource:
         change_filter = filter_of(chosen, _names(graphs), ids, self._graphs)
         lines = accept is not None and _NDJSON in accept
         with self._slot(user):
-            position = await self._watch.place(last_event_id or None if after is None else after, user)
+            # the header wins: a client that reconnects with the address of its start has its last token there
+            position = await self._watch.place(last_event_id or after, user)
             self._check_open()
             content = ("content-type", _NDJSON if lines else "text/event-stream")
             sink = Sink(call.exchange.stream(200, [content, *_HEADERS]), self._buffer_bytes)
