@@ -78,7 +78,7 @@ export class Kith {
   asSystem(options?: { token?: string | null }): Kith;
   /** The changes of the acting user's feed, as they happen. */
   feedStream(options?: FeedStreamOptions): FeedStream;
-  /** Every change of the chosen kinds, graphs and nodes, in order, each once. Needs a server key. */
+  /** Every change of the chosen kinds, graphs and nodes, in order, each once. With a user token: those that its user may see, of `nodes`. */
   watch(options?: WatchOptions): WatchStream;
   /** The full URL of a picture or video. The service may return only its path. */
   fileUrl(path: string): string;

@@ -29,7 +29,8 @@ export function refusalOf(status, headers, text) {
   if (typeof code === "string" && typeof message === "string") {
     return new KithError(code, message, { status, details: details ?? {}, retryAfter });
   }
-  const said = `${status}, and the answer is not Kith's; check the URL and what stands in front of the service`;
+  // Browsers hide the status of a redirect: it is 0.
+  const said = `${status || "a redirect"}, and the answer is not Kith's; check the URL and what stands in front of the service`;
   return new KithError(`HTTP_${status}`, said, { status, retryAfter });
 }
 

@@ -3,6 +3,7 @@
 import { askInBatches, writeInBatches } from "./batches.js";
 import { arityOf, checkedId, requestOf, several } from "./calls.js";
 import { Credential } from "./credential.js";
+import { unreadable } from "./errors.js";
 import { OPERATIONS } from "./operations.js";
 import { Listing } from "./paging.js";
 import { checkedRetry } from "./retry.js";
@@ -30,13 +31,15 @@ export class Kith {
       this.#session = url;
       return;
     }
+    const send = fetch ?? ((...request) => globalThis.fetch(...request)); // browsers want it called on the window
     const shared = {
       url: checkedUrl(url),
       credential: new Credential(key),
       timeoutMs,
       deadlineMs,
       retry: checkedRetry(retry),
-      fetch: fetch ?? ((...request) => globalThis.fetch(...request)), // browsers want it called on the window
+      // After a redirect of a POST, `fetch` sends a GET: its answer would pass for that of a write that never happened.
+      fetch: (url, request) => send(url, { ...request, redirect: "manual" }),
       random: random ?? Math.random,
     };
     this.#session = new Session(shared, user == null ? null : checkedId(user, "user"), token);
@@ -66,7 +69,7 @@ export class Kith {
     return new FeedStream(this.#session, options);
   }
 
-  /** Every change of the chosen kinds, graphs and nodes, in order, each once. Needs a server key. See `WatchStream`. */
+  /** Every change of the chosen kinds, graphs and nodes, in order, each once. See `WatchStream`. */
   watch(options) {
     return new WatchStream(this.#session, options);
   }
@@ -78,6 +81,8 @@ export class Kith {
 
   async #ask(name, operation, given, options) {
     const answer = await this.#session.call(requestOf(name, operation, given, options), options);
+    const needed = operation.only ?? operation.items;
+    if (needed && answer?.[needed] === undefined) throw unreadable(`${name}: the answer has no \`${needed}\``);
     return operation.only ? answer[operation.only] : answer;
   }
 

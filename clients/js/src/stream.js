@@ -1,6 +1,7 @@
 /** Streams of the feed and of all changes: each event once, over any number of connections. */
 
 import { checkedId, queryOf, several } from "./calls.js";
+import { headerValue } from "./credential.js";
 import { limited, pause } from "./deadline.js";
 import { KithError, unreadable } from "./errors.js";
 import { mayPass, waitMs } from "./retry.js";
@@ -40,7 +41,7 @@ class EventStream {
     this.#options = { signal, onConnection };
     this.#path = path;
     this.#known = known;
-    this.#lastEventId = after;
+    this.#lastEventId = after ? headerValue(after, "after") : null;
   }
 
   /** The `after` with which a new stream continues after this one. */

@@ -12,8 +12,8 @@ const BOUNDARY_BYTES = 12;
 const BODILESS = new Set([204, 205, 304]);
 
 /** A function for `Session.call` that sends this file; a TypeError if it is not a file. */
-export function uploader(file, altText = "", onProgress) {
-  const { form, boundary } = formOf(file, altText);
+export function uploader(file, altText, onProgress) {
+  const { form, boundary } = formOf(file, altText ?? "");
   return (url, { method, headers }, limit, fetch) => {
     const request = { method, headers: { ...headers, "Content-Type": `multipart/form-data; boundary=${boundary}` } };
     const progress = (loaded) => {

@@ -230,6 +230,25 @@ test("an answer of another program is reported as such", async () => {
   const page = { status: 502, body: "<html>Bad gateway</html>" };
   await assert.rejects((await clientOf([page])).kith.user(1), { code: "HTTP_502", status: 502 });
   await assert.rejects((await clientOf([{ body: "<html>" }])).kith.user(1), { code: "INVALID_ANSWER", status: 200 });
+  for (const body of ["null", "{}", '{"message": "welcome"}']) {
+    const { kith } = await clientOf([{ body }]);
+    await assert.rejects(kith.exists("follows", 1, 2), { code: "INVALID_ANSWER" });
+    await assert.rejects(kith.followersPage(1), { code: "INVALID_ANSWER" });
+  }
+});
+
+test("a redirect is an error: fetch would send a GET in place of a write, and report that it was done", async () => {
+  for (const status of [301, 302, 303, 307, 308]) {
+    const elsewhere = { body: { items: [], pagination: { nextCursor: null, hasMore: false } } };
+    const { kith, asked } = await clientOf([{ status, headers: { Location: "/comments" } }, elsewhere]);
+    await assert.rejects(kith.createComment(1, "once"), { code: `HTTP_${status}`, status });
+    assert.equal(asked.length, 1);
+  }
+});
+
+test("a redirect whose status the browser hides is an error, too", async () => {
+  const hidden = async () => ({ ok: false, status: 0, headers: new Headers(), text: async () => "" });
+  await assert.rejects(new Kith("https://x", { fetch: hidden }).follow(2), { code: "HTTP_0", message: /redirect/ });
 });
 
 test("health is an answer, not an error", async () => {

@@ -213,6 +213,7 @@ test("a connection that is silent for a minute counts as lost", async (t) => {
 test("a bad id is refused before anything is sent", async () => {
   const { kith, asked } = await clientOf([{}]);
   assert.throws(() => kith.feedStream({ posts: ["x"] }), KithError);
+  for (const after of ["a\nb", "日本"]) assert.throws(() => kith.watch({ after }), TypeError);
   assert.equal(asked.length, 0);
 });
 

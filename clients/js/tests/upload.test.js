@@ -125,6 +125,14 @@ test("a file on disk is read while it is sent", async () => {
   assert.ok(asked[0].body.includes("a file on disk is read while it is sent"));
 });
 
+test("a picture without alternative text has none", async () => {
+  for (const altText of [undefined, null, ""]) {
+    const { kith, asked } = await clientOf([MADE]);
+    await kith.uploadMedia(BYTES, { altText });
+    assert.match(asked[0].body, /name="altText"\r\n\r\n\r\n/);
+  }
+});
+
 test("a value that is no file is refused before anything is sent", async () => {
   const { kith, asked } = await clientOf([MADE]);
   for (const file of ["fox.jpg", undefined, {}]) await assert.rejects(kith.uploadMedia(file), TypeError);
