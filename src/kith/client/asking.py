@@ -79,8 +79,8 @@ def once(key: str | None) -> dict[str, str]:
 
 def header_value(value: str, field: str) -> str:
     """`value` if a header can carry it; otherwise BadRequest."""
-    if not value or not value.isascii() or not value.isprintable():
-        raise BadRequest(f"`{field}` must be printable ASCII, and not empty", field=field)
+    if not value or not value.isascii() or not value.isprintable() or value != value.strip():
+        raise BadRequest(f"`{field}` must be printable ASCII, not empty, without spaces around it", field=field)
     return value
 
 

@@ -7,12 +7,14 @@ from collections.abc import Iterator
 import httpx
 import msgspec
 
-from kith.client.wire import RETRIED, Session
+from kith.client.wire import RETRIED, Session, retry_after_of
 
 TRIES_MAX = 60
 """Tries to reconnect a stream that was open. With the pauses of a `Retry` they take some minutes. A stream that never
 opened has as many tries as any other call.
 """
+RETRY_AFTER_MAX_S = 60.0
+"""The longest `Retry-After` for which a stream that was open waits, even if it is more than a call would wait."""
 _RETRIED_ONCE_OPEN = RETRIED | {502, 504}  # a proxy answers 502 or 504 while the service behind it restarts
 
 
@@ -49,5 +51,7 @@ class Reconnecting:
         self._failures += 1
         if not self._was_open:
             return self._session.wait_or_raise(outcome, self._failures)
-        retry = msgspec.structs.replace(self._session.retry, tries=TRIES_MAX)
+        asked_s = retry_after_of(outcome) if isinstance(outcome, httpx.Response) else None
+        cap_s = max(self._session.retry.cap_s, min(asked_s or 0.0, RETRY_AFTER_MAX_S))
+        retry = msgspec.structs.replace(self._session.retry, tries=TRIES_MAX, cap_s=cap_s)
         return self._session.wait_or_raise(outcome, self._failures, retry=retry, retried=_RETRIED_ONCE_OPEN)

@@ -14,7 +14,7 @@ import msgspec
 from msgspec import field
 
 from kith.client.answers import Id, Record
-from kith.client.asking import checked_ids
+from kith.client.asking import checked_ids, header_value
 from kith.client.reconnecting import Reconnecting
 from kith.client.wire import Call, Request, Session, unreadable
 
@@ -141,10 +141,10 @@ class FeedStream:
     def __init__(self, session: Session, posts: Iterable[Id] | None, after: str | None) -> None:
         self._session = session
         self._posts = None if posts is None else ",".join(checked_ids(posts, "posts"))
-        self._last_id = after
+        self._last_id = header_value(after, "after") if after else None
         self._retry_ms = _RETRY_MS
         self._reconnecting = Reconnecting(session)
-        self._name, self._data, self._next_id = "", list[str](), after
+        self._name, self._data, self._next_id = "", list[str](), self._last_id
         self._noticed: dict[int, None] = {}
 
     def request(self) -> Request:

@@ -32,6 +32,7 @@ TOKENS_MAX = 8
 RETRIED = frozenset({429, 503})
 _NOT_STARTED = Overloaded.code  # the only error with status 503 that guarantees that nothing was done
 _NOT_SENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
+_UNDECODABLE = (msgspec.DecodeError, UnicodeDecodeError)
 _DOUBLINGS_MAX = 30  # keeps the backoff within a float for any number of tries
 
 T = TypeVar("T")
@@ -216,7 +217,7 @@ class Session:
             raise _refusal(response)
         try:
             answer = call.parse(response.content)
-        except msgspec.DecodeError as error:
+        except _UNDECODABLE as error:
             raise unreadable(f"{call.method} {call.path}: {error}", response.status_code) from error
         if TOKEN_HEADER not in response.headers:
             self._carry(getattr(answer, "token", None), token)
@@ -270,19 +271,19 @@ _decode_error = msgspec.json.Decoder(_ErrorAnswer).decode
 
 
 def _refusal(response: httpx.Response) -> ApiError:
-    status, retry_after_s = response.status_code, _seconds(response.headers.get("Retry-After"))
+    status, retry_after_s = response.status_code, retry_after_of(response)
     try:
         error = _decode_error(response.content).error
-    except msgspec.DecodeError:
+    except _UNDECODABLE:
         message = "the answer is not Kith's; check the URL and what stands in front of the service"
         return ApiError(status, f"HTTP_{status}", message, retry_after_s=retry_after_s)
     return ApiError(status, error.code, error.message, error.details, retry_after_s)
 
 
-def _seconds(retry_after: str | None) -> float | None:
+def retry_after_of(response: httpx.Response) -> float | None:
     """Retry-After in seconds; None if it is missing or a date. The backoff alone then decides."""
     try:
-        seconds = float(retry_after or "")
+        seconds = float(response.headers.get("Retry-After", ""))
     except ValueError:
         return None
     return seconds if math.isfinite(seconds) and seconds >= 0 else None

@@ -313,7 +313,7 @@ def test_a_single_value_in_place_of_a_list_is_refused_unsent(
     assert service.asked == []
 
 
-@pytest.mark.parametrize("value", ["", "é", "a\nb"])
+@pytest.mark.parametrize("value", ["", "é", "a\nb", " a", "a "])
 def test_a_value_that_no_header_can_carry_is_refused_unsent(connect: Connect, value: str) -> None:
     service = Service()
     for method, name in (("create_post", "key"), ("create_story", "key"), ("feed_page", "request_id")):

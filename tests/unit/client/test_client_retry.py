@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kith.client import ApiError, EdgeWrite, Retry, Unreachable, comments, graphs, operations, posts, stories, uploads
+from kith.client.users import user
 from kith.client.wire import CallPlan, Outcome, Request, Session, Wait
 
 ALICE, BOB = 1, 2
@@ -221,6 +222,14 @@ def test_a_refusal_by_a_proxy_is_named_by_its_status(body: str) -> None:
 def test_a_success_that_cannot_be_decoded_is_an_error(body: str) -> None:
     with pytest.raises(ApiError, match=r"INVALID_ANSWER: GET /api/v1/graph/follows/1/2"):
         Driver(httpx.Response(200, content=body.encode("latin-1"))).run(CHECK)
+
+
+def test_answers_that_are_no_utf_8_are_errors_like_others_that_cannot_be_decoded() -> None:
+    profile = b'{"id":"1","state":"normal","private":false,"followingCount":0,"followersCount":0,"bio":"\xff"}'
+    with pytest.raises(ApiError, match="INVALID_ANSWER"):
+        Driver(httpx.Response(200, content=profile)).run(user(1))
+    with pytest.raises(ApiError, match="HTTP_502"):
+        Driver(httpx.Response(502, content=b'{"error":{"code":"\xff","message":""}}')).run(CHECK)
 
 
 def test_fewer_answers_than_pairs_are_an_error_and_not_shifted() -> None:

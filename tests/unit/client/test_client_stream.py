@@ -13,6 +13,7 @@ import pytest
 from kith.client import (
     ApiError,
     AsyncKith,
+    BadRequest,
     EngagementUpdate,
     FeedReset,
     Kith,
@@ -206,6 +207,29 @@ def test_a_stream_that_was_open_survives_minutes_without_a_service_for_any_retry
         listen(kind, service, 1, retry=Retry(tries=tries))
     assert sum(service.waited) > 120
     assert max(service.waited) <= 5
+
+
+@BOTH
+def test_a_stream_that_was_open_waits_for_a_retry_after_that_a_call_would_not(kind: Any) -> None:
+    """A proxy sends one during a restart; the longest is a minute."""
+    busy, rest = refusing(503, **{"Retry-After": "30"}), new_post("2-1", 5)
+    service = Service(streaming(HELLO, breaks=True), busy, refusing(503), streaming(rest))
+    assert [event.post_id for event in listen(kind, service, 1, retry=Retry())] == [5]
+    assert service.waited[1] == 30
+    assert max(service.waited[0], service.waited[2]) <= 5, "a pause without Retry-After is as short as before"
+    too_long = refusing(503, **{"Retry-After": "61"})
+    for answers in ([busy], [streaming(HELLO), too_long]):
+        with pytest.raises(ApiError):
+            listen(kind, Service(*answers), 1, retry=Retry())
+
+
+@BOTH
+@pytest.mark.parametrize("after", ["a\nb", "é", " a"])
+def test_a_stream_refuses_an_id_that_no_header_can_carry(kind: Any, after: str) -> None:
+    service = Service()
+    with pytest.raises(BadRequest, match="after"):
+        listen(kind, service, 1, after=after)
+    assert not service.asked
 
 
 @BOTH
