@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import httpx
+import pytest
 from calls import add_edges, check, code, ids, make, ok
 from cast import People
 from servers import API, eventually
@@ -138,12 +139,26 @@ def test_an_invalid_expiry_is_refused(http: httpx.Client, acting: Acting, people
     for fields, said in (
         ({"expiresAt": moment(seconds=-1)}, "INVALID_CONTENT"),
         ({"expiresAt": "tomorrow"}, "INVALID_CONTENT"),
+        ({"expiresAt": "1970-01-01T00:00:00Z"}, "INVALID_CONTENT"),
         ({"expiresAt": moment(days=1), "op": "remove"}, "INVALID_REQUEST"),
         ({"op": "move"}, "INVALID_REQUEST"),
         ({"op": "move", "position": 1, "updatedAt": 1}, "INVALID_REQUEST"),
     ):
         assert code(http.post(f"{API}/graph/follows/edges", json={"edges": [row | fields]}), 400) == said, fields
     assert not check(http, "follows", alice, bob)
+
+
+@pytest.mark.parametrize("never", ["9999-12-31T23:59:59.999999Z", "9999-12-31T23:59:59-23:59"])
+def test_the_last_moment_of_the_year_9999_is_an_expiry_too(
+    http: httpx.Client, acting: Acting, people: People, never: str
+) -> None:
+    """Apps use it for "never". Rounded up, or in UTC, it would be in the year 10000, which no answer can hold."""
+    alice, bob, carol, _ = people
+    follow(acting(alice), bob, never)
+    add_edges(http, "follows", (alice, carol), expiresAt=never)
+    for other in (bob, carol):
+        edge = ok(http.get(f"{API}/graph/follows/{alice}/{other}/edge"))
+        assert edge["expiresAt"].startswith("9999-12-31T23:59:59.99")
 
 
 def test_a_live_edge_is_moved_in_both_lists_and_counts_stay(http: httpx.Client, people: People) -> None:

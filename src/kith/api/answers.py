@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple, cast
 
@@ -18,6 +18,8 @@ LOOKUP_MAX = 100
 OBJECTS_MAX = 100
 """Most posts or comments on a page. A page of 1,000 would block other requests for a tenth of a second."""
 
+_EPOCH = datetime.fromtimestamp(0, UTC)
+_TIME_MS_MAX = 253_402_300_799_999  # 9999-12-31T23:59:59.999Z
 _encode = msgspec.json.Encoder().encode
 
 Time = Annotated[datetime, Meta(tz=True)]
@@ -25,8 +27,8 @@ Time = Annotated[datetime, Meta(tz=True)]
 
 
 def ms_of_time(time: datetime) -> int:
-    """A time as milliseconds since the epoch."""
-    return int(time.timestamp() * 1000)
+    """A time as milliseconds since the epoch. One after the last that answers can hold becomes the last."""
+    return min((time - _EPOCH) // timedelta(milliseconds=1), _TIME_MS_MAX)
 
 
 class RawAnswer(NamedTuple):

@@ -359,9 +359,9 @@ def _expiry(graph: Graph, request: EdgeRequest) -> int:
     if request.op != "add":
         raise BadRequest(f"expiresAt is for edges that are added, not for {request.op!r}")
     try:
-        expires_ms = ms_of_time(msgspec.convert(request.expires_at, Time))
+        expires_ms = max(1, ms_of_time(msgspec.convert(request.expires_at, Time)))
     except msgspec.ValidationError as error:
         raise InvalidContent(f"expiresAt is no time: {error}", field="expiresAt") from None
     if request.updated_at is None:
         graph.check_expiry(expires_ms)
-    return max(1, expires_ms)
+    return expires_ms
