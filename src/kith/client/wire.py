@@ -290,4 +290,6 @@ def retry_after_of(response: httpx.Response) -> float | None:
 
 
 def _reason(outcome: httpx.RequestError | None) -> str:
+    if isinstance(outcome, httpx.PoolTimeout):
+        return "all connections of this client are in use, and each stream holds one"
     return f"{type(outcome).__name__}: {outcome}".removesuffix(": ")

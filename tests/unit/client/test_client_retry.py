@@ -139,6 +139,11 @@ def test_without_an_answer_in_all_tries_the_service_is_unreachable() -> None:
         driver.run(CHECK)
 
 
+def test_a_client_without_a_free_connection_says_so() -> None:
+    with pytest.raises(Unreachable, match="each stream holds one"):
+        Driver(httpx.PoolTimeout(""), retry=Retry(tries=1)).run(CHECK)
+
+
 def test_a_single_try_is_reported_as_one() -> None:
     with pytest.raises(Unreachable, match=r"in 1 try \(ReadTimeout: slow\)"):
         Driver(httpx.ReadTimeout("slow")).run(UPLOAD)
