@@ -93,6 +93,18 @@ def test_a_write_token_of_another_service_is_refused_and_never_ignored(server: S
         assert json.loads(body)["error"]["code"] == "TOKEN_INVALID"
 
 
+@pytest.mark.parametrize("name", ["Kith-Token", "Idempotency-Key"])
+def test_a_header_with_one_meaning_is_refused_if_it_is_sent_twice(server: Server, name: str) -> None:
+    """Of two keys a retry might carry the other one, and write twice; a read would wait for one of two writes only."""
+    content = b'{"content": {"text": "once"}}'
+    twice = [f"{name}: {value}".encode() for value in ("one", "two")]
+    request = plain(
+        "POST", f"{API}/posts", b"X-Kith-User: 1", b"Content-Length: %d" % len(content), *twice, body=content
+    )
+    status, body = raw(server, request)
+    assert (status, name.lower() in json.loads(body)["error"]["message"]) == (400, True)
+
+
 # --- acting users ------------------------------------------------------------------------------------------
 
 

@@ -73,7 +73,7 @@ class Door:
                 operation, parts = self._routes.find(method, exchange.path)
                 name = operation.name
                 caller, client_mark = self._admit(exchange, operation), NO_MARK
-                if caller is not _NOBODY and (token := exchange.headers.get(TOKEN_HEADER)) is not None:
+                if caller is not _NOBODY and (token := exchange.headers.single(TOKEN_HEADER)) is not None:
                     client_mark = await self._deadline.within(self._client_tokens.consistency.catch_up(token))
                 call = Call(exchange, caller, self._client_tokens, client_mark, started, self._bounds.upload_bytes_max)
                 positional, keywords = operation.arguments(parts, exchange)

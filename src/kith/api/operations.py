@@ -33,6 +33,8 @@ _QUERIES_CACHED, _QUERY_CHARS_MAX = 100, 256
 """Parsed queries that an operation caches, and the longest query that is cached, in characters: longer ones have
 cursors, which are seldom sent twice.
 """
+_SINGLE_HEADERS = frozenset({"idempotency-key", "last-event-id"})
+"""Refused if sent twice: to guess which one is meant could write twice, or miss events."""
 _INTEGER = re.compile(r"0|-?[1-9][0-9]{0,18}", re.ASCII)
 _BOOLS = {"true": True, "false": False, "1": True, "0": False}
 
@@ -109,7 +111,7 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         if self.headers:
             headers = exchange.headers
             for name, key in self.headers:
-                value = headers.get(name)
+                value = headers.single(name) if name in _SINGLE_HEADERS else headers.get(name)
                 if value is not None:
                     keywords[key] = value
         return positional, keywords

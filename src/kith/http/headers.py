@@ -49,8 +49,8 @@ class Headers:
         return (self._values or self._sorted()).get(name)
 
     def single(self, name: str) -> str | None:
-        """As `get`, for a header that identifies the caller. BadRequest if it was sent twice, because one of them is
-        wrong.
+        """As `get`, for a header with one meaning, such as who the caller is. BadRequest if it was sent twice, because
+        one of them is wrong.
         """
         value = self.get(name)
         if self._repeated and (values := self._repeated.get(name)):
