@@ -7,6 +7,7 @@ import { KithError, unreadable } from "./errors.js";
 import { mayPass, waitMs } from "./retry.js";
 import { EventParser } from "./sse.js";
 
+const EVENTS = "text/event-stream";
 /** The service sends at least a heartbeat every 15 s. After so long without one the connection counts as lost. */
 const SILENCE_MS = 60_000;
 const RETRY_MS = 2_000;
@@ -77,7 +78,9 @@ class EventStream {
   async *#events(signal, state) {
     const headers = this.#lastEventId === null ? {} : { "Last-Event-ID": this.#lastEventId };
     try {
-      const response = await this.#session.open(this.#path, { Accept: "text/event-stream", ...headers }, signal);
+      const response = await this.#session.open(this.#path, { Accept: EVENTS, ...headers }, signal);
+      const kind = response.headers.get("Content-Type") ?? EVENTS;
+      if (!kind.startsWith(EVENTS)) throw unreadable(`${this.#path}: the answer is ${kind}, not ${EVENTS}`);
       const parser = new EventParser(this.#lastEventId, state.retryMs);
       const reader = response.body.getReader();
       state.wasOpen = true;

@@ -129,6 +129,13 @@ test("unknown events of a newer service are skipped, and malformed data is an er
   await assert.rejects(first(broken.kith.feedStream(), 1), { code: "INVALID_ANSWER" });
 });
 
+test("a page in place of a stream is an error, and no endless loop", async () => {
+  const page = { headers: { "Content-Type": "text/html" }, body: "<p>Welcome</p>" };
+  const { kith, asked } = await clientOf([page]);
+  await assert.rejects(first(kith.feedStream(), 1), { code: "INVALID_ANSWER", message: /text\/html/ });
+  assert.equal(asked.length, 1);
+});
+
 test("leaving the loop, closing and aborting each end the connection", async () => {
   const ended = [];
   const staying = (request, response) => {
@@ -171,7 +178,7 @@ test("a stream closed during a pause, or before its start, ends", async () => {
 
 test("pauses grow with failures, restart after an event, and are the service's own if it ended the stream", async (t) => {
   const down = () => Promise.reject(new TypeError("fetch failed"));
-  const up = (text) => async () => new Response(text);
+  const up = (text) => async () => new Response(text, { headers: { "Content-Type": "text/event-stream" } });
   const answers = [down, down, up(`retry: 77\n\n${removed(1)}`), down, down, up(removed(2))];
   const kith = new Kith("http://nowhere", {
     retry: { tries: 4, baseMs: 100, capMs: 5_000 },

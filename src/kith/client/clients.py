@@ -18,7 +18,7 @@ from typing import Any, Self, TypeVar
 import httpx
 
 from kith.client.answers import Id, Page
-from kith.client.reconnecting import Lines
+from kith.client.reconnecting import Lines, check_kind
 from kith.client.routes import Awaiting, Blocking, Routes
 from kith.client.streams import FeedEvent, FeedStream, Stream
 from kith.client.watching import Change, WatchStream
@@ -194,6 +194,7 @@ class Kith(_Client, Blocking):
             try:
                 with self._http.stream(method, path, params=params, headers=headers, timeout=timeout) as response:
                     if response.is_success:
+                        check_kind(response, stream.kind)
                         lines = Lines()
                         for chunk in response.iter_bytes():
                             yield from filter(None, map(stream.read, lines.read(chunk)))
@@ -304,6 +305,7 @@ class AsyncKith(_Client, Awaiting):
             try:
                 async with self._http.stream(method, path, params=params, headers=headers, timeout=timeout) as response:
                     if response.is_success:
+                        check_kind(response, stream.kind)
                         lines = Lines()
                         async for chunk in response.aiter_bytes():
                             for event in filter(None, map(stream.read, lines.read(chunk))):

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import httpx
 import msgspec
 
-from kith.client.wire import RETRIED, Session, retry_after_of
+from kith.client.wire import RETRIED, Session, retry_after_of, unreadable
 
 TRIES_MAX = 60
 """Tries to reconnect a stream that was open. With the pauses of a `Retry` they take some minutes. A stream that never
@@ -16,6 +16,15 @@ opened has as many tries as any other call.
 RETRY_AFTER_MAX_S = 60.0
 """The longest `Retry-After` for which a stream that was open waits, even if it is more than a call would wait."""
 _RETRIED_ONCE_OPEN = RETRIED | {502, 504}  # a proxy answers 502 or 504 while the service behind it restarts
+
+
+def check_kind(response: httpx.Response, kind: str) -> None:
+    """ApiError if the answer to a stream's request is no stream but a page, such as one of a proxy. Its lines would be
+    skipped, and the stream would reconnect for ever.
+    """
+    found = response.headers.get("content-type")
+    if found is not None and not found.startswith(kind):
+        raise unreadable(f"GET {response.url.path}: the answer is {found}, not {kind}", response.status_code)
 
 
 class Lines:

@@ -116,7 +116,9 @@ Event_co = TypeVar("Event_co", covariant=True)
 
 
 class Stream(Protocol[Event_co]):
-    """What a client needs to follow a stream over any number of connections."""
+    """What a client needs to follow a stream over any number of connections. `kind`: the content type of answers."""
+
+    kind: str
 
     def request(self) -> Request:
         """The request that starts or resumes the stream."""
@@ -138,6 +140,8 @@ class Stream(Protocol[Event_co]):
 class FeedStream:
     """A feed stream over any number of connections. `posts`: those on the screen; `after`: an event id to resume at."""
 
+    kind = "text/event-stream"
+
     def __init__(self, session: Session, posts: Iterable[Id] | None, after: str | None) -> None:
         self._session = session
         self._posts = None if posts is None else ",".join(checked_ids(posts, "posts"))
@@ -152,9 +156,7 @@ class FeedStream:
         self._name, self._data, self._next_id = "", [], self._last_id
         params = {} if self._posts is None else {"posts": self._posts}
         place = {} if self._last_id is None else {"Last-Event-ID": self._last_id}
-        return self._session.request(
-            Call("GET", _PATH, bytes, params, headers={"Accept": "text/event-stream", **place})
-        )
+        return self._session.request(Call("GET", _PATH, bytes, params, headers={"Accept": self.kind, **place}))
 
     def timeout(self, timeout_s: float) -> httpx.Timeout:
         """See `Stream`."""

@@ -47,6 +47,8 @@ class EdgeChange(Change, frozen=True, kw_only=True):
 class WatchStream:
     """A stream of changes over any number of connections."""
 
+    kind = "application/x-ndjson"
+
     def __init__(
         self,
         session: Session,
@@ -64,7 +66,7 @@ class WatchStream:
     def request(self) -> Request:
         """The request that starts or resumes the stream."""
         params = self._params if self._after is None else {**self._params, "after": self._after}
-        return self._session.request(Call("GET", _PATH, bytes, params, headers={"Accept": "application/x-ndjson"}))
+        return self._session.request(Call("GET", _PATH, bytes, params, headers={"Accept": self.kind}))
 
     def timeout(self, timeout_s: float) -> httpx.Timeout:
         """See `streams.Stream`."""

@@ -233,6 +233,15 @@ def test_a_stream_refuses_an_id_that_no_header_can_carry(kind: Any, after: str) 
 
 
 @BOTH
+@pytest.mark.parametrize("stream", ["feed_stream", "watch"])
+def test_a_page_in_place_of_a_stream_is_an_error_and_no_endless_loop(kind: Any, stream: str) -> None:
+    service = Service(*[lambda: httpx.Response(200, html="<p>Welcome</p>\n")] * 3)
+    with pytest.raises(ApiError, match=r"INVALID_ANSWER.*text/html"):
+        listen(kind, service, 1, stream)
+    assert len(service.asked) == 1
+
+
+@BOTH
 def test_data_that_breaks_the_contract_is_an_error(kind: Any) -> None:
     with pytest.raises(ApiError, match="postId"):
         listen(kind, Service(streaming('id: 1-1\nevent: new_post\ndata: {"authorId":"2","preview":""}\n\n')), 1)
