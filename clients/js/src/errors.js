@@ -22,14 +22,13 @@ export class KithError extends Error {
   }
 }
 
-/** The error for an answer that is not a success. */
+/** The error for an answer that is not a success. In browsers a redirect has status 0. */
 export function refusalOf(status, headers, text) {
   const retryAfter = secondsIn(headers.get("Retry-After"));
   const { code, message, details } = parsed(text)?.error ?? {};
   if (typeof code === "string" && typeof message === "string") {
     return new KithError(code, message, { status, details: details ?? {}, retryAfter });
   }
-  // Browsers hide the status of a redirect: it is 0.
   const said = `${status || "a redirect"}, and the answer is not Kith's; check the URL and what stands in front of the service`;
   return new KithError(`HTTP_${status}`, said, { status, retryAfter });
 }

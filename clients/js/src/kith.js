@@ -38,7 +38,7 @@ export class Kith {
       timeoutMs,
       deadlineMs,
       retry: checkedRetry(retry),
-      // After a redirect of a POST, `fetch` sends a GET: its answer would pass for that of a write that never happened.
+      // A redirected POST is followed by a GET, whose answer would pass for that of the write.
       fetch: (url, request) => send(url, { ...request, redirect: "manual" }),
       random: random ?? Math.random,
     };

@@ -80,7 +80,7 @@ class EventStream {
     try {
       const response = await this.#session.open(this.#path, { Accept: EVENTS, ...headers }, signal);
       const kind = response.headers.get("Content-Type") ?? EVENTS;
-      if (!kind.startsWith(EVENTS)) throw unreadable(`${this.#path}: the answer is ${kind}, not ${EVENTS}`);
+      if (!kind.startsWith(EVENTS)) throw unreadable(`the answer is ${kind}, not ${EVENTS}`);
       const parser = new EventParser(this.#lastEventId, state.retryMs);
       const reader = response.body.getReader();
       state.wasOpen = true;
