@@ -160,7 +160,7 @@ class Kith(_Client, Blocking):
             following = next_call(following, page)
 
     def feed_stream(self, *, posts: Iterable[Id] | None = None, after: str | None = None) -> Iterator[FeedEvent]:
-        """Iterate over changes of the acting user's feed as they happen. It never ends: break out of the loop to stop.
+        """Iterate over changes of the acting user's feed as they happen, until the client is closed.
 
         After a lost connection the stream reconnects and resumes. `posts`: the posts on the screen; the stream reports
         their new numbers and their removal. `after`: the `event_id` of an earlier event, to resume after it. Errors:
@@ -177,7 +177,7 @@ class Kith(_Client, Blocking):
         nodes: Iterable[Id] | None = None,
         after: str | None = None,
     ) -> Iterator[Change]:
-        """Iterate over every change, in order, each once. It never ends: break out of the loop to stop.
+        """Iterate over every change, in order, each once, until the client is closed.
 
         With a user token: the user's own edges, and what the users in `nodes` make, as far as the user may see it.
         `kinds`, `graphs`, `nodes`: only changes of these; `graphs` without `kinds`: only edges. `after`: the `token` of
@@ -203,7 +203,10 @@ class Kith(_Client, Blocking):
                         outcome = response
             except httpx.RequestError as error:
                 outcome = error
-            self._sleep(stream.pause_or_raise(outcome))
+            if not self._http.is_closed:
+                self._sleep(stream.pause_or_raise(outcome))
+            if self._http.is_closed:
+                return
 
 
 class AsyncKith(_Client, Awaiting):
@@ -315,7 +318,10 @@ class AsyncKith(_Client, Awaiting):
                         outcome = response
             except httpx.RequestError as error:
                 outcome = error
-            await self._sleep(stream.pause_or_raise(outcome))
+            if not self._http.is_closed:
+                await self._sleep(stream.pause_or_raise(outcome))
+            if self._http.is_closed:
+                return
 
 
 @contextmanager

@@ -233,6 +233,35 @@ def test_a_stream_refuses_an_id_that_no_header_can_carry(kind: Any, after: str) 
 
 
 @BOTH
+@pytest.mark.parametrize("moment", ["connected", "pausing"])
+def test_a_stream_ends_without_an_error_if_its_client_is_closed(kind: Any, moment: str) -> None:
+    service, found = Service(streaming(new_post("1-1", 1))), list[Any]()
+
+    def run_sync() -> None:
+        def sleep(_: float) -> None:
+            kith.close()
+
+        kith = Kith(URL, KEY, transport=httpx.MockTransport(service), sleep=sleep)
+        for event in kith.feed_stream():
+            found.append(event)
+            if moment == "connected":
+                kith.close()
+
+    async def run() -> None:
+        async def sleep(_: float) -> None:
+            await kith.aclose()
+
+        kith = AsyncKith(URL, KEY, transport=httpx.MockTransport(service), sleep=sleep)
+        async for event in kith.feed_stream():
+            found.append(event)
+            if moment == "connected":
+                await kith.aclose()
+
+    run_sync() if kind is Kith else asyncio.run(run())
+    assert len(found) == len(service.asked) == 1
+
+
+@BOTH
 @pytest.mark.parametrize("stream", ["feed_stream", "watch"])
 def test_a_page_in_place_of_a_stream_is_an_error_and_no_endless_loop(kind: Any, stream: str) -> None:
     service = Service(*[lambda: httpx.Response(200, html="<p>Welcome</p>\n")] * 3)
