@@ -10,7 +10,7 @@ from typing import Annotated, Any, NamedTuple, cast
 import msgspec
 from msgspec import Meta, Raw
 
-from kith.core.errors import BadRequest, BatchTooLarge
+from kith.core.errors import BadRequest, BatchTooLarge, KithError
 from kith.core.ids import NodeId, parse_id
 from kith.core.paging import Mark
 
@@ -40,13 +40,14 @@ class RawAnswer(NamedTuple):
 
 
 class FileAnswer(NamedTuple):
-    """A part of a file, sent as fast as the client reads it."""
+    """A part of a file, sent as fast as the client reads it. `missing`: the error if it is deleted before that."""
 
     path: Path
     start: int
     end: int
     status: int
     headers: list[tuple[str, str]]
+    missing: KithError
 
 
 class Pagination(msgspec.Struct, frozen=True, rename="camel"):

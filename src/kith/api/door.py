@@ -85,8 +85,7 @@ class Door:
                 else:
                     answer = await self._run(operation, call, positional, keywords)
                 if type(answer) is FileAnswer:
-                    status = answer.status
-                    await exchange.respond_file(status, answer.headers, answer.path, answer.start, answer.end)
+                    status = await _send_file(exchange, answer)
                 else:
                     status = self._send(operation, call, answer)
         except KithError as error:
@@ -183,6 +182,14 @@ class Door:
             case _:
                 exchange.respond(status, [*JSON, *call.headers] if call.headers else JSON, _encode(answer))
         return status
+
+
+async def _send_file(exchange: Exchange, answer: FileAnswer) -> int:
+    try:
+        await exchange.respond_file(answer.status, answer.headers, answer.path, answer.start, answer.end)
+    except FileNotFoundError:  # nothing is sent yet
+        raise answer.missing from None
+    return answer.status
 
 
 def _refuse(exchange: Exchange, error: KithError, call: Call | None) -> int:

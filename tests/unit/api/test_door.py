@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -15,11 +16,12 @@ from reference_quotas import ReferenceQuotas
 from kith.access.guard import Caller
 from kith.access.quotas import Quotas
 from kith.access.sliding_window import Quota, TakeResult
+from kith.api.answers import FileAnswer
 from kith.api.call import Call
 from kith.api.door import Door, RequestLimits
 from kith.api.operations import get, operations_of, post
 from kith.api.routing import Routes
-from kith.core.errors import BadRequest, MethodNotAllowed
+from kith.core.errors import BadRequest, MediaNotFound, MethodNotAllowed
 
 
 class Graphs:
@@ -120,6 +122,20 @@ class DistantQuotas(ReferenceQuotas):
         await self._feed.began.wait()
         self._feed.began.clear()
         return await super().take(kind, user, quota_, now_s)
+
+
+def test_a_file_that_is_deleted_before_it_is_opened_is_missing(run: Run, tmp_path: Path) -> None:
+    class Files:
+        @get("/file", "A file", callers="anyone")
+        async def file(self, call: Call) -> FileAnswer:
+            return FileAnswer(tmp_path / "deleted", 0, 5, 200, [], MediaNotFound("there is no such file"))
+
+    bounds = RequestLimits(body_bytes_max=1 << 20, timeout_s=5, upload_bytes_max=1 << 30, upload_timeout_s=5)
+    rest: list[Any] = [None, None, None, bounds, lambda *_: None]
+    asked = InProcessRequest("GET", "/api/v1/file")
+    run(Door(operations_of(Files()), *rest)(asked))
+    assert asked.answer is not None
+    assert asked.answer[0] == 404
 
 
 def test_a_read_runs_while_its_remote_quota_is_checked(run: Run) -> None:

@@ -104,8 +104,9 @@ class FilesResource:
             ("content-type", _TYPES[matched[2]]),
         ]
         if byte_range is None:
-            return FileAnswer(place, start, end, 200, headers)
-        return FileAnswer(place, start, end, 206, [*headers, ("content-range", f"bytes {start}-{end - 1}/{size}")])
+            return FileAnswer(place, start, end, 200, headers, no_file())
+        headers.append(("content-range", f"bytes {start}-{end - 1}/{size}"))
+        return FileAnswer(place, start, end, 206, headers, no_file())
 
 
 def has_version(header: str | None, tag: str) -> bool:
