@@ -359,7 +359,7 @@ def test_the_next_read_waits_until_a_cancelled_one_is_done_with_the_consumer(
     """It reads in a thread, which continues."""
     reading, most, go_on = 0, 0, threading.Event()
 
-    def fetched(*_: object) -> list[BrokerRecord]:
+    def fetch(*_: object) -> list[BrokerRecord]:
         nonlocal reading, most
         reading += 1
         most = max(most, reading)
@@ -367,7 +367,7 @@ def test_the_next_read_waits_until_a_cancelled_one_is_done_with_the_consumer(
         reading -= 1
         return [BrokerRecord(0, 0, b"")]
 
-    monkeypatch.setattr(connecting, "_fetched", fetched)
+    monkeypatch.setattr(connecting, "_fetch", fetch)
 
     async def scene() -> None:
         kafka = connecting.Kafka("127.0.0.1:1")

@@ -100,7 +100,7 @@ def test_a_book_of_a_newer_kith_is_read_and_not_replaced_by_a_snapshot(run: Run)
         later = RegistryReplica(kafka, expel_after_s=1e9)
         await later.open()
         assert (await kafka.starts("groups")) == [0]
-        assert set(later.now.groups["readers"].of("a")) == {0, 1}
+        assert set(later.now.groups["readers"].partitions_of("a")) == {0, 1}
         await asyncio.gather(registry.close(), later.close())
 
     run(scene())

@@ -52,7 +52,7 @@ class Written:
     def shares(self) -> dict[str, int]:
         """How many partitions each worker has."""
         group = self.registry.groups[GROUP]
-        return {member: len(group.of(member)) for member in group.members}
+        return {member: len(group.partitions_of(member)) for member in group.members}
 
 
 @pytest.fixture
@@ -88,25 +88,25 @@ def test_partitions_of_a_gentle_member_stay_until_it_releases_them(written: Writ
     written.write(join("a", gentle=True), join("b", gentle=True))
     group = written.registry.groups[GROUP]
     assert written.shares() == {"a": 8, "b": 0}
-    to_be = group.divided()
-    leaving = [at for at, member in to_be.items() if member == "b"]
+    targets = group.target_workers()
+    leaving = [at for at, member in targets.items() if member == "b"]
     assert len(leaving) == 4
     assert written.write(*(Release(GROUP, "a", at) for at in leaving)) == [True] * 4
     assert written.shares() == {"a": 4, "b": 4}
     assert written.write(Release(GROUP, "a", leaving[0])) == [False]
-    assert group.divided() == {at: owner for at, (owner, _) in group.owners.items()}
+    assert group.target_workers() == {at: owner for at, (owner, _) in group.owners.items()}
 
 
 def test_a_worker_that_lost_a_partition_cannot_save_with_its_old_claim(written: Written) -> None:
     written.write(join("a"))
-    old = written.registry.groups[GROUP].of("a")
+    old = written.registry.groups[GROUP].partitions_of("a")
     assert save(written, "a", old)
     written.write(join("b"))
     assert not save(written, "a", old, events=9)
     written.write(Leave(GROUP, "b"))
-    assert set(written.registry.groups[GROUP].of("a")) == set(old)
+    assert set(written.registry.groups[GROUP].partitions_of("a")) == set(old)
     assert not save(written, "a", old, events=9)
-    assert save(written, "a", written.registry.groups[GROUP].of("a"), events=5)
+    assert save(written, "a", written.registry.groups[GROUP].partitions_of("a"), events=5)
     assert set((written.registry.groups[GROUP].saved or {}).values()) == {Place(5, 0)}
 
 

@@ -94,13 +94,13 @@ class Broker(Protocol):
 
 async def fetch_all(broker: Broker, topic: Topic, partition: int, first: int, end: int) -> list[BrokerRecord]:
     """All stored records from `first` on and before `end`; StoreUnavailable if the last ones cannot be read."""
-    found: list[BrokerRecord] = []
+    all_records: list[BrokerRecord] = []
     while first < end and (records := await broker.fetch(topic, partition, first, end)):
-        found += records
+        all_records += records
         first = records[-1].offset + 1
     if first < end:
         raise StoreUnavailable("Kafka did not return all records; try again")
-    return found
+    return all_records
 
 
 def in_parts(items: Sequence[_Item], size_of: Callable[[_Item], tuple[int, int]]) -> list[list[_Item]]:

@@ -43,7 +43,12 @@ class KafkaCommands:
     def __init__(
         self, broker: Broker, recent: RecentEvents, positions: Positions, answer_timeout_s: float = ANSWER_TIMEOUT_S
     ) -> None:
-        self._broker, self._recent, self._positions, self._answered_s = broker, recent, positions, answer_timeout_s
+        self._broker, self._recent, self._positions, self._answer_timeout_s = (
+            broker,
+            recent,
+            positions,
+            answer_timeout_s,
+        )
         self.partitions = broker.partitions
         self._name = secrets.token_bytes(NAME_BYTES)
         self._numbers = itertools.count()
@@ -57,26 +62,26 @@ class KafkaCommands:
         (reply,) = await self.ask_many([(partition, data)])
         return reply
 
-    async def ask_many(self, asked: Sequence[tuple[int, bytes]]) -> list[Reply]:
-        if any(len(data) > COMMAND_BYTES_MAX for _, data in asked):
+    async def ask_many(self, commands: Sequence[tuple[int, bytes]]) -> list[Reply]:
+        if any(len(data) > COMMAND_BYTES_MAX for _, data in commands):
             raise BadRequest(f"a command has {COMMAND_BYTES_MAX} bytes at most; write less at once")
         loop = asyncio.get_running_loop()
-        numbers = [next(self._numbers) for _ in asked]
-        answers = [loop.create_future() for _ in asked]
+        numbers = [next(self._numbers) for _ in commands]
+        answers = [loop.create_future() for _ in commands]
         try:
-            async with asyncio.timeout(self._answered_s), self._room:
+            async with asyncio.timeout(self._answer_timeout_s), self._room:
                 await self._recent.open()
                 with self._recent.awaited():
                     self._waiting.update(zip(numbers, answers, strict=True))
                     records = [
                         (partition, _head.pack(self._name, number) + data)
-                        for number, (partition, data) in zip(numbers, asked, strict=True)
+                        for number, (partition, data) in zip(numbers, commands, strict=True)
                     ]
                     await self._append(records)
                     return [await answer for answer in answers]
         except TimeoutError:
             raise NotConfirmed(
-                f"nobody answered within {self._answered_s:g} s; it may be done all the same: repeat it"
+                f"nobody answered within {self._answer_timeout_s:g} s; it may be done all the same: repeat it"
             ) from None
         finally:
             for number in numbers:
@@ -106,13 +111,15 @@ class KafkaCommands:
         await self._recent.open()
         kept_from, ends = await self._broker.starts("writes"), await self._broker.ends("writes")
         starts = map(max, self._recent.next_writes, kept_from)  # without commands that Kafka has deleted
-        late = [(at, start) for at, (start, end) in enumerate(zip(starts, ends, strict=True)) if start < end]
-        first = [await self._broker.fetch("writes", at, start, start + 1) for at, start in late]
-        oldest_ms = min((record.at_ms for records in first for record in records), default=None)
-        return PendingCommands(sum(ends[at] - start for at, start in late), oldest_ms)
+        pending = [
+            (partition, start) for partition, (start, end) in enumerate(zip(starts, ends, strict=True)) if start < end
+        ]
+        oldest = [await self._broker.fetch("writes", partition, start, start + 1) for partition, start in pending]
+        oldest_ms = min((record.at_ms for records in oldest for record in records), default=None)
+        return PendingCommands(sum(ends[partition] - start for partition, start in pending), oldest_ms)
 
     def _handle_answers(self, partition: int, commit: EventRecord) -> None:
-        for number, outcome, upto in commit.answered(self._name):
+        for number, outcome, event_count in commit.answers_to(self._name):
             answer = self._waiting.get(number)
             if answer is not None and not answer.done():
-                answer.set_result(Reply(outcome, self._positions.packed({partition: commit.after(upto)})))
+                answer.set_result(Reply(outcome, self._positions.packed({partition: commit.after(event_count)})))

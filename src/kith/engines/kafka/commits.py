@@ -125,9 +125,9 @@ class EventRecord(NamedTuple):
         """A copy without answers, which does not keep the original record's whole buffer in memory."""
         return self._replace(rows=self.rows.copy() if isinstance(self.rows, msgspec.Raw) else self.rows, answers=())
 
-    def answered(self, name: bytes) -> list[CommandAnswer]:
+    def answers_to(self, name: bytes) -> list[CommandAnswer]:
         """The answers to the process with this name."""
-        return [answer for of, packed in self.answers if of == name for answer in _answers(packed)]
+        return [answer for process, packed in self.answers if process == name for answer in _answers(packed)]
 
     def events(self, positions: Positions, partition: int) -> list[Event]:
         """Its events, each with its log position; that of the last is the place after this record."""
@@ -214,7 +214,10 @@ class PartitionEnd:
 
         Announced events in between void the commit, which is then appended again.
         """
-        encoded = msgspec.Raw(pack(rows)), [(name, msgspec.Raw(pack(answered))) for name, answered in answers.items()]
+        encoded = (
+            msgspec.Raw(pack(rows)),
+            [(name, msgspec.Raw(pack(process_answers))) for name, process_answers in answers.items()],
+        )
         while True:
             first, expects = self.end
             record = Commit(expects, next_write, first, len(rows), *encoded)

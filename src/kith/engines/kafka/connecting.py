@@ -23,18 +23,24 @@ from kith.engines.kafka.topic_follower import KafkaTopicFollower, records_of
 
 PARTITIONS = 16
 _POLL_S = 0.1
+"""How often a thread looks whether it must end, and how often the brokers are asked about a new topic."""
 _CREATE_TIMEOUT_S = 30.0
 _DAY_MS = 86_400_000
 _FOR_EVER = {"retention.ms": "-1", "retention.bytes": "-1"}
-_NEEDED: dict[Topic, dict[str, str]] = {
+_REQUIRED_SETTINGS: dict[Topic, dict[str, str]] = {
     "writes": {},
     "events": _FOR_EVER,  # until `retention` deletes them
     "groups": _FOR_EVER,  # until a snapshot replaces them
 }
-_INITIAL: dict[Topic, dict[str, str]] = {"writes": {"retention.ms": str(7 * _DAY_MS)}, "events": {}, "groups": {}}
-_AT_LEAST = ("max.message.bytes", "min.insync.replicas")
+_INITIAL_SETTINGS: dict[Topic, dict[str, str]] = {
+    "writes": {"retention.ms": str(7 * _DAY_MS)},
+    "events": {},
+    "groups": {},
+}
+_MINIMUM_SETTINGS = ("max.message.bytes", "min.insync.replicas")
 """Settings of topics that may be greater than needed; all others must be equal."""
 _RETRY_S = 0.02
+"""Pause before offsets are requested again, while a partition changes its leader."""
 _TRANSIENT = {
     KafkaError.NOT_LEADER_FOR_PARTITION,
     KafkaError.LEADER_NOT_AVAILABLE,
@@ -44,18 +50,19 @@ _TRANSIENT = {
     KafkaError._TRANSPORT,
 }
 _REGISTRY_REST_S = 0.05
+"""The `rest_s` of the topic `groups`, see `KafkaTopicFollower`."""
 _FETCH_RECORDS_MAX = 10_000
 """Records that one fetch returns at most."""
 
 
 @contextlib.asynccontextmanager
-async def translate_errors(doing: str, within_s: float = ANSWER_TIMEOUT_S) -> AsyncIterator[None]:
+async def translate_errors(action: str, within_s: float = ANSWER_TIMEOUT_S) -> AsyncIterator[None]:
     """Turn errors of the driver, and a missing answer after `within_s`, into StoreUnavailable."""
     try:
         async with asyncio.timeout(within_s):
             yield
     except (KafkaException, TimeoutError) as error:
-        message = f"Kafka could not {doing} ({_error_text(error)}); try again"
+        message = f"Kafka could not {action} ({_error_text(error)}); try again"
         raise StoreUnavailable(message, for_clients="the log does not answer; try again") from error
 
 
@@ -82,8 +89,8 @@ class Kafka:
         if not all(part.strip().rpartition(":")[2].isdecimal() for part in servers.split(",")):
             raise BadRequest(f"{servers!r} names no server of Kafka; write HOST:PORT,HOST:PORT")
         self.partitions, self._prefix, self._copies = partitions, prefix, copies
-        self._rests: Mapping[Topic, float] = {"events": rest_s, "groups": _REGISTRY_REST_S}
-        self._where: dict[str, Any] = {
+        self._rests_s: Mapping[Topic, float] = {"events": rest_s, "groups": _REGISTRY_REST_S}
+        self._client_config: dict[str, Any] = {
             "bootstrap.servers": servers,
             "socket.nagle.disable": True,
             "socket.timeout.ms": int(ANSWER_TIMEOUT_S * 1000),  # leaves a paused broker for the next leader
@@ -93,31 +100,31 @@ class Kafka:
             "log_level": 2,
         }
         self._admin: AdminClient | None = None
-        self._asking: Consumer | None = None
+        self._fetch_consumer: Consumer | None = None
         self._producer: _Producer | None = None
-        self._ending: set[asyncio.Task[None]] = set()  # closing producers that failed for good
-        self._connecting, self._asked = asyncio.Lock(), asyncio.Lock()
+        self._closing_producers: set[asyncio.Task[None]] = set()  # closing producers that failed for good
+        self._connect_lock, self._fetch_lock = asyncio.Lock(), asyncio.Lock()
         self._followers: list[KafkaTopicFollower] = []
 
     async def close(self) -> None:
         """End all connections."""
-        await asyncio.gather(*(following.close() for following in self._followers))
+        await asyncio.gather(*(follower.close() for follower in self._followers))
         if self._producer is not None:
             await self._producer.close()
-        await asyncio.gather(*self._ending)
-        if self._asking is not None:
-            await asyncio.to_thread(self._asking.close)
-        self._producer = self._asking = self._admin = None
+        await asyncio.gather(*self._closing_producers)
+        if self._fetch_consumer is not None:
+            await asyncio.to_thread(self._fetch_consumer.close)
+        self._producer = self._fetch_consumer = self._admin = None
 
     # --- connecting ----------------------------------------------------------------------------------------
 
     async def _connected(self) -> AdminClient:
-        if self._admin is None or self._asking is None:
-            async with self._connecting:
+        if self._admin is None or self._fetch_consumer is None:
+            async with self._connect_lock:
                 if self._admin is None:
-                    admin = AdminClient(self._where)
+                    admin = AdminClient(self._client_config)
                     await self._make_topics(admin)
-                    self._asking = self.consumer(wait_ms=10)
+                    self._fetch_consumer = self.consumer(wait_ms=10)
                     self._admin = admin
         return self._admin
 
@@ -129,51 +136,59 @@ class Kafka:
             "min.insync.replicas": "2" if self._copies > 2 else "1",
             "unclean.leader.election.enable": "false",
         }
-        needed = {topic: common | of_topic for topic, of_topic in _NEEDED.items()}
+        required = {topic: common | of_topic for topic, of_topic in _REQUIRED_SETTINGS.items()}
         topics = [
-            NewTopic(self.topic_name(topic), self.width(topic), self._copies, config=needed[topic] | _INITIAL[topic])
-            for topic in needed
+            NewTopic(
+                self.topic_name(topic),
+                self.width(topic),
+                self._copies,
+                config=required[topic] | _INITIAL_SETTINGS[topic],
+            )
+            for topic in required
         ]
-        async with translate_errors(f"make its topics at {self._where['bootstrap.servers']}", _CREATE_TIMEOUT_S):
-            for made in admin.create_topics(topics, operation_timeout=10).values():
+        async with translate_errors(
+            f"make its topics at {self._client_config['bootstrap.servers']}", _CREATE_TIMEOUT_S
+        ):
+            for creation in admin.create_topics(topics, operation_timeout=10).values():
                 try:
-                    await asyncio.wrap_future(made)
+                    await asyncio.wrap_future(creation)
                 except KafkaException as error:
                     if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
                         raise
-            for topic, settings in needed.items():
-                width = await asyncio.to_thread(self._reported_width, admin, topic)
-                if width != self.width(topic):
+            for topic, settings in required.items():
+                reported_width = await asyncio.to_thread(self._reported_width, admin, topic)
+                if reported_width != self.width(topic):
                     raise StoreMismatch(
-                        f"the topic {self.topic_name(topic)} has {width} partitions where {self.width(topic)} are set; "
-                        "their number is for good"
+                        f"the topic {self.topic_name(topic)} has {reported_width} partitions where "
+                        f"{self.width(topic)} are set; their number is for good"
                     )
                 self._check_settings(topic, settings, await self._settings(admin, topic))
 
-    def _check_settings(self, topic: Topic, needed: Mapping[str, str], found: Mapping[str, str]) -> None:
+    def _check_settings(self, topic: Topic, required: Mapping[str, str], reported: Mapping[str, str]) -> None:
         """StoreMismatch if a topic would refuse or lose records, for example one that an operator created.
 
         A setting that the brokers do not report is assumed to be right.
         """
         wrong = {
             name: value
-            for name, value in needed.items()
-            if name in found and (int(found[name]) < int(value) if name in _AT_LEAST else found[name] != value)
+            for name, value in required.items()
+            if name in reported
+            and (int(reported[name]) < int(value) if name in _MINIMUM_SETTINGS else reported[name] != value)
         }
         if wrong:
-            is_, must_be = ([f"{name}={settings[name]}" for name in wrong] for settings in (found, wrong))
+            actual, expected = ([f"{name}={settings[name]}" for name in wrong] for settings in (reported, wrong))
             raise StoreMismatch(
-                f"the topic {self.topic_name(topic)} has {', '.join(is_)}, and would refuse or lose records; set it: "
-                f"kafka-configs.sh --bootstrap-server {self._where['bootstrap.servers']} --alter --entity-type topics "
-                f"--entity-name {self.topic_name(topic)} --add-config {','.join(must_be)}"
+                f"the topic {self.topic_name(topic)} has {', '.join(actual)}, and would refuse or lose records; "
+                f"set it: kafka-configs.sh --bootstrap-server {self._client_config['bootstrap.servers']} --alter "
+                f"--entity-type topics --entity-name {self.topic_name(topic)} --add-config {','.join(expected)}"
             )
 
     async def _settings(self, admin: AdminClient, topic: Topic) -> dict[str, str]:
         """The effective settings of a topic: its own, and those of the brokers."""
-        asked = ConfigResource(ResourceType.TOPIC, self.topic_name(topic))
+        resource = ConfigResource(ResourceType.TOPIC, self.topic_name(topic))
         while True:
             try:
-                (reported,) = admin.describe_configs([asked], request_timeout=ANSWER_TIMEOUT_S).values()
+                (reported,) = admin.describe_configs([resource], request_timeout=ANSWER_TIMEOUT_S).values()
                 return {name: entry.value for name, entry in (await asyncio.wrap_future(reported)).items()}
             except KafkaException as error:  # the queried broker may not know the topic yet
                 if not _is_transient(error):
@@ -203,7 +218,7 @@ class Kafka:
     def consumer(self, wait_ms: int = 200) -> Consumer:
         """A consumer of the driver. It must name a group, but never joins one."""
         return Consumer(
-            self._where
+            self._client_config
             | {
                 "group.id": self._prefix,
                 "enable.auto.commit": False,
@@ -226,23 +241,23 @@ class Kafka:
     async def append_many(self, topic: Topic, records: Sequence[tuple[int, bytes]]) -> list[int]:
         await self._connected()
         if self._producer is not None and self._producer.is_dead:
-            ending = asyncio.create_task(self._producer.close())
-            self._ending.add(ending)
-            ending.add_done_callback(self._ending.discard)
+            closing = asyncio.create_task(self._producer.close())
+            self._closing_producers.add(closing)
+            closing.add_done_callback(self._closing_producers.discard)
             self._producer = None
         if self._producer is None:
-            self._producer = _Producer(self._where)
+            self._producer = _Producer(self._client_config)
         async with translate_errors("append"):
-            sent: list[asyncio.Future[int]] = []
+            pending_offsets: list[asyncio.Future[int]] = []
             for partition, value in records:
                 try:
-                    sent.append(self._producer.append(self.topic_name(topic), partition, value))
+                    pending_offsets.append(self._producer.append(self.topic_name(topic), partition, value))
                 except BufferError as error:
-                    if not sent:
+                    if not pending_offsets:
                         raise Overloaded("too much waits for Kafka; try again later") from error
                     message = "too much waits for Kafka, and some of this is on its way; try again"
                     raise StoreUnavailable(message, for_clients="the log does not answer; try again") from error
-            return [await offset for offset in sent]
+            return [await offset for offset in pending_offsets]
 
     async def starts(self, topic: Topic) -> list[int]:
         return await self._offsets(topic, OffsetSpec.earliest())
@@ -250,15 +265,15 @@ class Kafka:
     async def ends(self, topic: Topic) -> list[int]:
         return await self._offsets(topic, OffsetSpec.latest())
 
-    async def _offsets(self, topic: Topic, which: OffsetSpec) -> list[int]:
+    async def _offsets(self, topic: Topic, spec: OffsetSpec) -> list[int]:
         admin = await self._connected()
-        parts = [TopicPartition(self.topic_name(topic), at) for at in range(self.width(topic))]
+        parts = [TopicPartition(self.topic_name(topic), partition) for partition in range(self.width(topic))]
         async with translate_errors("tell its offsets"):
             while True:
-                reported = admin.list_offsets(dict.fromkeys(parts, which), request_timeout=ANSWER_TIMEOUT_S)
-                found = await asyncio.gather(*map(asyncio.wrap_future, reported.values()), return_exceptions=True)
-                if not (failed := [result for result in found if isinstance(result, BaseException)]):
-                    offsets = dict(zip(reported, found, strict=True))
+                reported = admin.list_offsets(dict.fromkeys(parts, spec), request_timeout=ANSWER_TIMEOUT_S)
+                results = await asyncio.gather(*map(asyncio.wrap_future, reported.values()), return_exceptions=True)
+                if not (failed := [result for result in results if isinstance(result, BaseException)]):
+                    offsets = dict(zip(reported, results, strict=True))
                     return [offsets[part].offset for part in parts]
                 if not _is_transient(failed[0]):
                     raise failed[0]
@@ -267,19 +282,19 @@ class Kafka:
     async def fetch(self, topic: Topic, partition: int, first: int, end: int) -> list[BrokerRecord]:
         if first >= end or first >= (await self.ends(topic))[partition]:
             return []
-        async with translate_errors("be read"), self._asked:
+        async with translate_errors("be read"), self._fetch_lock:
             part = TopicPartition(self.topic_name(topic), partition, first)
             fetching = asyncio.create_task(
-                asyncio.to_thread(_fetched, self._asking, part, min(end - first, _FETCH_RECORDS_MAX))
+                asyncio.to_thread(_fetch, self._fetch_consumer, part, min(end - first, _FETCH_RECORDS_MAX))
             )
             try:
-                found = await asyncio.shield(fetching)
+                records = await asyncio.shield(fetching)
             except asyncio.CancelledError:
                 await asyncio.wait([fetching])  # the thread still uses the consumer, which the next fetch needs
                 raise
-        if not found:
+        if not records:
             raise StoreUnavailable("Kafka could not be read (no answer in time); try again")
-        return [record for record in found if record.offset < end]
+        return [record for record in records if record.offset < end]
 
     async def forget(self, topic: Topic, partition: int, before: int) -> None:
         admin = await self._connected()
@@ -288,9 +303,9 @@ class Kafka:
             await asyncio.wrap_future(admin.delete_records([part])[part])
 
     def follower(self, topic: Topic, handle: Handle) -> KafkaTopicFollower:
-        following = KafkaTopicFollower(self.consumer, self.topic_name(topic), handle, self._rests.get(topic, 0.0))
-        self._followers.append(following)
-        return following
+        follower = KafkaTopicFollower(self.consumer, self.topic_name(topic), handle, self._rests_s.get(topic, 0.0))
+        self._followers.append(follower)
+        return follower
 
 
 def _is_transient(error: BaseException) -> bool:
@@ -301,11 +316,11 @@ def _is_transient(error: BaseException) -> bool:
 class _Producer:
     """Appends records. `is_dead`: librdkafka failed for good; unacknowledged records may have been appended or not."""
 
-    def __init__(self, where: dict[str, Any]) -> None:
+    def __init__(self, client_config: dict[str, Any]) -> None:
         self.is_dead = False
         self._loop = asyncio.get_running_loop()
         self._producer = Producer(
-            where
+            client_config
             | {
                 "acks": "all",
                 "enable.idempotence": True,
@@ -317,7 +332,7 @@ class _Producer:
                 "retry.backoff.ms": 20,
             }
         )
-        self._done: deque[tuple[asyncio.Future[int], Any, int | None]] = deque()
+        self._acknowledgements: deque[tuple[asyncio.Future[int], Any, int | None]] = deque()
         self._is_woken = False  # whether the loop was woken for `_done`; reset before `_done` is drained
         self._closing = False
         self._thread = threading.Thread(target=self._poll, name="kafka-acknowledged", daemon=True)
@@ -328,7 +343,7 @@ class _Producer:
         appended: asyncio.Future[int] = self._loop.create_future()
 
         def acknowledged(error: Any, message: Any) -> None:  # in the thread that polls
-            self._done.append((appended, error, OFFSET_INVALID if error else message.offset()))
+            self._acknowledgements.append((appended, error, OFFSET_INVALID if error else message.offset()))
             if not self._is_woken:
                 self._is_woken = True
                 with contextlib.suppress(RuntimeError):  # the loop has ended
@@ -339,8 +354,8 @@ class _Producer:
 
     def _complete(self) -> None:
         self._is_woken = False
-        while self._done:
-            appended, error, offset = self._done.popleft()
+        while self._acknowledgements:
+            appended, error, offset = self._acknowledgements.popleft()
             self.is_dead = self.is_dead or bool(error and error.fatal())
             if appended.done():
                 continue
@@ -364,7 +379,7 @@ class _Producer:
         await asyncio.to_thread(self._thread.join)
 
 
-def _fetched(consumer: Consumer, part: TopicPartition, count: int) -> list[BrokerRecord]:
+def _fetch(consumer: Consumer, part: TopicPartition, count: int) -> list[BrokerRecord]:
     """Up to `count` + 1 records from an offset on, where there is at least one. Empty if none comes in time."""
     consumer.assign([part])
     try:

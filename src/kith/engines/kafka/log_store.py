@@ -38,9 +38,9 @@ class KafkaLog:
     ) -> None:
         self._broker, self._registry, self._partition_of, self._now_ms = broker, registry, partition_of, now_ms
         self._keep = keep
-        self._kept = keep.events_max // broker.partitions
+        self._events_max = keep.events_max // broker.partitions
         self._recent = recent
-        self._turn = 0
+        self._rotation = 0
         self._requested_in_s, self._requests = 0, 0  # the current second, and the timelines requested in it
         self.covers, self.joined = registry.positions.covers, registry.positions.joined
 
@@ -59,7 +59,7 @@ class KafkaLog:
     async def _read_to(self, offsets: Sequence[int]) -> None:
         """Wait until this process has read each partition up to its offset."""
         until_s = time.monotonic() + ANSWER_TIMEOUT_S
-        while any(offset > self._recent.ends[at].offset for at, offset in enumerate(offsets)):
+        while any(offset > self._recent.ends[partition].offset for partition, offset in enumerate(offsets)):
             if time.monotonic() > until_s:
                 raise StoreUnavailable("the log is not read to its end; try again")
             await self._recent.grown(ANSWER_TIMEOUT_S)
@@ -78,20 +78,22 @@ class KafkaLog:
     async def read_partitions(self, after: dict[int, Place], limit: int) -> Batch:
         """Up to `limit` events after these places, of their partitions only."""
         await self._refresh_retention(after)
-        found: list[Event] = []
+        all_events: list[Event] = []
         reached, lost = dict(after), False
-        self._turn += 1  # rotate which partition is read first
-        for at in sorted(after, key=lambda at: (at + self._turn) % self._broker.partitions):
-            start = self._registry.now.start(at)
-            lost = lost or after[at].events < start.events
-            events, reached[at] = await self._recent.read(at, max(after[at], start), limit - len(found))
-            found += events
-        return Batch(found, self._registry.positions.packed(reached), lost)
+        self._rotation += 1  # rotate which partition is read first
+        for partition in sorted(after, key=lambda partition: (partition + self._rotation) % self._broker.partitions):
+            start = self._registry.now.start(partition)
+            lost = lost or after[partition].events < start.events
+            events, reached[partition] = await self._recent.read(
+                partition, max(after[partition], start), limit - len(all_events)
+            )
+            all_events += events
+        return Batch(all_events, self._registry.positions.packed(reached), lost)
 
     async def _refresh_retention(self, after: Mapping[int, Place]) -> None:
         """Refresh the registry if events after these places may have been forgotten; the newest are always kept."""
         ends = self._recent.ends
-        if any(ends[at].events - place.events > self._kept for at, place in after.items()):
+        if any(ends[partition].events - place.events > self._events_max for partition, place in after.items()):
             await self._registry.sync()
 
     async def behind(self, after: LogPosition) -> Backlog:
@@ -101,14 +103,14 @@ class KafkaLog:
     async def _behind(self, after: Mapping[int, Place]) -> Backlog:
         await self._refresh_retention(dict.fromkeys(range(self._broker.partitions), START) | dict(after))
         events, times, lost, ends = 0, list[int](), False, self._recent.ends
-        for at, end in enumerate(ends):
-            place = after.get(at, START)
-            lost = lost or place.events < self._registry.now.start(at).events
+        for partition, end in enumerate(ends):
+            place = after.get(partition, START)
+            lost = lost or place.events < self._registry.now.start(partition).events
             events += max(0, end.events - place.events)
             if end.events > place.events and not lost:
-                times.append(await self._recent.next_ms(at, place))
-        packed = self._registry.positions.packed(dict(enumerate(ends)))
-        return Backlog(packed, events, None if lost else min(times, default=None), lost)
+                times.append(await self._recent.next_ms(partition, place))
+        log_end = self._registry.positions.packed(dict(enumerate(ends)))
+        return Backlog(log_end, events, None if lost else min(times, default=None), lost)
 
     async def reached(self, position: LogPosition) -> bool:
         await self.open()
@@ -116,10 +118,10 @@ class KafkaLog:
         if places is None or max(places, default=0) >= self._broker.partitions:
             return False
         until_s, is_refreshed = time.monotonic() + ANSWER_TIMEOUT_S, False
-        while any(place.events > self._recent.ends[at].events for at, place in places.items()):
+        while any(place.events > self._recent.ends[partition].events for partition, place in places.items()):
             if not is_refreshed:
                 ends, is_refreshed = await self._broker.ends("events"), True
-                if any(place.offset > ends[at] for at, place in places.items()):
+                if any(place.offset > ends[partition] for partition, place in places.items()):
                     return False
             if time.monotonic() > until_s:
                 raise StoreUnavailable("this process has not read the log up to your token yet; try again")
@@ -130,10 +132,10 @@ class KafkaLog:
         await self.open()
         if event.state == TIMELINE_REQUESTED:
             self._check_request_rate()
-        at = self._partition_of(event.source)
-        offset = await self._broker.append("events", at, pack(Announcement(row_of(event))))
+        partition = self._partition_of(event.source)
+        offset = await self._broker.append("events", partition, pack(Announcement(row_of(event))))
         until_s = time.monotonic() + ANSWER_TIMEOUT_S
-        while self._recent.ends[at].offset <= offset and time.monotonic() < until_s:
+        while self._recent.ends[partition].offset <= offset and time.monotonic() < until_s:
             await self._recent.grown(ANSWER_TIMEOUT_S)
 
     def _check_request_rate(self) -> None:
@@ -149,17 +151,17 @@ class KafkaLog:
         if self._requests > TIMELINE_REQUESTS_A_SECOND:
             raise Overloaded("too many timelines are requested at once; try again in some seconds")
 
-    async def lease(self, name: str, at: LogPosition) -> bool:
+    async def lease(self, name: str, position: LogPosition) -> bool:
         await self.open()
-        places = self._registry.positions.places(at)
+        places = self._registry.positions.places(position)
         if places is None:
             await self.release(name)
             return False
         now_ms = self._now_ms()
-        granted = await self._registry.write(TakeLease(name, places, now_ms, now_ms + self._keep.lease_ms))
-        if granted == NO_ROOM:
+        verdict = await self._registry.write(TakeLease(name, places, now_ms, now_ms + self._keep.lease_ms))
+        if verdict == NO_ROOM:
             raise Overloaded(f"{LEASES_MAX} leases of the log are held; release some (`kith log release`)")
-        return bool(granted)
+        return bool(verdict)
 
     async def release(self, name: str) -> None:
         await self.open()
@@ -169,8 +171,10 @@ class KafkaLog:
         await self.open()
         registry, now_ms = await self._registry.sync(), self._now_ms()
         return [
-            LogLease(name, self._registry.positions.packed(held.places), held.until_ms, registry.is_lost(held, now_ms))
-            for name, held in registry.leases.items()
+            LogLease(
+                name, self._registry.positions.packed(lease.places), lease.until_ms, registry.is_lost(lease, now_ms)
+            )
+            for name, lease in registry.leases.items()
         ]
 
     async def subscribe(self, group: str) -> KafkaSubscription:
@@ -182,25 +186,27 @@ class KafkaLog:
 
     async def progress(self, group: str) -> Progress | None:
         await self.open()
-        known = (await self._registry.sync()).groups.get(group)
-        if known is None or known.saved is None:
+        stored_group = (await self._registry.sync()).groups.get(group)
+        if stored_group is None or stored_group.saved is None:
             return None
-        saved = dict(known.saved)
-        return Progress(self._registry.positions.packed(saved), await self._behind(saved))
+        places = dict(stored_group.saved)
+        return Progress(self._registry.positions.packed(places), await self._behind(places))
 
     async def failures(self, group: str, limit: int | None = None) -> Sequence[Failure]:
         await self.open()
         return failures_of(await self._registry.sync(), group)[:limit]
 
-    async def save(self, group: str, at: LogPosition | None, failures: Mapping[LogPosition, Failure | None]) -> None:
+    async def save(
+        self, group: str, checkpoint: LogPosition | None, failures: Mapping[LogPosition, Failure | None]
+    ) -> None:
         await self.open()
-        places = None if at is None else self._registry.positions.places(at) or {}
+        places = None if checkpoint is None else self._registry.positions.places(checkpoint) or {}
         if places is not None:
             places = dict.fromkeys(range(self._broker.partitions), START) | places
-        kept = [
+        partition_failures = [
             (self._registry.positions.partition(position), position, failure) for position, failure in failures.items()
         ]
-        await self._registry.save(Save(group, "", None, places, kept))
+        await self._registry.save(Save(group, "", None, places, partition_failures))
 
     async def forget(self, group: str) -> None:
         await self.open()

@@ -63,7 +63,7 @@ class OwnerRunner:
         self._name = secrets.token_hex(8)
         self._stopping = asyncio.Event()
         self._running: asyncio.Task[None] | None = None
-        self._tasks: dict[int, _Partition] = {}
+        self._tasks: dict[int, _PartitionTask] = {}
         self._backs_off_until_s, self._back_off_s = 0.0, _BACK_OFF_S
         self.rounds = BatchRounds()
         self._follower = broker.follower("writes", self._handle)
@@ -85,7 +85,7 @@ class OwnerRunner:
     @property
     def partitions(self) -> list[int]:
         """The partitions whose commands this process decides now."""
-        return sorted(at for at, part in self._tasks.items() if part.is_ready)
+        return sorted(partition for partition, task in self._tasks.items() if task.is_ready)
 
     @property
     def is_ready(self) -> bool:
@@ -93,7 +93,9 @@ class OwnerRunner:
         group = self.registry.now.groups.get(GROUP, Group())
         if self._name not in group.members or self._stopping.is_set():
             return False
-        return self.partitions == sorted(at for at, name in group.divided().items() if name == self._name)
+        return self.partitions == sorted(
+            partition for partition, name in group.target_workers().items() if name == self._name
+        )
 
     def _join(self) -> Join:
         return Join(GROUP, self._name, self.registry.instance, self.broker.partitions, gentle=True)
@@ -109,16 +111,16 @@ class OwnerRunner:
             except Exception:
                 _log.exception("taking and leaving partitions failed; it goes on")
                 await asyncio.sleep(_RETRY_MS / 1000)
-        await asyncio.gather(*(part.close() for part in self._tasks.values()))
+        await asyncio.gather(*(task.close() for task in self._tasks.values()))
         with contextlib.suppress(KithError):  # if Kafka is away, others expel this process later
             await self.registry.write(Leave(GROUP, self._name))
 
     async def _rest(self) -> None:
         """Wait until the registry has changed, _POLL_S have passed, or this must stop."""
-        waits = [asyncio.create_task(self.registry.changed(_POLL_S)), asyncio.create_task(self._stopping.wait())]
-        await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
-        for wait in waits:
-            wait.cancel()
+        waiters = [asyncio.create_task(self.registry.changed(_POLL_S)), asyncio.create_task(self._stopping.wait())]
+        await asyncio.wait(waiters, return_when=asyncio.FIRST_COMPLETED)
+        for waiter in waiters:
+            waiter.cancel()
 
     async def _rebalance(self) -> None:
         """Run a task for each partition of ours, and release those that are meant for others."""
@@ -131,28 +133,32 @@ class OwnerRunner:
                 return
             await self.registry.write(self._join())
             group = self.registry.now.groups[GROUP]
-        ours, to_be = group.of(self._name), group.divided()
-        for at in list(self._tasks):
-            if self._tasks[at].since != ours.get(at) or to_be[at] != self._name or self._tasks[at].is_over:
-                await self._tasks[at].close()
-                del self._tasks[at]
-        for at, since in ours.items():
-            if at in self._tasks:
+        owned, targets = group.partitions_of(self._name), group.target_workers()
+        for partition in list(self._tasks):
+            if (
+                self._tasks[partition].since != owned.get(partition)
+                or targets[partition] != self._name
+                or self._tasks[partition].is_over
+            ):
+                await self._tasks[partition].close()
+                del self._tasks[partition]
+        for partition, since in owned.items():
+            if partition in self._tasks:
                 continue
-            if to_be[at] == self._name:
-                self._tasks[at] = _Partition(self, at, since)
+            if targets[partition] == self._name:
+                self._tasks[partition] = _PartitionTask(self, partition, since)
             else:  # the next round retries if this append fails
-                await self.registry.write(Release(GROUP, self._name, at))
+                await self.registry.write(Release(GROUP, self._name, partition))
 
     def _is_cut_off(self, now_s: float) -> bool:
         """Whether a partition's store has been unreachable for CUT_OFF_S, so another process may do better."""
-        since = [part.away_since_s for part in self._tasks.values() if part.away_since_s is not None]
+        since = [task.away_since_s for task in self._tasks.values() if task.away_since_s is not None]
         return bool(since) and now_s - min(since) >= CUT_OFF_S
 
     async def _back_off(self, now_s: float) -> None:
         """Leave the group, and so all partitions, to other processes for a while."""
         _log.warning("the store is away; others decide the writes of this process", for_s=self._back_off_s)
-        await asyncio.gather(*(part.close() for part in self._tasks.values()))
+        await asyncio.gather(*(task.close() for task in self._tasks.values()))
         self._tasks.clear()
         await self.registry.write(Leave(GROUP, self._name))
         self._backs_off_until_s = now_s + self._back_off_s
@@ -166,19 +172,21 @@ class OwnerRunner:
 
     def is_ours(self, partition: int, since: int) -> bool:
         """Whether this process still owns a partition that it got at offset `since`."""
-        return self.registry.now.groups.get(GROUP, Group()).of(self._name).get(partition) == since
+        return self.registry.now.groups.get(GROUP, Group()).partitions_of(self._name).get(partition) == since
 
     def follow(self) -> None:
         """Follow the commands of partitions that are ready and not full."""
-        self._follower.follow({at: part.next for at, part in self._tasks.items() if part.is_ready and not part.is_full})
+        self._follower.follow(
+            {partition: task.next for partition, task in self._tasks.items() if task.is_ready and not task.is_full}
+        )
 
     async def _handle(self, partition: int, records: Sequence[BrokerRecord]) -> None:
-        part = self._tasks.get(partition)
-        if part is not None:
-            part.put(records)
+        task = self._tasks.get(partition)
+        if task is not None:
+            task.put(records)
 
 
-class _Partition:
+class _PartitionTask:
     """The task of one partition."""
 
     def __init__(self, runner: OwnerRunner, partition: int, since: int) -> None:
@@ -241,16 +249,16 @@ class _Partition:
 
     async def _take(self) -> PartitionEnd:
         """Fence former owners, and finish a batch that they left undone."""
-        at, registry = self._partition, await self._runner.registry.sync()
-        if not self._runner.is_ours(at, self.since):
-            raise Fenced(f"partition {at} is another process's now")
-        end = PartitionEnd(self._broker, at)
-        await end.take(registry.start(at))
-        again = await self._call_owner(self._owner.take(at, end.next_write))
-        kept_from = (await self._broker.starts("writes"))[at]
-        if again:
-            first, upto = max(end.next_write, kept_from), again[-1].offset + 1
-            await self._commit(end, again, await fetch_all(self._broker, "writes", at, first, upto))
+        partition, registry = self._partition, await self._runner.registry.sync()
+        if not self._runner.is_ours(partition, self.since):
+            raise Fenced(f"partition {partition} is another process's now")
+        end = PartitionEnd(self._broker, partition)
+        await end.take(registry.start(partition))
+        unfinished = await self._call_owner(self._owner.take(partition, end.next_write))
+        kept_from = (await self._broker.starts("writes"))[partition]
+        if unfinished:
+            first, after_last = max(end.next_write, kept_from), unfinished[-1].offset + 1
+            await self._commit(end, unfinished, await fetch_all(self._broker, "writes", partition, first, after_last))
         if end.next_write < kept_from:
             self._log_deleted_commands(end.next_write, kept_from)
             await end.commit(kept_from, [], {})
@@ -258,14 +266,14 @@ class _Partition:
         self._runner.follow()
         return end
 
-    def _log_deleted_commands(self, first: int, upto: int) -> None:
+    def _log_deleted_commands(self, first: int, end: int) -> None:
         """Log that Kafka deleted commands before an owner decided them. Their callers got NotConfirmed."""
-        if first < upto:
+        if first < end:
             _log.error(
                 "writes waited for an owner for longer than Kafka keeps them, and are lost; run `kith worker apply`,"
                 " and raise retention.ms of the topic of writes where it may be away for longer",
                 partition=self._partition,
-                writes=upto - first,
+                writes=end - first,
             )
 
     async def _step(self, end: PartitionEnd) -> None:
@@ -296,10 +304,10 @@ class _Partition:
         self._waiting_bytes -= size
         return batch
 
-    async def _call_owner(self, asked: Coroutine[Any, Any, T]) -> T:
+    async def _call_owner(self, call: Coroutine[Any, Any, T]) -> T:
         """Await a call of the owner, and note since when its store has not answered."""
         try:
-            answer = await asked
+            answer = await call
         except StoreUnavailable:
             self.away_since_s = self.away_since_s or asyncio.get_running_loop().time()
             raise
@@ -308,17 +316,17 @@ class _Partition:
         return answer
 
     async def _commit(
-        self, end: PartitionEnd, decided: Sequence[DecidedCommand], records: Sequence[BrokerRecord]
+        self, end: PartitionEnd, decisions: Sequence[DecidedCommand], records: Sequence[BrokerRecord]
     ) -> None:
         """Commit the events of decided commands, their answers, and the offset after them; then forget old events."""
-        asked = {record.offset: unpacked(record.value)[:2] for record in records}
-        for part in in_parts(decided, _size_of) if decided else ():
+        callers = {record.offset: unpacked(record.value)[:2] for record in records}
+        for part in in_parts(decisions, _size_of) if decisions else ():
             rows: list[LoggedRow] = []
             answers: dict[bytes, list[CommandAnswer]] = {}
             for command in part:
                 rows += map(row_of, command.events)
-                if command.offset in asked:  # otherwise Kafka has deleted the command, and nobody waits for it
-                    name, number = asked[command.offset]
+                if command.offset in callers:  # otherwise Kafka has deleted the command, and nobody waits for it
+                    name, number = callers[command.offset]
                     answers.setdefault(name, []).append((number, command.outcome, len(rows)))
             await end.commit(part[-1].offset + 1, rows, answers)
         try:
@@ -327,6 +335,8 @@ class _Partition:
             _log.warning("old events are kept longer", partition=self._partition, error=error.message)
 
 
-def _size_of(decided: DecidedCommand) -> tuple[int, int]:
+def _size_of(decision: DecidedCommand) -> tuple[int, int]:
     """The rows and approximate bytes that a decided command takes in a commit."""
-    return len(decided.events), len(decided.outcome) + sum(_EVENT_BYTES + len(event.data) for event in decided.events)
+    return len(decision.events), len(decision.outcome) + sum(
+        _EVENT_BYTES + len(event.data) for event in decision.events
+    )

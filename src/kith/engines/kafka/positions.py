@@ -37,7 +37,9 @@ class Positions:
 
     def packed(self, places: Places) -> LogPosition:
         """The position of these places. Without any place, it still differs from NOWHERE."""
-        flat = [number for at, place in sorted(places.items()) for number in (at, place.offset, place.events)]
+        flat = [
+            number for partition, place in sorted(places.items()) for number in (partition, place.offset, place.events)
+        ]
         return LogPosition(self.name + msgspec.msgpack.encode(flat))
 
     def places(self, position: LogPosition) -> dict[int, Place] | None:
@@ -52,7 +54,7 @@ class Positions:
             return None
         if len(flat) % 3 or min(flat, default=0) < 0:
             return None
-        return {at: Place(events, offset) for at, offset, events in zip(*[iter(flat)] * 3, strict=True)}
+        return {partition: Place(events, offset) for partition, offset, events in zip(*[iter(flat)] * 3, strict=True)}
 
     def partition(self, position: LogPosition) -> int:
         """The partition of an event, by its position."""
@@ -60,14 +62,14 @@ class Positions:
 
     def covers(self, position: LogPosition, other: LogPosition) -> bool:
         """See `log.store.LogStore.covers`."""
-        reached, asked = self.places(position), self.places(other)
-        if reached is None or asked is None:
+        reached, required = self.places(position), self.places(other)
+        if reached is None or required is None:
             return False
-        return all(place.events <= reached.get(at, START).events for at, place in asked.items())
+        return all(place.events <= reached.get(partition, START).events for partition, place in required.items())
 
     def joined(self, position: LogPosition, other: LogPosition) -> LogPosition:
         """See `log.store.LogStore.joined`. A position of another log is ignored."""
         places = self.places(position) or {}
-        for at, place in (self.places(other) or {}).items():
-            places[at] = max(place, places.get(at, START))
+        for partition, place in (self.places(other) or {}).items():
+            places[partition] = max(place, places.get(partition, START))
         return self.packed(places)

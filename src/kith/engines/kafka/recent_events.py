@@ -49,7 +49,7 @@ class _Part:
     def __init__(self, end: Place, next_write: int) -> None:
         self.end, self.oldest = end, end.events
         self.next_write = next_write  # the offset of the next command in `writes`
-        self.held: list[EventRecord] = []
+        self.cached: list[EventRecord] = []
         self.chunk: list[EventRecord] = []  # the last chunk of older records
         self._decoded: tuple[int, list[Event]] = (-1, [])  # the record decoded last: its offset and events
 
@@ -70,7 +70,7 @@ class RecentEvents:
         self._follower: TopicFollower | None = None
         self._opening = asyncio.Lock()
         self._grown = asyncio.Event()
-        self._rings: set[RecentBell] = set()
+        self._bells: set[RecentBell] = set()
         self._commit_callbacks: list[Callable[[int, EventRecord], None]] = []
 
     def on_commit(self, callback: Callable[[int, EventRecord], None]) -> None:
@@ -87,13 +87,13 @@ class RecentEvents:
             await self._registry.open()
             registry, ends = await self._registry.sync(), await self._broker.ends("events")
             parts = []
-            for at, end in enumerate(ends):
-                state = await state_before(self._broker, at, registry.start(at), end)
+            for partition, end in enumerate(ends):
+                state = await state_before(self._broker, partition, registry.start(partition), end)
                 parts.append(_Part(Place(state.events, end), state.next_write))
             self._parts = parts
-            following = self._broker.follower("events", self._handle)
-            following.follow(dict(enumerate(ends)))
-            self._follower = following
+            follower = self._broker.follower("events", self._handle)
+            follower.follow(dict(enumerate(ends)))
+            self._follower = follower
 
     async def close(self) -> None:
         if self._follower is not None:
@@ -112,12 +112,12 @@ class RecentEvents:
     @contextlib.contextmanager
     def ringing(self) -> Iterator[RecentBell]:
         """A bell that rings when events were read, while this context is open."""
-        ring = RecentBell(self)
-        self._rings.add(ring)
+        bell = RecentBell(self)
+        self._bells.add(bell)
         try:
-            yield ring
+            yield bell
         finally:
-            self._rings.discard(ring)
+            self._bells.discard(bell)
 
     def awaited(self) -> AbstractContextManager[None]:
         """See `TopicFollower.awaited`. Effective once this is open."""
@@ -132,16 +132,16 @@ class RecentEvents:
     async def read(self, partition: int, after: Place, limit: int) -> tuple[list[Event], Place]:
         """Up to `limit` events after a place that is kept, and the place after them; `end` if all were read."""
         part, positions = self._parts[partition], self._registry.positions
-        found: list[Event] = []
-        while len(found) < limit and after.events < part.end.events:
+        all_events: list[Event] = []
+        while len(all_events) < limit and after.events < part.end.events:
             for record in await self._records_after(partition, after):
-                read = max(0, after.events - record.first)
-                events = part.events(record, positions, partition)[read:][: limit - len(found)]
-                found += events
-                after = record.after(read + len(events))
-                if len(found) == limit:
+                skipped = max(0, after.events - record.first)
+                events = part.events(record, positions, partition)[skipped:][: limit - len(all_events)]
+                all_events += events
+                after = record.after(skipped + len(events))
+                if len(all_events) == limit:
                     break
-        return found, (part.end if after.events == part.end.events else after)
+        return all_events, (part.end if after.events == part.end.events else after)
 
     async def next_ms(self, partition: int, after: Place) -> int:
         """When the first event after a place was logged. The place must not be the end."""
@@ -151,30 +151,30 @@ class RecentEvents:
         """Records in order; the first holds the first event after a place. The place must not be the end."""
         part = self._parts[partition]
         if after.events >= part.oldest:
-            return _behind(part.held, after)
-        if not (behind := _behind(part.chunk, after)) or part.chunk[0].first > after.events:
+            return _following(part.cached, after)
+        if not (following := _following(part.chunk, after)) or part.chunk[0].first > after.events:
             part.chunk = await self._chunk(partition, after)
-            behind = _behind(part.chunk, after)
-        if not behind or behind[0].first > after.events:
+            following = _following(part.chunk, after)
+        if not following or following[0].first > after.events:
             raise StoreUnavailable("these events were forgotten while they were read; read again")
-        return behind
+        return following
 
     async def _chunk(self, partition: int, after: Place) -> list[EventRecord]:
         """Fetch records until one holds the first event after a place."""
-        found, count, first = list[EventRecord](), after.events, after.offset
+        chunk, count, first = list[EventRecord](), after.events, after.offset
         while True:
             end = self._parts[partition].end.offset
             records = await self._broker.fetch("events", partition, first, min(end, first + CHUNK_RECORDS))
             for record in records:
                 if event_record := read_event_record(record, count):
                     count = event_record.first + event_record.length
-                    found += [event_record] if event_record.length else []
+                    chunk += [event_record] if event_record.length else []
             if count > after.events or not records:
-                return found
+                return chunk
             first = records[-1].offset + 1
 
     async def _handle(self, partition: int, records: Sequence[BrokerRecord]) -> None:
-        part, before = self._parts[partition], self._parts[partition].end.events
+        part, events_before = self._parts[partition], self._parts[partition].end.events
         for record in records:
             event_record = read_event_record(record, part.end.events)
             part.end = Place(
@@ -183,28 +183,28 @@ class RecentEvents:
             if event_record and event_record.next_write is not None:
                 part.next_write = event_record.next_write
             if event_record and event_record.length:
-                part.held.append(event_record.without_answers())
+                part.cached.append(event_record.without_answers())
                 self._bytes += event_record.size
             if event_record and event_record.answers:
                 for callback in self._commit_callbacks:
                     callback(partition, event_record)
         while self._bytes > RECENT_BYTES:
             self._evict()
-        if part.end.events > before:
-            for ring in self._rings:
-                ring.ring()
+        if part.end.events > events_before:
+            for bell in self._bells:
+                bell.ring()
         self._grown.set()
         self._grown = asyncio.Event()
 
     def _evict(self) -> None:
         """Evict the older half of the partition with the most records."""
-        part = max(self._parts, key=lambda part: len(part.held))
-        half = part.held[: len(part.held) // 2 + 1]
-        del part.held[: len(half)]
+        part = max(self._parts, key=lambda part: len(part.cached))
+        half = part.cached[: len(part.cached) // 2 + 1]
+        del part.cached[: len(half)]
         part.oldest = half[-1].first + half[-1].length
         self._bytes -= sum(record.size for record in half)
 
 
-def _behind(records: list[EventRecord], after: Place) -> list[EventRecord]:
+def _following(records: list[EventRecord], after: Place) -> list[EventRecord]:
     """The records that hold events after a place."""
     return records[bisect_right(records, after.events, key=lambda record: record.first + record.length) :]

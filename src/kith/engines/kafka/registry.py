@@ -83,9 +83,9 @@ class RegistryReplica:
                 records, end = await self._read_stored()
                 self._read(records)
                 self._next = end
-                following = self._broker.follower("groups", self._handle)
-                following.follow({0: end})
-                self._follower = following
+                follower = self._broker.follower("groups", self._handle)
+                follower.follow({0: end})
+                self._follower = follower
             if not self.now.name:  # the next `open` retries if this append fails
                 await self.write(NameLog(secrets.token_bytes(NAME_BYTES)))
 
@@ -122,8 +122,8 @@ class RegistryReplica:
 
     async def save(self, save: Save) -> RegistryVerdict:
         """Append a checkpoint and failures. Large ones take several records, with the checkpoint in the last."""
-        *before, last = in_parts(save.failures, _size_of)
-        for chunk in before:
+        *earlier, last = in_parts(save.failures, _size_of)
+        for chunk in earlier:
             verdict = await self.write(msgspec.structs.replace(save, places=None, failures=chunk))
             if not verdict:
                 return verdict
@@ -161,9 +161,9 @@ class RegistryReplica:
 
     def _silent_instances(self) -> list[tuple[str, int]]:
         """Other processes without a new heartbeat for too long, each with its last one."""
-        now_s, before = time.monotonic(), self._seen
+        now_s, previous = time.monotonic(), self._seen
         self._seen = {
-            instance: before[instance] if before.get(instance, (None,))[0] == beat else (beat, now_s)
+            instance: previous[instance] if previous.get(instance, (None,))[0] == beat else (beat, now_s)
             for instance, beat in self.now.instances.items()
             if instance != self.instance
         }
@@ -191,13 +191,13 @@ class RegistryReplica:
 
     async def _save_failures_again(self) -> None:
         for name, group in list(self.now.groups.items()):
-            kept: list[PartitionFailure] = [
-                (partition, mark, failure) for mark, (partition, failure) in group.failures.items()
+            failures: list[PartitionFailure] = [
+                (partition, position, failure) for position, (partition, failure) in group.failures.items()
             ]
-            for chunk in in_parts(kept, _size_of):
+            for chunk in in_parts(failures, _size_of):
                 unsettled = self.now.groups[name].failures if name in self.now.groups else {}
-                if left := [kept_failure for kept_failure in chunk if kept_failure[1] in unsettled]:
-                    await self.write(Save(name, "", None, None, left))
+                if remaining := [partition_failure for partition_failure in chunk if partition_failure[1] in unsettled]:
+                    await self.write(Save(name, "", None, None, remaining))
 
     async def _until(self, end: int) -> None:
         """Wait until all records before an offset are read."""
@@ -211,9 +211,9 @@ class RegistryReplica:
     async def _handle(self, partition: int, records: Sequence[BrokerRecord]) -> None:
         self._read(records)
 
-    def _pass_over(self, record: BrokerRecord) -> None:
+    def _skip(self, record: BrokerRecord) -> None:
         self._next = record.offset + 1
-        if not _is_kiths(record.value):
+        if not _is_from_kith(record.value):
             _log.warning("somebody else writes to the topic of the registry; forbid it", offset=record.offset)
         elif self._knows_all:
             _log.warning("the registry has records of a newer Kith, which are passed over", offset=record.offset)
@@ -224,7 +224,7 @@ class RegistryReplica:
             try:
                 entry = _entries.decode(record.value)
             except msgspec.MsgspecError:
-                self._pass_over(record)
+                self._skip(record)
                 continue
             if isinstance(entry, RegistrySnapshot) and record.offset > self._next and entry.expects == record.offset:
                 self.now = entry.registry  # the records before it were deleted
@@ -238,7 +238,7 @@ class RegistryReplica:
         self._grown = asyncio.Event()
 
 
-def _is_kiths(value: bytes) -> bool:
+def _is_from_kith(value: bytes) -> bool:
     """Whether some version of Kith wrote a record: a list that begins with the number of its kind."""
     try:
         match _decode_any.decode(value):
@@ -249,7 +249,7 @@ def _is_kiths(value: bytes) -> bool:
     return False
 
 
-def _size_of(kept: PartitionFailure) -> tuple[int, int]:
+def _size_of(partition_failure: PartitionFailure) -> tuple[int, int]:
     """The rows (1) and the approximate bytes that a failure takes in a record."""
-    failure = kept[2]
+    failure = partition_failure[2]
     return 1, _FAILURE_BYTES + (0 if failure is None else len(failure.event.data) + len(failure.error))

@@ -118,34 +118,34 @@ class Group(msgspec.Struct, array_like=True):
     saved: dict[int, Place] | None = None
     failures: dict[LogPosition, tuple[int, Failure]] = {}
 
-    def of(self, member: str) -> dict[int, int]:
+    def partitions_of(self, member: str) -> dict[int, int]:
         """The partitions of a worker, each with the offset at which the worker got it."""
-        return {at: since for at, (owner, since) in self.owners.items() if owner == member}
+        return {partition: since for partition, (owner, since) in self.owners.items() if owner == member}
 
-    def divided(self) -> dict[int, str]:
+    def target_workers(self) -> dict[int, str]:
         """The worker that each partition should go to: equal shares, the rest to the newest workers, fewest moves."""
-        left = {member: self.partitions // len(self.members) for member in self.members}
-        for member in list(self.members)[::-1][: self.partitions - sum(left.values())]:
-            left[member] += 1
-        to: dict[int, str] = {}
-        for at, (owner, _) in sorted(self.owners.items()):
-            if left.get(owner, 0):
-                to[at] = owner
-                left[owner] -= 1
-        lacking = [member for member, more in left.items() for _ in range(more)]
-        for at in range(self.partitions):
-            if at not in to:
-                to[at] = lacking.pop()
-        return to
+        shares_left = {member: self.partitions // len(self.members) for member in self.members}
+        for member in list(self.members)[::-1][: self.partitions - sum(shares_left.values())]:
+            shares_left[member] += 1
+        targets: dict[int, str] = {}
+        for partition, (owner, _) in sorted(self.owners.items()):
+            if shares_left.get(owner, 0):
+                targets[partition] = owner
+                shares_left[owner] -= 1
+        open_shares = [member for member, count in shares_left.items() for _ in range(count)]
+        for partition in range(self.partitions):
+            if partition not in targets:
+                targets[partition] = open_shares.pop()
+        return targets
 
-    def divide(self, offset: int) -> None:
-        """Assign partitions by `divided`, as of this offset. A gentle group leaves those that are not released."""
-        self.owners = {at: owner for at, owner in self.owners.items() if owner[0] in self.members}
+    def assign(self, offset: int) -> None:
+        """Assign partitions to their `target_workers`, as of this offset. A gentle group leaves those not released."""
+        self.owners = {partition: owner for partition, owner in self.owners.items() if owner[0] in self.members}
         if self.members:
-            for at, member in self.divided().items():
-                owner, _ = self.owners.get(at, ("", 0))
+            for partition, member in self.target_workers().items():
+                owner, _ = self.owners.get(partition, ("", 0))
                 if not owner or (owner != member and not self.gentle):
-                    self.owners[at] = member, offset
+                    self.owners[partition] = member, offset
 
 
 class GroupRegistry(msgspec.Struct, array_like=True):
@@ -168,7 +168,7 @@ class GroupRegistry(msgspec.Struct, array_like=True):
 
     def keeps(self, places: dict[int, Place]) -> bool:
         """Whether all events after these places are still kept."""
-        return all(start.events <= places.get(at, START).events for at, start in self.forgotten.items())
+        return all(start.events <= places.get(partition, START).events for partition, start in self.forgotten.items())
 
     def is_lost(self, lease: RegistryLease, now_ms: int) -> bool:
         return now_ms >= lease.until_ms or not self.keeps(lease.places)
@@ -196,30 +196,30 @@ def apply_entry(registry: GroupRegistry, offset: int, entry: Entry) -> RegistryV
             if instance in registry.instances:
                 registry.instances[instance] = offset
         case Join() | Leave() | Release() | Expel():
-            return _changed_workers(registry, offset, entry)
+            return _change_workers(registry, offset, entry)
         case Save():
-            return _saved(registry, entry)
+            return _save_progress(registry, entry)
         case EndGroup(group):
-            _end(registry, group)
+            _end_group(registry, group)
         case TakeLease():
-            return _leased(registry, entry)
+            return _take_lease(registry, entry)
         case Free(name):
             return registry.leases.pop(name, None) is not None
         case Forget():
-            _forget(registry, entry)
+            _forget_events(registry, entry)
         case RegistrySnapshot():
             return entry.expects == offset
     return True
 
 
-def _changed_workers(registry: GroupRegistry, offset: int, entry: Join | Leave | Release | Expel) -> bool:
+def _change_workers(registry: GroupRegistry, offset: int, entry: Join | Leave | Release | Expel) -> bool:
     if isinstance(entry, Expel):
         if registry.instances.get(entry.instance) != entry.beat:
             return False  # it is alive
         del registry.instances[entry.instance]
         for group in registry.groups.values():
-            group.members = {member: of for member, of in group.members.items() if of != entry.instance}
-            group.divide(offset)
+            group.members = {member: process for member, process in group.members.items() if process != entry.instance}
+            group.assign(offset)
         return True
     group = registry.groups.setdefault(entry.group, Group())
     if isinstance(entry, Join):
@@ -232,13 +232,13 @@ def _changed_workers(registry: GroupRegistry, offset: int, entry: Join | Leave |
         return False
     else:
         del group.owners[entry.partition]
-    group.divide(offset)
+    group.assign(offset)
     return True
 
 
-def _saved(registry: GroupRegistry, entry: Save) -> bool:
+def _save_progress(registry: GroupRegistry, entry: Save) -> bool:
     group = registry.groups.setdefault(entry.group, Group())
-    if entry.since is not None and not entry.since.items() <= group.of(entry.member).items():
+    if entry.since is not None and not entry.since.items() <= group.partitions_of(entry.member).items():
         return False
     if entry.places is not None:
         group.saved = (group.saved or {}) | entry.places
@@ -249,7 +249,7 @@ def _saved(registry: GroupRegistry, entry: Save) -> bool:
     return True
 
 
-def _end(registry: GroupRegistry, name: str) -> None:
+def _end_group(registry: GroupRegistry, name: str) -> None:
     group = registry.groups.get(name)
     if group is not None and group.members:  # its workers start over
         group.saved, group.failures = None, {}
@@ -257,22 +257,22 @@ def _end(registry: GroupRegistry, name: str) -> None:
         registry.groups.pop(name, None)
 
 
-def _leased(registry: GroupRegistry, entry: TakeLease) -> RegistryVerdict:
-    held = entry.name in registry.leases
+def _take_lease(registry: GroupRegistry, entry: TakeLease) -> RegistryVerdict:
+    is_renewal = entry.name in registry.leases
     if not registry.keeps(entry.places):
         registry.leases.pop(entry.name, None)
         return False
-    if not held and len(registry.leases) >= LEASES_MAX:
-        lost = [name for name, lease in registry.leases.items() if registry.is_lost(lease, entry.now_ms)]
-        if not lost:
+    if not is_renewal and len(registry.leases) >= LEASES_MAX:
+        lost_names = [name for name, lease in registry.leases.items() if registry.is_lost(lease, entry.now_ms)]
+        if not lost_names:
             return NO_ROOM
-        for name in lost:
+        for name in lost_names:
             del registry.leases[name]
     registry.leases[entry.name] = RegistryLease(entry.places, entry.until_ms)
     return True
 
 
-def _forget(registry: GroupRegistry, entry: Forget) -> None:
-    at, live = entry.partition, [lease for lease in registry.leases.values() if entry.now_ms < lease.until_ms]
-    kept = min([entry.upto, *(lease.places.get(at, START) for lease in live)])
-    registry.forgotten[at] = max(registry.start(at), kept, entry.even_if_leased)
+def _forget_events(registry: GroupRegistry, entry: Forget) -> None:
+    partition, live = entry.partition, [lease for lease in registry.leases.values() if entry.now_ms < lease.until_ms]
+    oldest_kept = min([entry.upto, *(lease.places.get(partition, START) for lease in live)])
+    registry.forgotten[partition] = max(registry.start(partition), oldest_kept, entry.even_if_leased)

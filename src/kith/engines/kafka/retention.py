@@ -57,9 +57,9 @@ class PartitionRetention:
         self._next = max(start.events + self._events_max, end.events) + self._step
         if end.events - start.events <= self._events_max:
             return
-        upto = await self._find(start, end, end.events - self._events_max)
+        target = await self._find(start, end, end.events - self._events_max)
         even_if_leased = await self._find(start, end, end.events - self._leased_max)
-        await self._registry.write(Forget(self._partition, upto, even_if_leased, self._now_ms()))
+        await self._registry.write(Forget(self._partition, target, even_if_leased, self._now_ms()))
         forgotten = self._registry.now.start(self._partition)
         if forgotten.offset > start.offset:
             await self._broker.forget("events", self._partition, forgotten.offset)
@@ -71,11 +71,11 @@ class PartitionRetention:
         low, high = start, end.offset
         while high - low.offset > _CHUNK_RECORDS:
             middle = (low.offset + high) // 2
-            found = await self._commit_from(middle, high)
-            if found is None or found.events > count:
+            commit = await self._commit_from(middle, high)
+            if commit is None or commit.events > count:
                 high = middle
             else:
-                low = found
+                low = commit
         for record in await self._broker.fetch("events", self._partition, low.offset, end.offset):
             if event_record := read_event_record(record, low.events):
                 if event_record.first + event_record.length > count:

@@ -26,16 +26,16 @@ class BatchRounds:
     async def turn(self) -> AsyncIterator[None]:
         """Take part in the next round. A round ends when all its participants have left this context."""
         loop = asyncio.get_running_loop()
-        mine = loop.create_future()
-        self._waiting.append(mine)
+        turn_start = loop.create_future()
+        self._waiting.append(turn_start)
         if self._opening is None:
-            soon = not self._running  # at once, but after others that arrive in this turn of the loop
-            self._opening = loop.call_soon(self._open) if soon else loop.call_later(PATIENCE_S, self._open)
+            starts_now = not self._running  # at once, but after others that arrive in this turn of the loop
+            self._opening = loop.call_soon(self._open) if starts_now else loop.call_later(PATIENCE_S, self._open)
         try:
-            number = await mine
+            number = await turn_start
         except asyncio.CancelledError:
-            if mine.done() and not mine.cancelled():
-                self._leave(mine.result())
+            if turn_start.done() and not turn_start.cancelled():
+                self._leave(turn_start.result())
             raise
         try:
             yield
@@ -43,10 +43,10 @@ class BatchRounds:
             self._leave(number)
 
     def _open(self) -> None:
-        waiting = [waiter for waiter in self._waiting if not waiter.done()]
+        waiters = [waiter for waiter in self._waiting if not waiter.done()]
         self._opening, self._waiting = None, []
-        self._round, self._running = self._round + 1, len(waiting)
-        for waiter in waiting:
+        self._round, self._running = self._round + 1, len(waiters)
+        for waiter in waiters:
             waiter.set_result(self._round)
 
     def _leave(self, number: int) -> None:

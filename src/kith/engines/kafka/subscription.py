@@ -33,7 +33,7 @@ class KafkaSubscription:
         self._log, self._registry, self._recent = log, registry, recent
         self._group, self._partitions, self._name = group, partitions, secrets.token_hex(8)
         self._since: dict[int, int] = {}  # partition read here -> the offset at which this worker got it
-        self._at: dict[int, Place] = {}  # partition read here -> the place up to which it was read
+        self._places: dict[int, Place] = {}  # partition read here -> the place up to which it was read
         self._listed: dict[int, int] = {}  # like `_since`, as of the last list of failures, maybe before any read
 
     async def join(self) -> None:
@@ -48,32 +48,38 @@ class KafkaSubscription:
         if self._name not in group.members:  # this process was expelled as silent, and others took over
             await self.join()
             group = self._registry.now.groups[self._group]
-        since, lost, saved = group.of(self._name), False, group.saved or {}
-        self._at = {at: place for at, place in self._at.items() if self._since.get(at) == since.get(at)}
-        for at in since.keys() - self._at.keys():
-            lost = lost or at not in saved
-            self._at[at] = saved[at] if at in saved else self._recent.ends[at]
+        since, lost, saved = group.partitions_of(self._name), False, group.saved or {}
+        self._places = {
+            partition: place
+            for partition, place in self._places.items()
+            if self._since.get(partition) == since.get(partition)
+        }
+        for partition in since.keys() - self._places.keys():
+            lost = lost or partition not in saved
+            self._places[partition] = saved[partition] if partition in saved else self._recent.ends[partition]
         self._since = since
         if not since:
             return Batch((), NOWHERE)
-        batch = await self._log.read_partitions(self._at, 0 if lost else limit)
-        self._at = self._registry.positions.places(batch.next) or {}
+        batch = await self._log.read_partitions(self._places, 0 if lost else limit)
+        self._places = self._registry.positions.places(batch.next) or {}
         return batch._replace(lost=lost or batch.lost)
 
     async def failures(self) -> Sequence[Failure]:
         registry = await self._registry.sync()
-        self._listed = registry.groups.get(self._group, _NONE).of(self._name)
+        self._listed = registry.groups.get(self._group, _NONE).partitions_of(self._name)
         return failures_of(registry, self._group, self._listed)
 
     async def save(self, at: LogPosition | None, failures: Mapping[LogPosition, Failure | None]) -> None:
         positions = self._registry.positions
         places = None if at is None else positions.places(at)
-        kept = [(positions.partition(position), position, failure) for position, failure in failures.items()]
-        since = {at: self._since.get(at, self._listed.get(at, -1)) for at, _, _ in kept}
+        partition_failures = [
+            (positions.partition(position), position, failure) for position, failure in failures.items()
+        ]
+        since = {at: self._since.get(at, self._listed.get(at, -1)) for at, _, _ in partition_failures}
         since |= {at: self._since.get(at, -1) for at in places or ()}
-        save = Save(self._group, self._name, since, places, kept)
+        save = Save(self._group, self._name, since, places, partition_failures)
         if (at is not None and not places) or not await self._registry.save(save):
-            self._at, self._since = {}, {}
+            self._places, self._since = {}, {}
             raise Fenced(f"another worker of {self._group} has partitions that were read here")
 
     async def close(self) -> None:
@@ -82,5 +88,5 @@ class KafkaSubscription:
 
 def failures_of(registry: GroupRegistry, group: str, partitions: Mapping[int, int] | None = None) -> list[Failure]:
     """The failures of a group; only those of `partitions`, if given."""
-    kept = registry.groups.get(group, _NONE).failures
-    return [failure for at, failure in kept.values() if partitions is None or at in partitions]
+    failures = registry.groups.get(group, _NONE).failures
+    return [failure for partition, failure in failures.values() if partitions is None or partition in partitions]

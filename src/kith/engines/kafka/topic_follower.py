@@ -17,7 +17,7 @@ from kith.engines.kafka.broker import ANSWER_TIMEOUT_S, BrokerRecord, Handle
 _WAIT_S = 0.1
 """How long one wait of the thread takes at most, and so how long until it reads other partitions, or ends."""
 _RETRY_S = 0.2
-_AT_ONCE = 2_000
+_READ_MAX = 2_000
 _log = structlog.get_logger("kith.log")
 
 
@@ -29,24 +29,26 @@ class KafkaTopicFollower:
     """
 
     def __init__(self, consumer: Callable[[], Consumer], name: str, handle: Handle, rest_s: float = 0.0) -> None:
-        self._make, self._name, self._handle, self._rest_s = consumer, name, handle, rest_s
+        self._make_consumer, self._name, self._handle, self._rest_s = consumer, name, handle, rest_s
         self._awaiting, self._hurry = 0, threading.Event()
         self._next: dict[int, int] = {}  # by partition, the offset to continue from
-        self._asked: deque[tuple[bool, list[TopicPartition]]] = deque()  # to start (true) or stop reading
+        self._assignments: deque[tuple[bool, list[TopicPartition]]] = deque()  # to start (true) or stop reading
         self._consumer: Consumer | None = None
         self._thread: threading.Thread | None = None
         self._closing = False
 
     def follow(self, offsets: Mapping[int, int]) -> None:
-        new = {at: offset for at, offset in offsets.items() if at not in self._next}
-        gone = self._next.keys() - offsets.keys()
-        if gone:
-            self._asked.append((False, [TopicPartition(self._name, at) for at in gone]))
-        if new:
-            self._asked.append((True, [TopicPartition(self._name, at, offset) for at, offset in new.items()]))
-        self._next = {at: offset for at, offset in self._next.items() if at in offsets} | new
-        if self._thread is None and new:
-            self._consumer = self._make()
+        added = {partition: offset for partition, offset in offsets.items() if partition not in self._next}
+        removed = self._next.keys() - offsets.keys()
+        if removed:
+            self._assignments.append((False, [TopicPartition(self._name, partition) for partition in removed]))
+        if added:
+            self._assignments.append(
+                (True, [TopicPartition(self._name, partition, offset) for partition, offset in added.items()])
+            )
+        self._next = {partition: offset for partition, offset in self._next.items() if partition in offsets} | added
+        if self._thread is None and added:
+            self._consumer = self._make_consumer()
             arguments = asyncio.get_running_loop(), self._consumer
             self._thread = threading.Thread(target=self._read, args=arguments, name=self._name, daemon=True)
             self._thread.start()
@@ -73,11 +75,11 @@ class KafkaTopicFollower:
         """The thread's loop. It reads the next records once the last ones were handled."""
         while not self._closing:
             try:
-                while self._asked:
-                    to_read, parts = self._asked.popleft()
+                while self._assignments:
+                    to_read, parts = self._assignments.popleft()
                     (consumer.incremental_assign if to_read else consumer.incremental_unassign)(parts)
                 if messages := consumer.consume(1, _WAIT_S):
-                    messages += consumer.consume(_AT_ONCE, 0)
+                    messages += consumer.consume(_READ_MAX, 0)
                     asyncio.run_coroutine_threadsafe(self._deliver(messages), loop).result()
                     self._hurry.wait(self._rest_s)
             except RuntimeError:  # the loop has ended
@@ -93,31 +95,33 @@ class KafkaTopicFollower:
                 _log.warning("waiting for Kafka", topic=self._name, error=error.str())
             else:
                 by_partition.setdefault(message.partition(), []).append(_record(message))
-        for at, records in by_partition.items():
-            wanted = await self._continuing(at, records)
-            while wanted:
+        for partition, records in by_partition.items():
+            pending = await self._continuation(partition, records)
+            while pending:
                 try:
-                    await self._handle(at, wanted)
+                    await self._handle(partition, pending)
                 except Exception:
                     _log.exception("handling records of Kafka failed; it is retried", topic=self._name)
                     await asyncio.sleep(_RETRY_S)
                 else:
-                    if self._next.get(at) == wanted[0].offset:
-                        self._next[at] = wanted[-1].offset + 1
+                    if self._next.get(partition) == pending[0].offset:
+                        self._next[partition] = pending[-1].offset + 1
                     break
 
-    async def _continuing(self, partition: int, records: Sequence[BrokerRecord]) -> list[BrokerRecord]:
+    async def _continuation(self, partition: int, records: Sequence[BrokerRecord]) -> list[BrokerRecord]:
         """The records that continue at our offset, or none. Others are from before a partition was left and retaken."""
-        after = [record for record in records if record.offset >= self._next.get(partition, record.offset + 1)]
-        if self._consumer is not None and after and after[0].offset > self._next[partition]:
-            part = TopicPartition(self._name, partition)
+        newer = [record for record in records if record.offset >= self._next.get(partition, record.offset + 1)]
+        if self._consumer is not None and newer and newer[0].offset > self._next[partition]:
+            topic_partition = TopicPartition(self._name, partition)
             with contextlib.suppress(KafkaException):
-                low, _ = await asyncio.to_thread(self._consumer.get_watermark_offsets, part, ANSWER_TIMEOUT_S)
+                low, _ = await asyncio.to_thread(
+                    self._consumer.get_watermark_offsets, topic_partition, ANSWER_TIMEOUT_S
+                )
                 if partition in self._next and low > self._next[partition]:
                     self._next[partition] = low  # the records in between were deleted
-        if not after or after[0].offset != self._next.get(partition):
+        if not newer or newer[0].offset != self._next.get(partition):
             return []
-        return after
+        return newer
 
 
 def records_of(messages: Sequence[Any]) -> list[BrokerRecord]:
