@@ -1,4 +1,4 @@
-"""A task that follows a topic pauses after each read, unless somebody waits for more records."""
+"""A task that follows a topic: its pauses, and its end."""
 
 from __future__ import annotations
 
@@ -86,5 +86,22 @@ def test_the_task_pauses_after_each_read_but_not_while_somebody_waits(run: Run) 
                 await some.wait()
         assert handled == list(range(len(handled)))
         await following.close()
+
+    run(scene())
+
+
+def test_a_task_whose_records_cannot_be_handled_ends_when_it_is_closed(run: Run) -> None:
+    async def scene() -> None:
+        tried = asyncio.Event()
+
+        async def fail(partition: int, records: Sequence[BrokerRecord]) -> None:
+            tried.set()
+            raise ValueError("these records cannot be handled")
+
+        follower = KafkaTopicFollower(lambda: cast(Consumer, OneByOne()), "events", fail)
+        follower.follow({0: 0})
+        await tried.wait()
+        async with asyncio.timeout(5):
+            await follower.close()
 
     run(scene())

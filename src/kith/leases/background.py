@@ -30,11 +30,11 @@ class Background:
 
     def __init__(self, leases: Leases) -> None:
         self._leases = leases
-        self._running: dict[str, asyncio.Task[None]] = {}
+        self._running: dict[asyncio.Task[None], str] = {}  # by task: `start` and `begin` may meet at one name
 
     def start(self, name: str, work: Callable[[HeldLease], Awaitable[None]]) -> None:
         """Run a job, unless a process is already working on it."""
-        if name not in self._running:
+        if name not in self._running.values():
             self._spawn(name, partial(self._if_free, name, work))
 
     async def begin(
@@ -51,16 +51,16 @@ class Background:
 
     async def wait(self) -> None:
         """Return once all jobs of this process are done."""
-        await asyncio.gather(*self._running.values())
+        await asyncio.gather(*self._running)
 
     async def close(self) -> None:
         """Stop the jobs. Another process that looks for abandoned jobs resumes them."""
-        await stop(*self._running.values())
+        await stop(*self._running)
 
     def _spawn(self, name: str, piece: Callable[[], Awaitable[None]]) -> None:
         task = asyncio.create_task(self._logged(name, piece))
-        self._running[name] = task
-        task.add_done_callback(lambda _: self._running.pop(name, None))
+        self._running[task] = name
+        task.add_done_callback(self._running.pop)
 
     async def _if_free(self, name: str, work: Callable[[HeldLease], Awaitable[None]]) -> None:
         async with self._leases.hold(name) as held:

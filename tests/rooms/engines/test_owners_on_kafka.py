@@ -96,6 +96,18 @@ def test_outcomes_come_in_the_order_of_the_questions(run: Run) -> None:
     run(scene())
 
 
+def test_no_commands_get_no_answers_while_many_wait(run: Run) -> None:
+    async def scene() -> None:
+        async with OwnersScene(MemoryKafka(1)) as scene:
+            asking = [asyncio.create_task(scene.asked(0)) for _ in range(GATHER_WAITING_MIN)]
+            await scene.until(lambda: len(scene.commands._waiting) == GATHER_WAITING_MIN)
+            assert await scene.commands.ask_many([]) == []
+            await scene.start_owner()
+            await scene.check(await asyncio.gather(*asking))
+
+    run(scene())
+
+
 @pytest.mark.parametrize("junk", [b"", b"hello"])
 def test_records_too_short_for_a_command_stop_no_partition(run: Run, junk: bytes) -> None:
     async def scene() -> None:

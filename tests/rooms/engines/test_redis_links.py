@@ -22,7 +22,7 @@ from kith.engines.redis.links import Links
 from kith.engines.redis.quota_store import RedisQuotas
 from kith.engines.redis.script import Script
 
-ANSWER_TIMEOUT_S = 0.2
+ANSWER_TIMEOUT_S, PATIENCE_S = 0.2, 60.0
 Say = Callable[[list[bytes]], bytes | None]
 
 
@@ -46,6 +46,7 @@ class FakeNode:
         self.say = say
         self.got: list[list[bytes]] = []
         self.writers: list[asyncio.StreamWriter] = []
+        self.ended = asyncio.Event()  # set once a connection has ended
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.writers.append(writer)
@@ -57,6 +58,7 @@ class FakeNode:
                 said = self.say(command)
                 if said is not None:
                     writer.write(said)
+        self.ended.set()
 
 
 @asynccontextmanager
@@ -100,6 +102,19 @@ def test_answers_come_to_their_callers_and_the_password_is_sent_first(run: Run) 
             many = await asyncio.gather(*(sent(links, address, ("ECHO", at)) for at in range(50)))
             assert many == [[b"%d" % at] for at in range(50)]
             assert len(node.writers) == 1
+
+    run(scene())
+
+
+def test_closing_ends_a_connection_whose_password_is_not_answered_yet(run: Run) -> None:
+    async def scene() -> None:
+        async with fake_node(lambda _: None, password="secret") as (node, links, address):
+            links._answered_s = PATIENCE_S
+            assert not links.send(address, [])
+            await until(lambda: bool(node.got))
+            links.close()
+            async with asyncio.timeout(5):
+                await node.ended.wait()
 
     run(scene())
 

@@ -63,6 +63,8 @@ class KafkaCommands:
         return reply
 
     async def ask_many(self, commands: Sequence[tuple[int, bytes]]) -> list[Reply]:
+        if not commands:
+            return []
         if any(len(data) > COMMAND_BYTES_MAX for _, data in commands):
             raise BadRequest(f"a command has {COMMAND_BYTES_MAX} bytes at most; write less at once")
         loop = asyncio.get_running_loop()

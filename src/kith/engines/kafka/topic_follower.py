@@ -97,7 +97,7 @@ class KafkaTopicFollower:
                 by_partition.setdefault(message.partition(), []).append(_record(message))
         for partition, records in by_partition.items():
             pending = await self._continuation(partition, records)
-            while pending:
+            while pending and not self._closing:
                 try:
                     await self._handle(partition, pending)
                 except Exception:

@@ -70,6 +70,9 @@ class Links:
         except (OSError, TimeoutError):
             link.close()
             self._lost(name)
+        except asyncio.CancelledError:  # `close`
+            link.close()
+            raise
         else:
             if not link.is_over:
                 self._links[name] = link
