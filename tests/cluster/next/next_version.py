@@ -28,7 +28,7 @@ class NextRow(commits.LoggedRow, frozen=True, array_like=True, gc=False):
     more: str = MORE
 
 
-class NextWritten(owner.JournaledBatch, frozen=True, array_like=True):
+class NextBatch(owner.JournaledBatch, frozen=True, array_like=True):
     """A batch in the journal with one more field."""
 
     more: str = MORE
@@ -38,30 +38,36 @@ def row_of(event: Event) -> NextRow:
     return NextRow(*msgspec.structs.astuple(_row_of(event)))
 
 
-def decide(*asked: Any) -> list[DecidedCommand]:
+def decide(*arguments: Any) -> list[DecidedCommand]:
     """Decide with additional events of new kinds."""
-    new = Event(0, None, NEW_EVENT, 1, 2, 3, Hlc(4), data=MORE.encode())
+    event = Event(0, None, NEW_EVENT, 1, 2, 3, Hlc(4), data=MORE.encode())
     record = Event(0, None, RECORD_CHANGED, NEW_RECORD, 5, 0, Hlc(6), data=MORE.encode())
-    return [one._replace(events=[*one.events, new, record]) if one.events else one for one in _decide(*asked)]
+    return [
+        decided._replace(events=[*decided.events, event, record]) if decided.events else decided
+        for decided in _decide(*arguments)
+    ]
 
 
-def written(change: rows.RowChange) -> tuple[str, Any]:
+def statement_with_more(change: rows.RowChange) -> tuple[str, Any]:
     """Write stored edges with one more column."""
-    statement, values = _written(change)
+    statement, values = _statement(change)
     if change.table != "edges" or change.values is None:
         return statement, values
-    at = len(change.key) + len(change.values)
+    end = len(change.key) + len(change.values)
     statement = statement.replace(") VALUES (", ", next) VALUES (?, ", 1)
-    return statement, (*values[:at], MORE, *values[at:])
+    return statement, (*values[:end], MORE, *values[end:])
 
 
-async def ask_many(self: Any, asked: Sequence[tuple[int, bytes]]) -> Any:
+async def ask_many(self: Any, commands_: Sequence[tuple[int, bytes]]) -> Any:
     """Send each command with one more field."""
-    told = [
-        (at, msgspec.msgpack.encode(msgspec.msgpack.decode(command, type=dict[str, msgspec.Raw]) | {"more": MORE}))
-        for at, command in asked
+    encoded = [
+        (
+            partition,
+            msgspec.msgpack.encode(msgspec.msgpack.decode(command, type=dict[str, msgspec.Raw]) | {"more": MORE}),
+        )
+        for partition, command in commands_
     ]
-    return await _ask_many(self, told)
+    return await _ask_many(self, encoded)
 
 
 def encode(value: Any) -> bytes:
@@ -71,10 +77,10 @@ def encode(value: Any) -> bytes:
     return _encode([*msgspec.structs.astuple(value), MORE])
 
 
-_row_of, _decide, _written, _encode = commits.row_of, owner._decide, rows._written, post._encode
+_row_of, _decide, _statement, _encode = commits.row_of, owner._decide, rows._statement, post._encode
 _ask_many = commands.KafkaCommands.ask_many
 for _module in (commits, owner_runner, log_store):
     _module.row_of = row_of  # type: ignore[attr-defined]
-owner._decide, owner.JournaledBatch, rows._written = decide, NextWritten, written  # type: ignore[misc]
+owner._decide, owner.JournaledBatch, rows._statement = decide, NextBatch, statement_with_more  # type: ignore[misc]
 post._encode = encode  # type: ignore[assignment]
 commands.KafkaCommands.ask_many = ask_many  # type: ignore[method-assign]

@@ -44,7 +44,7 @@ class ClockWatch:
     ) -> None:
         self._compare, self._replace, self._reads_on = compare, replace, reads_on
         self._now_ms, self._clock_s = now_ms, clock_s
-        self._ahead_ms = self._ahead()  # lead over the monotonic clock when the clock was last right
+        self._ahead_ms = self._lead_ms()  # lead over the monotonic clock when the clock was last right
         self._doubted_ms: int | None = None  # the same lead, when `check` last refused a write
         self._due_s = clock_s() + COMPARE_EVERY_S
         self._over = False
@@ -55,8 +55,8 @@ class ClockWatch:
         """Raise StoreUnavailable if this clock may not date a write."""
         if self.wrong:
             raise StoreUnavailable(self.wrong)
-        if self._jumped():
-            self._doubted_ms = self._ahead()
+        if self._has_jumped():
+            self._doubted_ms = self._lead_ms()
             raise StoreUnavailable(
                 "this machine's clock was set just now; it is compared with that of Cassandra's nodes"
             )
@@ -69,10 +69,10 @@ class ClockWatch:
 
     async def compare_if_due(self) -> None:
         """Compare the clock with the nodes', if that is due or the clock is not trusted."""
-        doubtful = self.wrong or self._doubted_ms is not None or self._jumped()
+        doubtful = self.wrong or self._doubted_ms is not None or self._has_jumped()
         if not doubtful and self._clock_s() < self._due_s:
             return
-        ahead_ms = self._ahead()
+        ahead_ms = self._lead_ms()
         try:
             await self._compare()
         except StoreMismatch as error:
@@ -95,8 +95,8 @@ class ClockWatch:
         self._over = True
         self._replace()
 
-    def _jumped(self) -> bool:
-        return abs(self._ahead() - self._ahead_ms) > JUMP_MS
+    def _has_jumped(self) -> bool:
+        return abs(self._lead_ms() - self._ahead_ms) > JUMP_MS
 
-    def _ahead(self) -> int:
+    def _lead_ms(self) -> int:
         return self._now_ms() - int(self._clock_s() * 1_000)

@@ -72,12 +72,12 @@ class Owners:
         ((answer, position),) = await self.ask_many([(partition, command)], kind)
         return answer, position
 
-    async def ask_many(self, asked: Sequence[tuple[int, AnyCommand]], kind: type[T]) -> list[tuple[T, LogPosition]]:
+    async def ask_many(self, commands: Sequence[tuple[int, AnyCommand]], kind: type[T]) -> list[tuple[T, LogPosition]]:
         """Like `ask`, for several commands at once. Commands of one partition are decided in the given order."""
         self._check()
         if self.permit:
-            asked = [(at, msgspec.structs.replace(command, permit=self.permit)) for at, command in asked]
-        encoded = [(partition, msgspec.msgpack.encode(command)) for partition, command in asked]
+            commands = [(to, msgspec.structs.replace(command, permit=self.permit)) for to, command in commands]
+        encoded = [(partition, msgspec.msgpack.encode(command)) for partition, command in commands]
         return [(_answer(reply, kind), reply.log_position) for reply in await self.commands.ask_many(encoded)]
 
     async def drain_batches(self) -> None:
@@ -91,6 +91,6 @@ def _answer(reply: Reply, kind: Any) -> Any:
         raise StoreUnavailable("the owner of these rows runs an older Kith, which cannot do this; upgrade it")
     if reply.outcome == FAILED:
         raise RuntimeError("the owner of these rows failed at this write, which changed nothing; its log says how")
-    if (refused := refusal(reply.outcome)) is not None:
-        raise refused
+    if (error := refusal(reply.outcome)) is not None:
+        raise error
     return msgspec.msgpack.decode(reply.outcome, type=kind)

@@ -39,10 +39,10 @@ _RECONNECT_MS, _RECONNECT_MS_MAX = 500, 5_000
 """The first and the longest pause before reconnecting to a node that is down; it grows exponentially."""
 IN_FLIGHT_MAX = 256
 """Statements in flight at once in a session; others wait."""
-BATCH_STATEMENTS_MAX, _TOGETHER_BYTES_MAX = 16, 4_000
+BATCH_STATEMENTS_MAX, _BATCH_BYTES_MAX = 16, 4_000
 """Statements and bytes of one batch request. A batch costs client and coordinator less than single requests; these
 bounds keep it below the size at which Cassandra logs a warning."""
-_READ, _WRITTEN = acsylla.Consistency.LOCAL_QUORUM, acsylla.Consistency.EACH_QUORUM
+_READ, _WRITE = acsylla.Consistency.LOCAL_QUORUM, acsylla.Consistency.EACH_QUORUM
 _SERIAL = acsylla.Consistency.SERIAL
 _NAME_CHARS_MAX, _PAGE_ROWS = 48, 5_000
 _DATACENTRES = "SELECT data_center FROM system.local", "SELECT data_center FROM system.peers"
@@ -62,11 +62,11 @@ class Session:
     async def rows(self, statement: str, *values: Any) -> list[Row]:
         """All rows that a statement selects, in memory at once: for small results."""
         result = await self._execute(statement, values, page_size=_PAGE_ROWS)
-        found = [row.as_tuple() for row in result]
+        rows = [row.as_tuple() for row in result]
         while result.has_more_pages():
             result = await self._execute(statement, values, page_size=_PAGE_ROWS, page_state=result.page_state())
-            found += [row.as_tuple() for row in result]
-        return found
+            rows += [row.as_tuple() for row in result]
+        return rows
 
     async def page(
         self, statement: str, *values: Any, size: int, after: bytes | None = None
@@ -88,7 +88,7 @@ class Session:
 
     async def write(self, statement: str, *values: Any) -> None:
         """Execute an idempotent statement that returns no rows."""
-        await self._execute(statement, values, consistency=_WRITTEN)
+        await self._execute(statement, values, consistency=_WRITE)
 
     async def rows_serial(self, statement: str, *values: Any) -> list[Row]:
         """Read at serial consistency, which shows the last conditional write of a row."""
@@ -99,7 +99,7 @@ class Session:
 
         The statement is never retried: after an error it may or may not have been executed.
         """
-        result = await self._execute(statement, values, consistency=_WRITTEN, idempotent=False)
+        result = await self._execute(statement, values, consistency=_WRITE, idempotent=False)
         return bool(result.first().column_value("[applied]"))
 
     async def write_many(self, statements: Sequence[tuple[str, Sequence[Any]]]) -> None:
@@ -119,7 +119,7 @@ class Session:
             await self.write(statements[0][0], *statements[0][1])
             return
         batch = acsylla.create_batch_unlogged()
-        batch.set_consistency(_WRITTEN)
+        batch.set_consistency(_WRITE)
         batch.set_is_idempotent(True)
         for statement, values in statements:
             batch.add_statement(self._prepared[statement].bind(list(values)))
@@ -209,10 +209,10 @@ async def connect(
             log_level="critical",
         )
         session = Session(await cluster.create_session())
-        known = await session.rows(
+        existing = await session.rows(
             "SELECT keyspace_name FROM system_schema.keyspaces WHERE keyspace_name = ?", keyspace.lower()
         )
-        if not known:
+        if not existing:
             await _check_nodes(session, replicas)
             await session.define(
                 f"CREATE KEYSPACE IF NOT EXISTS {keyspace} WITH replication ="
@@ -224,22 +224,24 @@ async def connect(
 
 async def _check_nodes(session: Session, replicas: int) -> None:
     """Raise BadRequest if a datacentre has fewer nodes than a quorum of the copies: no write could be confirmed."""
-    places = Counter([place for asked in _DATACENTRES for (place,) in await session.rows(asked)])
-    for place, nodes in places.items():
+    nodes_by_datacentre = Counter(
+        [datacentre for statement in _DATACENTRES for (datacentre,) in await session.rows(statement)]
+    )
+    for datacentre, nodes in nodes_by_datacentre.items():
         if nodes < (quorum := replicas // 2 + 1):
             raise BadRequest(
                 f"{replicas} copies of each row are asked for, of which {quorum} nodes confirm a write; the datacentre "
-                f"{place} has {nodes}: set `cluster_copies` to that, or add nodes first"
+                f"{datacentre} has {nodes}: set `cluster_copies` to that, or add nodes first"
             )
 
 
 def _hosts(nodes: str) -> tuple[list[str], int]:
     """The named hosts, and their port, which all must share."""
     hosts, ports = [], set()
-    for named in nodes.split(","):
-        host, _, port = named.strip().rpartition(":") if ":" in named else (named.strip(), "", str(PORT))
+    for address in nodes.split(","):
+        host, _, port = address.strip().rpartition(":") if ":" in address else (address.strip(), "", str(PORT))
         if not host or not port.isdecimal():
-            raise BadRequest(f"{named!r} names no node of Cassandra; write HOST:PORT,HOST:PORT")
+            raise BadRequest(f"{address!r} names no node of Cassandra; write HOST:PORT,HOST:PORT")
         hosts.append(host.strip("[]"))
         ports.add(int(port))
     if len(ports) > 1:
@@ -253,7 +255,7 @@ def _requests(statements: Sequence[tuple[str, Sequence[Any]]]) -> Iterator[list[
     size = 0
     for statement, values in statements:
         bytes_ = sum(len(value) if isinstance(value, bytes | str) else 8 for value in values)
-        if request and (len(request) == BATCH_STATEMENTS_MAX or size + bytes_ > _TOGETHER_BYTES_MAX):
+        if request and (len(request) == BATCH_STATEMENTS_MAX or size + bytes_ > _BATCH_BYTES_MAX):
             yield request
             request, size = [], 0
         request.append((statement, values))

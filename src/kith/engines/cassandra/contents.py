@@ -53,8 +53,8 @@ class CassandraContents:
 
     async def inbox_rows(self, after: bytes | None, limit: int) -> RowPage[InboxRow]:
         weeks = {generation for (generation,) in await self._session.rows(_PERIODS)}
-        found = await self._rows(_INBOXES, after, limit, lambda row: row)
-        return RowPage([InboxRow(user, notice) for week, user, notice in found.rows if week in weeks], found.after)
+        page = await self._rows(_INBOXES, after, limit, lambda row: row)
+        return RowPage([InboxRow(user, notice) for week, user, notice in page.rows if week in weeks], page.after)
 
     async def notes(self) -> dict[str, bytes]:
         return dict(await self._session.rows(_NOTES))
@@ -68,6 +68,6 @@ class CassandraContents:
     def claimed_by(self, event: Event) -> ClaimRow | None:
         return None  # this engine's log holds no claims
 
-    async def _rows(self, statement: str, after: bytes | None, limit: int, read: Callable[[Row], T]) -> RowPage[T]:
-        rows, then = await self._session.page(statement, size=limit, after=after)
-        return RowPage([read(row) for row in rows], then)
+    async def _rows(self, statement: str, after: bytes | None, limit: int, decode: Callable[[Row], T]) -> RowPage[T]:
+        rows, next_page = await self._session.page(statement, size=limit, after=after)
+        return RowPage([decode(row) for row in rows], next_page)

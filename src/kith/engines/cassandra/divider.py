@@ -26,7 +26,7 @@ from kith.engines.cassandra.rows import CassandraRows, listed
 from kith.graph.edge import Direction, State
 from kith.graph.shapes import EdgeKey, Listing
 
-_MOVED_AT_ONCE = 500
+_MOVE_PAGE_ROWS = 500
 _log = structlog.get_logger("kith.cluster")
 _PART = "graph = ? AND node = ? AND direction = ? AND state = ? AND part = ?"
 _NEWEST = f"SELECT position FROM list_entries WHERE {_PART} LIMIT ?"
@@ -76,14 +76,14 @@ class Divider:
         if parts.moving is not None:
             await self._divide_at(listing, parts.moving)
             divided += 1
-        left = list(parts.begins) if part is None else [part]  # newest part first: most lists grow there
-        while left:
-            begin = await self._place(listing, left[-1])
+        unchecked = list(parts.begins) if part is None else [part]  # newest part first: most lists grow there
+        while unchecked:
+            begin = await self._dividing_position(listing, unchecked[-1])
             if begin is not None and await self._divide_at(listing, begin):
-                left.append(begin)
+                unchecked.append(begin)
                 divided += 1
             else:
-                left.pop()
+                unchecked.pop()
         return divided
 
     async def _divide_at(self, listing: Listing, begin: int) -> bool:
@@ -102,12 +102,12 @@ class Divider:
         await self._owners.ask(owner, DivideList(listing, begin, moved=True), ListParts)
         return True
 
-    async def _place(self, listing: Listing, part: int) -> int | None:
+    async def _dividing_position(self, listing: Listing, part: int) -> int | None:
         """Where to divide a part. None if it is short enough, or all its entries have one position."""
-        found = await self._session.rows(_NEWEST, *listed(listing), part, self._part_max + 1)
-        if len(found) <= self._part_max:
+        newest = await self._session.rows(_NEWEST, *listed(listing), part, self._part_max + 1)
+        if len(newest) <= self._part_max:
             return None
-        positions: list[int] = [position for (position,) in found]
+        positions: list[int] = [position for (position,) in newest]
         begin = positions[self._part_max // 2]
         if positions[-1] < begin or await self._session.rows(_OLDER, *listed(listing), part, begin):
             return begin
@@ -117,10 +117,10 @@ class Divider:
         """Wait until all reads have ended that began before the list was divided."""
         await asyncio.sleep(self._settle_s)
 
-    async def _move(self, listing: Listing, begin: int, before: int) -> None:
-        """Have owners move entries from position `begin` on out of the part `before`."""
-        async for rows in self._session.pages(_FROM, *listed(listing), before, begin, size=_MOVED_AT_ONCE):
-            entries = [ListEntry(listing, before, position, other) for position, other in rows]
+    async def _move(self, listing: Listing, begin: int, source_part: int) -> None:
+        """Have owners move entries from position `begin` on out of `source_part`."""
+        async for rows in self._session.pages(_FROM, *listed(listing), source_part, begin, size=_MOVE_PAGE_ROWS):
+            entries = [ListEntry(listing, source_part, position, other_end) for position, other_end in rows]
             await self._move_entries(entries)
 
     async def _move_entries(self, entries: Sequence[ListEntry]) -> None:

@@ -58,22 +58,22 @@ class WriteEdges(OwnerCommand, frozen=True, tag="write"):
     first_decides: bool = False
 
     def reads(self, partition: int) -> Iterable[Key]:
-        before: Pair | None = None
+        previous_ends: Pair | None = None
         for write in self.writes:
             edge, ends = write.edge, (write.edge.source, write.edge.destination)
             yield edge_row(edge.graph, *ends)
             if write.only_from is None or State.REMOVED in write.only_from:  # mostly a new edge
                 yield from list_rows(edge, partition)
-            elif ends != before:  # mostly a stored edge, in its old lists too; a pair's second write finds none
+            elif ends != previous_ends:  # mostly a stored edge, in its old lists too; a pair's second write finds none
                 yield from list_rows(edge, partition)
                 yield from list_rows(msgspec.structs.replace(edge, state=State.NORMAL), partition)
-            before = ends
+            previous_ends = ends
             yield Key("nodes", (edge.source,))
             yield Key("nodes", (edge.destination,))
             if write.while_node is not None:
                 yield Key("nodes", (write.while_node[0],))
-            for other in write.condition_edges:
-                yield edge_row(*other)
+            for key in write.condition_edges:
+                yield edge_row(*key)
 
     def lengths(self) -> Iterable[Listing]:
         for write in self.writes:
@@ -105,9 +105,9 @@ class ForgetEdges(OwnerCommand, frozen=True, tag="forget"):
 
     def run(self, batch: RowBatch) -> None:
         for pair in self.pairs:
-            stored = batch.stored_edge((self.graph, *pair))
-            if stored is not None:
-                batch.forget_edge(stored)
+            edge = batch.stored_edge((self.graph, *pair))
+            if edge is not None:
+                batch.forget_edge(edge)
                 batch.events.append(Event(self.graph, None, EDGE_FORGOTTEN, *pair, 0, Hlc(0)))
 
 
@@ -125,14 +125,14 @@ class EndEdges(OwnerCommand, frozen=True, tag="end"):
         return [edge_row(*edge) for edge in self.edges]
 
     def run(self, batch: RowBatch) -> int:
-        before = len(batch.events)
+        events_before = len(batch.events)
         for edge in self.edges:
             batch.current_edge(edge)
         for edge, expires_ms in zip(self.edges, self.ends_ms, strict=False):  # an older Kith sends no `ends_ms`
             stored = batch.stored_edge(edge)
             if stored is None or stored.expires_ms != expires_ms:
                 batch.delete(expiry_row(edge, expires_ms, batch.partition))
-        return len(batch.events) - before
+        return len(batch.events) - events_before
 
 
 class ListEdges(OwnerCommand, frozen=True, tag="list"):
@@ -145,9 +145,9 @@ class ListEdges(OwnerCommand, frozen=True, tag="list"):
 
     def run(self, batch: RowBatch) -> None:
         for edge in self.edges:
-            stored = batch.stored_edge(edge)
-            if stored is not None:
-                batch.list_edge(stored)
+            stored_edge = batch.stored_edge(edge)
+            if stored_edge is not None:
+                batch.list_edge(stored_edge)
 
 
 class UnlistStrays(OwnerCommand, frozen=True, tag="unlist"):
@@ -193,16 +193,16 @@ class CountStretch(OwnerCommand, frozen=True, tag="stretch"):
         return []
 
     def run(self, batch: RowBatch) -> StretchOutcome:
-        known = batch.recounts.get(self.listing)
+        recount = batch.recounts.get(self.listing)
         if self.span is None:
             batch.recounts[self.listing] = Recount(self.name)
-        elif known is None or (known.name, known.below) != (self.name, self.span.top):
+        elif recount is None or (recount.name, recount.below) != (self.name, self.span.top):
             return StretchOutcome.FORGOTTEN
-        elif known.changed is not None and known.changed > self.span.above:
-            batch.recounts[self.listing] = known._replace(changed=None)
+        elif recount.changed is not None and recount.changed > self.span.above:
+            batch.recounts[self.listing] = recount._replace(changed=None)
             return StretchOutcome.CHANGED
         else:
-            entries, expiring = known.entries + self.entries, known.expiring + self.expiring
+            entries, expiring = recount.entries + self.entries, recount.expiring + self.expiring
             batch.recounts[self.listing] = Recount(self.name, self.span.above, entries, expiring)
             if self.span.above == LOWEST:
                 del batch.recounts[self.listing]
@@ -224,12 +224,12 @@ class DivideList(OwnerCommand, frozen=True, tag="divide"):
         return [parts_row(self.listing)]
 
     def run(self, batch: RowBatch) -> ListParts:
-        parts = before = batch.parts(self.listing)
+        parts = stored_parts = batch.parts(self.listing)
         if self.moved and parts.moving == self.begin:
             parts = parts._replace(moving=None)
         elif not self.moved and parts.moving is None and self.begin not in parts.begins:
             parts = ListParts(tuple(sorted((*parts.begins, self.begin))), self.begin)
-        if parts != before:
+        if parts != stored_parts:
             batch.divide(self.listing, parts)
         return parts
 
@@ -244,8 +244,8 @@ class ForgetLong(OwnerCommand, frozen=True, tag="forget_long"):
         return []
 
     def run(self, batch: RowBatch) -> None:
-        noted = (batch.partition, *listed(self.listing))
-        batch.delete(Key("long_lists", noted) if self.part is None else Key("long_parts", (*noted, self.part)))
+        note_key = (batch.partition, *listed(self.listing))
+        batch.delete(Key("long_lists", note_key) if self.part is None else Key("long_parts", (*note_key, self.part)))
 
 
 def shows(entry: ListEntry, edge: Edge | None, parts: ListParts) -> bool:
@@ -265,37 +265,37 @@ def _counted_by(limit: EdgeLimit, edge: Edge) -> list[Listing]:
 
 def _apply(batch: RowBatch, write: EdgeWrite) -> EdgeChange:
     """Merge one write; see `graph.edge.EdgeWrite`."""
-    asked = write.edge
+    requested = write.edge
     batch.remove_expired_when_written()
-    stored = batch.current_edge((asked.graph, asked.source, asked.destination))
-    ends = max((batch.node(user).state for user in batch.user_ends.of(asked)), default=State.NORMAL)
+    stored = batch.current_edge((requested.graph, requested.source, requested.destination))
+    ends = max((batch.node(user).state for user in batch.user_ends.of(requested)), default=State.NORMAL)
     edge = resolve(stored, write, ends)
 
-    def state_of(other: EdgeKey) -> State:
-        found = batch.stored_edge(other)
-        return State.REMOVED if found is None else as_of(found, batch.now_ms).state
+    def state_of(key: EdgeKey) -> State:
+        edge_found = batch.stored_edge(key)
+        return State.REMOVED if edge_found is None else as_of(edge_found, batch.now_ms).state
 
     def barred() -> bool:
-        return any(state_of(other) in FORBIDDING_STATES for other in write.unless)
+        return any(state_of(key) in FORBIDDING_STATES for key in write.unless)
 
     def lapsed() -> bool:
         if write.while_node is not None and batch.node(write.while_node[0]).state != write.while_node[1]:
             return True
         if write.while_edge is None:
             return False
-        *other, must_exist = write.while_edge
-        return (state_of((other[0], other[1], other[2])) == State.NORMAL) != must_exist
+        *key, must_exist = write.while_edge
+        return (state_of((key[0], key[1], key[2])) == State.NORMAL) != must_exist
 
     outcome = decide(
         stored,
         write,
         edge,
-        private=lambda: batch.node(asked.destination).private,
+        private=lambda: batch.node(requested.destination).private,
         lapsed=lapsed,
         barred=barred,
-        limited=lambda limit: sum(batch.length(listing) for listing in _counted_by(limit, asked)),
+        limited=lambda limit: sum(batch.length(listing) for listing in _counted_by(limit, requested)),
     )
     if outcome is Outcome.APPLIED:
         batch.write_edge(stored, edge)
-    length = 0 if write.counted is None else batch.length(_at_end(asked, write.counted))
+    length = 0 if write.counted is None else batch.length(_at_end(requested, write.counted))
     return EdgeChange(outcome, stored, edge if outcome is Outcome.APPLIED else stored, length=length)

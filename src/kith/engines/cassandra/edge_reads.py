@@ -69,14 +69,14 @@ class EdgeReads:
 
     async def answer(self, questions: Questions) -> Answers:
         towards = [[(graph, source, to) for to in ends] for graph, source, ends in questions.asked_towards]
-        asked: list[Coroutine[Any, Any, Any]] = [  # those with most steps first: more reads share a statement
+        reads: list[Coroutine[Any, Any, Any]] = [  # those with most steps first: more reads share a statement
             *(self.contains(listing, ids) for listing, ids in questions.asked_members),
             *(self.page(listing, window) for listing, window in questions.asked_pages),
             self._edges([*questions.asked_states, *chain.from_iterable(towards)]),
             self.nodes(questions.asked_nodes),
             self.count_many(questions.asked_counts),
         ]
-        *lists, edges, nodes, counts = await gather(False, *asked)
+        *lists, edges, nodes, counts = await gather(False, *reads)
         states = iter([None if edge is None else edge.state for edge in edges])
         return Answers(
             list(islice(states, len(questions.asked_states))),
@@ -107,9 +107,9 @@ class EdgeReads:
         """
         guess = self._known_parts.get(listing, UNDIVIDED)
         reads: tuple[list[Values | None], T] = await gather(False, self._rows.get([parts_row(listing)]), read(guess))
-        (row,), found = reads
+        (row,), result = reads
         if (parts := read_parts(row)) == guess:
-            return found
+            return result
         if len(self._known_parts) >= _DIVIDED_MAX:
             self._known_parts.clear()
         self._known_parts[listing] = parts
@@ -154,60 +154,60 @@ class EdgeReads:
         if span.above >= span.top or limit <= 0:
             return []
         within = parts.within(span)[:: -1 if oldest_first else 1]
-        found: list[Mark] = []
-        for at in range(0, len(within), _PARTS_AT_ONCE):
-            places = within[at : at + _PARTS_AT_ONCE]
+        result: list[Mark] = []
+        for start in range(0, len(within), _PARTS_AT_ONCE):
+            places = within[start : start + _PARTS_AT_ONCE]
             for marks in await gather(
                 False, *(self._marks_in_parts(listing, *place, limit, oldest_first) for place in places)
             ):
-                found += sorted(marks, reverse=not oldest_first)[:limit]
-            if len(found) >= limit:
+                result += sorted(marks, reverse=not oldest_first)[:limit]
+            if len(result) >= limit:
                 break
-        return found[:limit]
+        return result[:limit]
 
     async def _marks_in_parts(
         self, listing: Listing, places: Sequence[int], span: Span, limit: int, oldest_first: bool
     ) -> set[Mark]:
         """The first entries of a span that may be in two parts. The part that entries move from is read first."""
-        found: set[Mark] = set()
+        marks: set[Mark] = set()
         for part in reversed(places):
-            found.update(await self._marks_in_part(listing, part, span, limit, oldest_first))
-        return found
+            marks.update(await self._marks_in_part(listing, part, span, limit, oldest_first))
+        return marks
 
     async def _marks_in_part(
         self, listing: Listing, part: int, span: Span, limit: int, oldest_first: bool
     ) -> Sequence[Mark]:
         """The first entries of one part of a list."""
-        now_ms, found = self._now_ms(), list[Mark]()
+        now_ms, marks = self._now_ms(), list[Mark]()
         if not oldest_first and limit <= BATCHED_ENTRIES_MAX:
             rows = await self._newest.of(ListStretch(listing, part, *span, limit))
-            found = [Mark(position, other) for position, other, ends in rows if not ends or ends > now_ms]
-            if len(found) == len(rows) or len(rows) < limit:
-                return found[:limit]
-            found = []  # some had expired: read page by page
+            marks = [Mark(position, other_end) for position, other_end, ends in rows if not ends or ends > now_ms]
+            if len(marks) == len(rows) or len(rows) < limit:
+                return marks[:limit]
+            marks = []  # some had expired: read page by page
         statement = BETWEEN + (_OLDEST_FIRST if oldest_first else "")
         size = min(limit, _PAGE_ROWS)
         async for rows in self._session.pages(statement, *listed(listing), part, *span.above, *span.top, size=size):
-            found += [Mark(position, other) for position, other, ends in rows if not ends or ends > now_ms]
-            if len(found) >= limit:
+            marks += [Mark(position, other_end) for position, other_end, ends in rows if not ends or ends > now_ms]
+            if len(marks) >= limit:
                 break
-        return found
+        return marks
 
     async def count_many(self, listings: Sequence[Listing]) -> list[int]:
         cells = await self._rows.cells(listings)
         expiring = dict.fromkeys(
             listing for listing, counts in zip(listings, cells, strict=True) if any(ends for *_, ends in counts)
         )
-        over = dict(zip(expiring, await gather(False, *map(self._count_expired, expiring)), strict=True))
+        expired = dict(zip(expiring, await gather(False, *map(self._count_expired, expiring)), strict=True))
         return [
-            max(0, sum(length for _, length, _ in counts) - over.get(listing, 0))
+            max(0, sum(length for _, length, _ in counts) - expired.get(listing, 0))
             for listing, counts in zip(listings, cells, strict=True)
         ]
 
     async def _count_expired(self, listing: Listing) -> int:
         """The number of a list's entries that have expired and are not removed yet."""
-        ((over,),) = await self._session.rows(_COUNT_EXPIRED, *listed(listing), self._now_ms())
-        return int(over)
+        ((count,),) = await self._session.rows(_COUNT_EXPIRED, *listed(listing), self._now_ms())
+        return int(count)
 
     async def counts(self, sides: Sequence[Side], nodes: Ids) -> Ids:
         listings = [Listing(graph, node, direction) for graph, direction in sides for node in nodes.tolist()]
@@ -226,12 +226,12 @@ class EdgeReads:
     async def chunk(self, listing: Listing, after: bytes | None, limit: int) -> Chunk:
         top = HIGHEST
         if after is not None:
-            position, other = _MARK.unpack(after)
-            top = Mark(position, other - 1)
+            position, other_end = _MARK.unpack(after)
+            top = Mark(position, other_end - 1)
         span = Span(LOWEST, top)
         marks = await self._in_parts(listing, lambda parts: self._marks(listing, span, limit + 1, parts))
-        more = _MARK.pack(*marks[limit - 1]) if len(marks) > limit else None
-        return Chunk(_ids(marks[:limit]), more)
+        next_chunk = _MARK.pack(*marks[limit - 1]) if len(marks) > limit else None
+        return Chunk(_ids(marks[:limit]), next_chunk)
 
 
 def _ids(marks: Iterable[Mark]) -> Ids:

@@ -29,11 +29,11 @@ from kith.graph.edge import Direction, Edge, State
 from kith.graph.shapes import Degrees, DegreesPage, EdgeEnds, EdgeKey, Listing, Pair
 
 _SCAN_ROWS = 1_000
-_AT_ONCE = 100
+_CONCURRENT_NODES = 100
 _PAGE_ROWS = 5_000
 _COMPARISONS_MAX, _COMPARISON_PAUSE_S = 3, 0.5
 """How often a list is compared before its count is reported as wrong, and the pause between."""
-_RECOUNTED_AT_ONCE = 20
+_CONCURRENT_RECOUNTS = 20
 """Lists recounted at once; each sends one command to every owner at a time."""
 _TOKEN = struct.Struct(">q")
 _TOKEN_MIN, _TOKEN_MAX = -(2**63), 2**63 - 1
@@ -80,9 +80,9 @@ class EdgeScans:
         """
         above, width = _TOKEN_MIN, _RANGE_FIRST
         while above < _TOKEN_MAX:
-            upto, slowest_s, asked_s, found_some = min(above + width, _TOKEN_MAX), 0.0, monotonic(), False
+            range_end, slowest_s, asked_s, found_some = min(above + width, _TOKEN_MAX), 0.0, monotonic(), False
             try:
-                async for rows in self._session.pages(statement, above, upto, graph, size=_SCAN_ROWS):
+                async for rows in self._session.pages(statement, above, range_end, graph, size=_SCAN_ROWS):
                     slowest_s, found_some = max(slowest_s, monotonic() - asked_s), found_some or bool(rows)
                     yield rows
                     asked_s = monotonic()
@@ -91,7 +91,7 @@ class EdgeScans:
                     raise
                 width //= _RANGE_GROWTH_MAX
                 continue
-            above, width = upto, max(1, int(width * min(_RANGE_PAGE_S / max(slowest_s, 0.001), _RANGE_GROWTH_MAX)))
+            above, width = range_end, max(1, int(width * min(_RANGE_PAGE_S / max(slowest_s, 0.001), _RANGE_GROWTH_MAX)))
 
     async def ends(self, graph: int, pairs: Sequence[Pair]) -> list[EdgeEnds | None]:
         rows = await self._rows.get([edge_row(graph, *pair) for pair in pairs])
@@ -101,36 +101,36 @@ class EdgeScans:
 
     async def _shown(self, edges: Sequence[Edge]) -> list[EdgeEnds]:
         """Edges, each with whether both its lists have an entry for it."""
-        ends = [(listing, edge.position, other) for edge in edges for listing, other in listings_of(edge)]
-        divided = await self._divided(listing for listing, _, _ in ends)
+        ends = [(listing, edge.position, other_end) for edge in edges for listing, other_end in listings_of(edge)]
+        divided = await self._divisions(listing for listing, _, _ in ends)
         places = [
-            [entry_row(listing, part, position, other) for part in divided[listing].places(position)]
-            for listing, position, other in ends
+            [entry_row(listing, part, position, other_end) for part in divided[listing].places(position)]
+            for listing, position, other_end in ends
         ]
         keys = [key for keys_of_edge in places for key in keys_of_edge]
         existing = {key for key, entry in zip(keys, await self._rows.get(keys), strict=True) if entry is not None}
-        found = [not existing.isdisjoint(keys_of_edge) for keys_of_edge in places]
-        return [EdgeEnds(edge, *found[2 * at : 2 * at + 2]) for at, edge in enumerate(edges)]
+        in_lists = [not existing.isdisjoint(keys_of_edge) for keys_of_edge in places]
+        return [EdgeEnds(edge, *in_lists[2 * index : 2 * index + 2]) for index, edge in enumerate(edges)]
 
-    async def _divided(self, listings: Iterable[Listing]) -> dict[Listing, ListParts]:
+    async def _divisions(self, listings: Iterable[Listing]) -> dict[Listing, ListParts]:
         """How lists are divided."""
-        wanted = list(dict.fromkeys(listings))
-        rows = await self._rows.get([parts_row(listing) for listing in wanted])
-        return {listing: read_parts(row) for listing, row in zip(wanted, rows, strict=True)}
+        distinct = list(dict.fromkeys(listings))
+        rows = await self._rows.get([parts_row(listing) for listing in distinct])
+        return {listing: read_parts(row) for listing, row in zip(distinct, rows, strict=True)}
 
     async def degrees(self, graph: int, after: bytes | None, limit: int) -> DegreesPage:
-        last = -(2**63) if after is None else _TOKEN.unpack(after)[0]
-        found: list[Degrees] = []
-        async for rows in self._session.pages(_NODES_AFTER, last, size=_SCAN_ROWS):
-            for at in range(0, len(rows), _AT_ONCE):
-                batch = rows[at : at + _AT_ONCE]
-                counted = await gather(False, *(self._degrees(graph, node) for node, _ in batch))
-                for degrees, (_, token) in zip(counted, batch, strict=True):
+        last_token = -(2**63) if after is None else _TOKEN.unpack(after)[0]
+        result: list[Degrees] = []
+        async for rows in self._session.pages(_NODES_AFTER, last_token, size=_SCAN_ROWS):
+            for start in range(0, len(rows), _CONCURRENT_NODES):
+                batch = rows[start : start + _CONCURRENT_NODES]
+                degrees_of_batch = await gather(False, *(self._degrees(graph, node) for node, _ in batch))
+                for degrees, (_, token) in zip(degrees_of_batch, batch, strict=True):
                     if degrees is not None:
-                        found.append(degrees)
-                        if len(found) == limit:
-                            return DegreesPage(found, _TOKEN.pack(token))
-        return DegreesPage(found, None)
+                        result.append(degrees)
+                        if len(result) == limit:
+                            return DegreesPage(result, _TOKEN.pack(token))
+        return DegreesPage(result, None)
 
     async def _degrees(self, graph: int, node: int) -> Degrees | None:
         """A node's degrees; None if all its lists are empty."""
@@ -150,10 +150,10 @@ class EdgeScans:
         wrong: list[tuple[Listing, int, int]] = []
         async for batch in self._listings(graph):
             compared = await gather(False, *(self._compare(*counted) for counted in batch))
-            wrong += [found for found in compared if found is not None]
+            wrong += [comparison for comparison in compared if comparison is not None]
         if repair:
-            for at in range(0, len(wrong), _RECOUNTED_AT_ONCE):
-                some_wrong = wrong[at : at + _RECOUNTED_AT_ONCE]
+            for start in range(0, len(wrong), _CONCURRENT_RECOUNTS):
+                some_wrong = wrong[start : start + _CONCURRENT_RECOUNTS]
                 await gather(False, *(self._recounter.recount(listing) for listing, _, _ in some_wrong))
         return wrong
 
@@ -163,31 +163,31 @@ class EdgeScans:
         A list that is written to while it is counted may differ as well. It counts as right if the real length lies
         between the stored lengths before and after.
         """
-        for look in range(_COMPARISONS_MAX):
-            if look:
+        for attempt in range(_COMPARISONS_MAX):
+            if attempt:
                 await asyncio.sleep(_COMPARISON_PAUSE_S)
-            length, before = await self._length(listing), stored
-            if length == before:
+            length, stored_before = await self._length(listing), stored
+            if length == stored_before:
                 return None
             (cells,) = await self._rows.cells([listing])
             stored = sum(entries for _, entries, _ in cells)
-            if min(before, stored) <= length <= max(before, stored):
+            if min(stored_before, stored) <= length <= max(stored_before, stored):
                 return None
         return listing, stored, length
 
     async def _length(self, listing: Listing) -> int:
         """How many entries a list has. An entry that is being moved, and is in two parts, counts once."""
-        parts = (await self._divided([listing]))[listing]
+        parts = (await self._divisions([listing]))[listing]
         moving = [] if parts.moving is None else parts.places(parts.moving)
         counted = (self._length_of_part(listing, begin) for begin in parts.begins if begin not in moving)
         length = sum(await gather(False, *counted))
         if not moving:
             return length
-        others: set[int] = set()
+        other_ends: set[int] = set()
         for part in reversed(moving):
             async for rows in self._session.pages(_OTHERS, *listed(listing), part, size=_PAGE_ROWS):
-                others.update(other for (other,) in rows)
-        return length + len(others)
+                other_ends.update(other_end for (other_end,) in rows)
+        return length + len(other_ends)
 
     async def _length_of_part(self, listing: Listing, part: int) -> int:
         """How many entries a part has, counted here page by page: Cassandra cannot count some millions in time."""
@@ -196,24 +196,26 @@ class EdgeScans:
 
     async def _newest_in(self, listing: Listing, span: Span, limit: int) -> list[tuple[Mark, int]]:
         """See `recounter.NewestEntries`."""
-        parts, found = (await self._divided([listing]))[listing], list[tuple[Mark, int]]()
+        parts, newest = (await self._divisions([listing]))[listing], list[tuple[Mark, int]]()
         for places, within in parts.within(span):
             of_places: dict[Mark, int] = {}
             for part in reversed(places):
-                bounds, read = (*listed(listing), part, *within.above, *within.top), 0
+                bounds, rows_read = (*listed(listing), part, *within.above, *within.top), 0
                 async for rows in self._session.pages(BETWEEN, *bounds, size=min(limit, _PAGE_ROWS)):
-                    of_places.update((Mark(position, other), expires_ms) for position, other, expires_ms in rows)
-                    read += len(rows)
-                    if read >= limit - len(found):
+                    of_places.update(
+                        (Mark(position, other_end), expires_ms) for position, other_end, expires_ms in rows
+                    )
+                    rows_read += len(rows)
+                    if rows_read >= limit - len(newest):
                         break
-            found += sorted(of_places.items(), reverse=True)[: limit - len(found)]
-            if len(found) == limit:
+            newest += sorted(of_places.items(), reverse=True)[: limit - len(newest)]
+            if len(newest) == limit:
                 break
-        return found
+        return newest
 
     async def _listings(self, graph: int) -> AsyncIterator[list[tuple[Listing, int]]]:
         """Every list with its stored length: first the lists with stored counts, then those with entries only (0)."""
-        async for rows in self._session.pages(_NODES, size=_AT_ONCE):
+        async for rows in self._session.pages(_NODES, size=_CONCURRENT_NODES):
             nodes = [node for (node,) in rows]
             counted = await gather(False, *(self._lengths(graph, node) for node in nodes))
             yield [
@@ -221,40 +223,46 @@ class EdgeScans:
                 for node, lengths in zip(nodes, counted, strict=True)
                 for part, length in lengths.items()
             ]
-        async for rows in self._session.pages(_LISTS, size=_AT_ONCE):
-            found = (Listing(graph, row[1], Direction(row[2]), State(row[3])) for row in rows if row[0] == graph)
-            lists = list(dict.fromkeys(found))
+        async for rows in self._session.pages(_LISTS, size=_CONCURRENT_NODES):
+            listings = (Listing(graph, row[1], Direction(row[2]), State(row[3])) for row in rows if row[0] == graph)
+            lists = list(dict.fromkeys(listings))
             cells = await self._rows.cells(lists)
             yield [(listing, 0) for listing, counts in zip(lists, cells, strict=True) if not counts]
 
     async def strays(self, graph: int, repair: bool) -> int:
-        found = 0
+        count = 0
         async for rows in self._scan(_ENTRIES, graph):
             entries = [
-                ListEntry(Listing(graph, node, Direction(direction), State(state)), part, position, other)
-                for node, direction, state, part, position, other in rows
+                ListEntry(Listing(graph, node, Direction(direction), State(state)), part, position, other_end)
+                for node, direction, state, part, position, other_end in rows
             ]
-            divided = await self._divided(entry.listing for entry in entries)
+            divided = await self._divisions(entry.listing for entry in entries)
             edges = await self._rows.get([edge_row(*entry.edge) for entry in entries])
             strays = [
                 entry
                 for entry, row in zip(entries, edges, strict=True)
                 if not shows(entry, None if row is None else read_edge(*entry.edge, row), divided[entry.listing])
             ]
-            found += len(strays)
+            count += len(strays)
             if repair and strays:
                 await self._unlist(strays)
-        return found
+        return count
 
     async def _unlist(self, strays: Sequence[ListEntry]) -> None:
-        asked: dict[int, list[ListEntry]] = defaultdict(list)
+        entries_by_owner: dict[int, list[ListEntry]] = defaultdict(list)
         for entry in strays:
-            asked[self._owners.partitions.of_node(entry.edge[1])].append(entry)
-        await self._owners.ask_many([(partition, UnlistStrays(entries)) for partition, entries in asked.items()], int)
+            entries_by_owner[self._owners.partitions.of_node(entry.edge[1])].append(entry)
+        await self._owners.ask_many(
+            [(partition, UnlistStrays(entries)) for partition, entries in entries_by_owner.items()], int
+        )
 
     async def repair(self, edges: Sequence[Edge]) -> None:
-        for at in range(0, len(edges), _SCAN_ROWS):
-            asked: dict[int, list[EdgeKey]] = defaultdict(list)
-            for edge in edges[at : at + _SCAN_ROWS]:
-                asked[self._owners.partitions.of_node(edge.source)].append((edge.graph, edge.source, edge.destination))
-            await self._owners.ask_many([(partition, ListEdges(keys)) for partition, keys in asked.items()], type(None))
+        for start in range(0, len(edges), _SCAN_ROWS):
+            keys_by_owner: dict[int, list[EdgeKey]] = defaultdict(list)
+            for edge in edges[start : start + _SCAN_ROWS]:
+                keys_by_owner[self._owners.partitions.of_node(edge.source)].append(
+                    (edge.graph, edge.source, edge.destination)
+                )
+            await self._owners.ask_many(
+                [(partition, ListEdges(keys)) for partition, keys in keys_by_owner.items()], type(None)
+            )

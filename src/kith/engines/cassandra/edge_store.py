@@ -46,8 +46,8 @@ class CassandraEdges(EdgeReads, EdgeScans):
 
     async def expiring_by(self, until_ms: int, limit: int) -> list[ExpiringEdge]:
         owners = range(self._owners.partitions.count)
-        found = await gather(False, *(self._session.rows(_ENDING, owner, until_ms, limit) for owner in owners))
-        return sorted(ExpiringEdge(*row) for rows in found for row in rows)[:limit]
+        rows_of_owners = await gather(False, *(self._session.rows(_ENDING, owner, until_ms, limit) for owner in owners))
+        return sorted(ExpiringEdge(*row) for rows in rows_of_owners for row in rows)[:limit]
 
     async def declare(self, names: Iterable[str]) -> Mapping[str, int]:
         return await self._metadata.declare(list(names))
@@ -56,11 +56,11 @@ class CassandraEdges(EdgeReads, EdgeScans):
         changes: list[EdgeChange] = []
         position, refused = NOWHERE, False
         while len(changes) < len(writes):
-            at = len(changes)
-            if writes[at].chained and refused:
+            index = len(changes)
+            if writes[index].chained and refused:
                 changes.append(_SKIPPED)
                 continue
-            stage = [msgspec.structs.replace(writes[at], chained=False), *self._rest(writes, at)]
+            stage = [msgspec.structs.replace(writes[index], chained=False), *self._rest_of_stage(writes, index)]
             results = await self._write(stage)
             for change, reached in results:
                 position = self._owners.joined(position, reached)
@@ -68,8 +68,8 @@ class CassandraEdges(EdgeReads, EdgeScans):
                 if result.outcome is Outcome.APPLIED:
                     result = msgspec.structs.replace(result, log_position=position)
                 changes.append(result)
-            last = results[-1][0]
-            refused = last is None or last.outcome in REFUSED
+            last_change = results[-1][0]
+            refused = last_change is None or last_change.outcome in REFUSED
         return changes
 
     async def barrier(self) -> None:
@@ -78,18 +78,18 @@ class CassandraEdges(EdgeReads, EdgeScans):
     def joined(self, position: LogPosition, other: LogPosition) -> LogPosition:
         return self._owners.joined(position, other)
 
-    def _rest(self, writes: Sequence[EdgeWrite], at: int) -> Iterable[EdgeWrite]:
-        """The writes after `at` that can be sent together with it.
+    def _rest_of_stage(self, writes: Sequence[EdgeWrite], index: int) -> Iterable[EdgeWrite]:
+        """The writes after the one at `index` that can be sent together with it.
 
         They end before a write that is chained to a write of another owner, and before one with a condition on an edge
         that was written earlier in the stage.
         """
-        owner, written = self._owner_of(writes[at]), {_key_of(writes[at])}
-        for write in writes[at + 1 :]:
-            before, owner = owner, self._owner_of(write)
-            if (write.chained and owner != before) or not written.isdisjoint(write.condition_edges):
+        owner, written_keys = self._owner_of(writes[index]), {_key_of(writes[index])}
+        for write in writes[index + 1 :]:
+            previous_owner, owner = owner, self._owner_of(write)
+            if (write.chained and owner != previous_owner) or not written_keys.isdisjoint(write.condition_edges):
                 return
-            written.add(_key_of(write))
+            written_keys.add(_key_of(write))
             yield write
 
     def _owner_of(self, write: EdgeWrite) -> int:
@@ -98,25 +98,26 @@ class CassandraEdges(EdgeReads, EdgeScans):
     async def _write(self, writes: Sequence[EdgeWrite]) -> list[tuple[EdgeChange | None, LogPosition]]:
         """Send each owner its writes; returns one answer per write, in the order of `writes`."""
         parts: dict[int, list[list[int]]] = defaultdict(list)
-        for at, write in enumerate(writes):
+        for index, write in enumerate(writes):
             part = parts[self._owner_of(write)]
             if not part or (len(part[-1]) >= WRITES_A_COMMAND and not write.chained):
                 part.append([])
-            part[-1].append(at)
-        asked = [(owner, indexes) for owner, part in parts.items() for indexes in part]
-        commands = [(owner, WriteEdges([writes[at] for at in indexes])) for owner, indexes in asked]
+            part[-1].append(index)
+        requests = [(owner, indexes) for owner, part in parts.items() for indexes in part]
+        commands = [(owner, WriteEdges([writes[index] for index in indexes])) for owner, indexes in requests]
         answers = await self._owners.ask_many(commands, list[EdgeChange | None])
         results: dict[int, tuple[EdgeChange | None, LogPosition]] = {}
-        for (_, indexes), (changes, position) in zip(asked, answers, strict=True):
-            results |= {at: (change, position) for at, change in zip(indexes, changes, strict=True)}
-        return [results[at] for at in range(len(writes))]
+        for (_, indexes), (changes, position) in zip(requests, answers, strict=True):
+            results |= {index: (change, position) for index, change in zip(indexes, changes, strict=True)}
+        return [results[index] for index in range(len(writes))]
 
     async def forget(self, graph: int, pairs: Sequence[Pair]) -> None:
-        asked: dict[int, list[Pair]] = defaultdict(list)
+        pairs_by_owner: dict[int, list[Pair]] = defaultdict(list)
         for pair in dict.fromkeys(pairs):
-            asked[self._owners.partitions.of_node(pair[0])].append(pair)
+            pairs_by_owner[self._owners.partitions.of_node(pair[0])].append(pair)
         await self._owners.ask_many(
-            [(owner, ForgetEdges(graph, pairs_of_owner)) for owner, pairs_of_owner in asked.items()], type(None)
+            [(owner, ForgetEdges(graph, pairs_of_owner)) for owner, pairs_of_owner in pairs_by_owner.items()],
+            type(None),
         )
 
     async def end_expired(self) -> int:
@@ -126,15 +127,15 @@ class CassandraEdges(EdgeReads, EdgeScans):
         """
         now_ms = self._now_ms()
         owners = range(self._owners.partitions.count)
-        found = await gather(
+        rows_of_owners = await gather(
             False, *(self._session.rows(_ENDING, owner, now_ms, EXPIRED_PER_CALL_MAX) for owner in owners)
         )
-        asked = [
+        commands = [
             (owner, EndEdges([_key(*key) for _, *key in rows], [expires_ms for expires_ms, *_ in rows]))
-            for owner, rows in zip(owners, found, strict=True)
+            for owner, rows in zip(owners, rows_of_owners, strict=True)
             if rows
         ]
-        return sum(ended for ended, _ in await self._owners.ask_many(asked, int))
+        return sum(count for count, _ in await self._owners.ask_many(commands, int))
 
     async def change_node(
         self,
@@ -161,8 +162,8 @@ class CassandraEdges(EdgeReads, EdgeScans):
         return written
 
     async def notes(self, prefix: str) -> dict[str, bytes]:
-        asked = self._session.rows(*((_NOTES_OF, prefix, prefix + _LAST) if prefix else (_NOTES,)))
-        return dict(await asked)
+        rows = self._session.rows(*((_NOTES_OF, prefix, prefix + _LAST) if prefix else (_NOTES,)))
+        return dict(await rows)
 
 
 def _key_of(write: EdgeWrite) -> EdgeKey:

@@ -81,35 +81,34 @@ class CassandraFanoutState:
     ) -> None:
         self._session, self._log, self._group, self._clock_s = session, log, group, clock_s
         self._node_time = NodeTime(session, clock_s)
-        self._process, self._changed = secrets.randbits(62), 0
-        self._known: _CachedState | None = None
+        self._process, self._change_count = secrets.randbits(62), 0
+        self._cached: _CachedState | None = None
 
     async def snapshot(self) -> FanoutSnapshot:
         progress = await self._log.progress(self._group)  # first: what is handled meanwhile is then only read twice
-        known, failures = await gather(False, self._read(), self._log.failures(self._group, FAILURES_MAX + 1))
+        state, failures = await gather(False, self._read(), self._log.failures(self._group, FAILURES_MAX + 1))
         events = [failure.event for failure in failures]
-        return FanoutSnapshot(progress, known.name, known.deliveries, known.withheld, events)
+        return FanoutSnapshot(progress, state.name, state.deliveries, state.withheld, events)
 
     async def withhold(self, rates: Mapping[int, int]) -> None:
-        known = (
-            None if self._known is None else self._known.withheld
-        )  # rates never fall, so a cached one need not be written again
+        # rates never fall, so a cached rate need not be written again
+        cached = None if self._cached is None else self._cached.withheld
         rows = [
             (_WITHHOLD, (rate, rate, self._group, WITHHELD, author))
             for author, rate in rates.items()
-            if known is None or known.rate_of(author) < rate
+            if cached is None or cached.rate_of(author) < rate
         ]
-        for at in range(0, len(rows), ROWS_A_CHANGE):
-            await self._change(*rows[at : at + ROWS_A_CHANGE])
+        for start in range(0, len(rows), ROWS_A_CHANGE):
+            await self._change(*rows[start : start + ROWS_A_CHANGE])
 
     async def deliver(self, delivery: Delivery) -> None:
-        at_us, of = await self._node_time.now_us(), (self._group, DELIVERY, delivery.post)
-        written = _DELIVER, (at_us, delivery.author, delivery.failures, delivery.after, *of)
-        await self._change(written, of_delivery=True)
+        at_us, row_key = await self._node_time.now_us(), (self._group, DELIVERY, delivery.post)
+        statement = _DELIVER, (at_us, delivery.author, delivery.failures, delivery.after, *row_key)
+        await self._change(statement, of_delivery=True)
 
     async def end_delivery(self, post: int) -> None:
-        ended = _END, (await self._node_time.now_us(), self._group, DELIVERY, post)
-        await self._change(ended, of_delivery=True)
+        statement = _END, (await self._node_time.now_us(), self._group, DELIVERY, post)
+        await self._change(statement, of_delivery=True)
 
     async def reset(self, name: int) -> None:
         at_us = await self._node_time.now_us()
@@ -117,23 +116,23 @@ class CassandraFanoutState:
 
     async def _change(self, *statements: tuple[str, Sequence[Any]], of_delivery: bool = False) -> None:
         """Write rows and this process's change count in one atomic batch."""
-        self._changed += 1
+        self._change_count += 1
         name = ~self._process if of_delivery else self._process
-        noted = self._changed, CHANGES_KEPT_S, name, self._changed, self._group
-        await self._session.write_atomically([*statements, (_CHANGED, noted)])
+        change_count = self._change_count, CHANGES_KEPT_S, name, self._change_count, self._group
+        await self._session.write_atomically([*statements, (_CHANGED, change_count)])
 
     async def _read(self) -> _CachedState:
-        changes, now_s, known = await self._read_changes(), self._clock_s(), self._known
-        if known is None or now_s - known.read_s > RELOAD_AFTER_S:
+        changes, now_s, cached = await self._read_changes(), self._clock_s(), self._cached
+        if cached is None or now_s - cached.read_s > RELOAD_AFTER_S:
             return await self._read_all(changes, now_s)
-        if changes == known.changes:
-            return known
+        if changes == cached.changes:
+            return cached
         rows = await self._session.rows(_DELIVERIES, self._group, DELIVERY)
         later = await self._read_changes()  # a delivery notes withheld followers before it ends: check for such notes
-        if _other_changes(later) != _other_changes(known.changes):
+        if _other_changes(later) != _other_changes(cached.changes):
             return await self._read_all(later, now_s)
-        self._known = known._replace(changes=changes, deliveries=_deliveries(rows))
-        return self._known
+        self._cached = cached._replace(changes=changes, deliveries=_deliveries(rows))
+        return self._cached
 
     async def _read_changes(self) -> dict[int, int]:
         rows = await self._session.rows(_CHANGES, self._group)
@@ -143,8 +142,8 @@ class CassandraFanoutState:
         rows = await self._session.rows(_ROWS, self._group)
         name = rows[0][0] if rows else None
         deliveries = _deliveries([row[1:-1] for row in rows])
-        self._known = _CachedState(changes, name, deliveries, _withheld(rows), now_s)
-        return self._known
+        self._cached = _CachedState(changes, name, deliveries, _withheld(rows), now_s)
+        return self._cached
 
 
 def _other_changes(changes: Mapping[int, int]) -> dict[int, int]:
@@ -153,10 +152,10 @@ def _other_changes(changes: Mapping[int, int]) -> dict[int, int]:
 
 
 def _deliveries(rows: Sequence[Row]) -> list[Delivery]:
-    found = [
+    deliveries = [
         Delivery(post, author, after, failures) for kind, post, author, failures, after in rows if kind == DELIVERY
     ]
-    return sorted(found, key=lambda delivery: (delivery.failures, delivery.post))
+    return sorted(deliveries, key=lambda delivery: (delivery.failures, delivery.post))
 
 
 def _withheld(rows: Sequence[Row]) -> Withheld:

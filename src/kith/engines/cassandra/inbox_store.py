@@ -53,7 +53,7 @@ _FORGET = "DELETE FROM inbox_periods WHERE shelf = ? AND period = ? IF generatio
 _ADD = "INSERT INTO inbox_rows (generation, bucket, user, notice) VALUES (?, ?, ?, ?) USING TIMESTAMP ?"
 _REMOVE = "DELETE FROM inbox_rows USING TIMESTAMP ? WHERE generation = ? AND bucket = ? AND user = ? AND notice = ?"
 _REMOVE_ALL = "DELETE FROM inbox_rows USING TIMESTAMP ? WHERE generation = ? AND bucket = ? AND user = ?"
-_THERE = "SELECT user, notice FROM inbox_rows WHERE generation = ? AND bucket = ? AND (user, notice) IN ?"
+_EXISTING = "SELECT user, notice FROM inbox_rows WHERE generation = ? AND bucket = ? AND (user, notice) IN ?"
 _HOLDING = "SELECT user FROM inbox_rows WHERE generation = ? AND bucket = ? AND user IN ? AND notice = ?"
 _ALL = "SELECT notice FROM inbox_rows WHERE generation = ? AND bucket = ? AND user = ?"
 _NEWEST = f"{_ALL} AND notice >= ? AND notice <= ? LIMIT ?"
@@ -113,11 +113,11 @@ class CassandraInboxes:
         for row in dict.fromkeys(rows):
             by_period[period_of(row.notice)].append(row)
         weeks, at_us = await self._start_weeks(by_period), await self._node_time.now_us()
-        written: list[tuple[str, Sequence[int]]] = []
+        statements: list[tuple[str, Sequence[int]]] = []
         for period, rows_of_period in by_period.items():
             places = weeks[period].places(np.array([row.user for row in rows_of_period], np.int64))
-            written += [(_ADD, (*place, *row, at_us)) for place, row in zip(places, rows_of_period, strict=True)]
-        await self._session.write_many(written)
+            statements += [(_ADD, (*place, *row, at_us)) for place, row in zip(places, rows_of_period, strict=True)]
+        await self._session.write_many(statements)
 
     async def add_for_all(self, notice: int, users: Users) -> int:
         _check_size(len(users), ADDED_MAX)
@@ -129,17 +129,17 @@ class CassandraInboxes:
 
     async def page(self, user: int, *, before: int | None = None, after: int | None = None, limit: int) -> list[int]:
         _check_size(limit, PAGE_MAX)
-        least, most = 0 if after is None else after + 1, ID_MAX if before is None else before - 1
-        if least > most:
+        first, last = 0 if after is None else after + 1, ID_MAX if before is None else before - 1
+        if first > last:
             return []
         nearest = after is not None and before is None
         while True:
-            asked = self._weeks
-            found, weeks = await gather(
-                False, self._page(asked, user, least, most, limit, nearest=nearest), self._read_weeks()
+            cached_weeks = self._weeks
+            notices, weeks = await gather(
+                False, self._page(cached_weeks, user, first, last, limit, nearest=nearest), self._read_weeks()
             )
-            if weeks == asked:
-                return found
+            if weeks == cached_weeks:
+                return notices
 
     async def holding(self, notice: int, users: Users) -> NDArray[np.bool_]:
         week = (await self._read_weeks()).get(period_of(notice))
@@ -148,14 +148,16 @@ class CassandraInboxes:
         by_place: defaultdict[_Place, list[int]] = defaultdict(list)
         for place, user in zip(week.places(users), users.tolist(), strict=True):
             by_place[place].append(user)
-        asked = [(place, part) for place, all_ in by_place.items() for part in _parts(all_)]
-        answers = await gather(False, *(self._session.rows(_HOLDING, *place, part, notice) for place, part in asked))
+        reads = [(place, part) for place, users_of_place in by_place.items() for part in _parts(users_of_place)]
+        answers = await gather(False, *(self._session.rows(_HOLDING, *place, part, notice) for place, part in reads))
         return np.isin(users, np.array([user for rows in answers for (user,) in rows], np.int64))
 
     async def remove(self, user: int, notices: Sequence[int]) -> None:
         weeks, at_us = await self._read_weeks(), await self._node_time.now_us()
-        found = ((weeks.get(period_of(notice)), notice) for notice in notices)
-        rows = [(_REMOVE, (at_us, *week.place(user), user, notice)) for week, notice in found if week is not None]
+        week_of_notice = ((weeks.get(period_of(notice)), notice) for notice in notices)
+        rows = [
+            (_REMOVE, (at_us, *week.place(user), user, notice)) for week, notice in week_of_notice if week is not None
+        ]
         await self._session.write_many(rows)
 
     async def remove_all(self, user: int) -> None:
@@ -164,9 +166,9 @@ class CassandraInboxes:
 
     async def expire(self, before_ms: int) -> int:
         weeks = await self._read_weeks()
-        over = [period for period in weeks if period < before_ms // PERIOD_MS]
+        expired = [period for period in weeks if period < before_ms // PERIOD_MS]
         return sum(
-            [await self._session.conditional(_FORGET, _SHELF, period, weeks[period].generation) for period in over]
+            [await self._session.conditional(_FORGET, _SHELF, period, weeks[period].generation) for period in expired]
         )
 
     # --- weeks -----------------------------------------------------------------------------------------
@@ -195,39 +197,39 @@ class CassandraInboxes:
         for place, row in rows:
             by_place[place].append(row)
         at_us = await self._node_time.now_us()
-        parts = [(place, part) for place, all_ in by_place.items() for part in _parts(all_)]
+        parts = [(place, part) for place, rows_of_place in by_place.items() for part in _parts(rows_of_place)]
         added = await gather(False, *(self._add_some(place, part, at_us) for place, part in parts))
         return {row for part in added for row in part}
 
     async def _add_some(self, place: _Place, rows: Sequence[InboxRow], at_us: int) -> Sequence[InboxRow]:
         """Add rows of one partition; returns those that are new."""
-        existing = {InboxRow(*row) for row in await self._session.rows(_THERE, *place, [tuple(row) for row in rows])}
+        existing = {InboxRow(*row) for row in await self._session.rows(_EXISTING, *place, [tuple(row) for row in rows])}
         new = [row for row in rows if row not in existing]
         if new:
             await self._session.write_atomically([(_ADD, (*place, *row, at_us)) for row in new])
         return new
 
     async def _page(
-        self, weeks: WeeksByNumber, user: int, least: int, most: int, limit: int, *, nearest: bool
+        self, weeks: WeeksByNumber, user: int, first: int, last: int, limit: int, *, nearest: bool
     ) -> list[int]:
-        """Up to `limit` notices from `least` to `most`, newest first: the newest, or the `nearest` to `least`."""
+        """Up to `limit` notices from `first` to `last`, newest first: the newest, or the `nearest` to `first`."""
         statement = _OLDEST if nearest else _NEWEST
         periods = sorted(
-            (period for period in weeks if period_of(least) <= period <= period_of(most)), reverse=not nearest
+            (period for period in weeks if period_of(first) <= period <= period_of(last)), reverse=not nearest
         )
-        found: list[int] = []
+        notices: list[int] = []
         for group in (periods[:FIRST_PERIODS], periods[FIRST_PERIODS:]):
-            if len(found) < limit:
-                asked = (
-                    self._session.rows(statement, *weeks[period].place(user), user, least, most, limit)
+            if len(notices) < limit:
+                reads = (
+                    self._session.rows(statement, *weeks[period].place(user), user, first, last, limit)
                     for period in group
                 )
-                found += [notice for rows in await gather(False, *asked) for (notice,) in rows]
-        return sorted(found[:limit], reverse=True)
+                notices += [notice for rows in await gather(False, *reads) for (notice,) in rows]
+        return sorted(notices[:limit], reverse=True)
 
 
 def _parts(rows: list[T]) -> Iterable[list[T]]:
-    return (rows[at : at + ROWS_A_CHANGE] for at in range(0, len(rows), ROWS_A_CHANGE))
+    return (rows[start : start + ROWS_A_CHANGE] for start in range(0, len(rows), ROWS_A_CHANGE))
 
 
 def _check_size(size: int, size_max: int) -> None:

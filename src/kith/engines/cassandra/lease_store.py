@@ -67,8 +67,8 @@ class CassandraLeases:
         token, until_ms = rows[0] if rows else (None, None)
         return _Row(token, until_ms, self._now_ms() if self._now_ms else await self._node_time.now_us() // 1_000)
 
-    async def _put(self, lease: Lease, was: _Row, ttl_s: float) -> bool:
-        """Make the lease end `ttl_s` after `was` was read, if the row is unchanged since then."""
-        until_ms, kept_s = was.now_ms + int(ttl_s * 1_000), int(ttl_s) + ROW_TTL_S
-        values = kept_s, lease.holder, lease.token, until_ms, lease.name, was.token, was.until_ms
+    async def _put(self, lease: Lease, row: _Row, ttl_s: float) -> bool:
+        """Make the lease end `ttl_s` after `row` was read, if the row is unchanged since then."""
+        until_ms, kept_s = row.now_ms + int(ttl_s * 1_000), int(ttl_s) + ROW_TTL_S
+        values = kept_s, lease.holder, lease.token, until_ms, lease.name, row.token, row.until_ms
         return await self._session.conditional(_PUT, *values)

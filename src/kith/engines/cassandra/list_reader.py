@@ -44,7 +44,7 @@ class ListStretch(NamedTuple):
 
 
 _Place: TypeAlias = tuple[int, int]  # graph, node
-_Asked: TypeAlias = dict[_Place, list[tuple[int, "asyncio.Future[list[NewestEntry]]"]]]  # with the limit of each
+_Requests: TypeAlias = dict[_Place, list[tuple[int, "asyncio.Future[list[NewestEntry]]"]]]  # with the limit of each
 _Bounds: TypeAlias = tuple[int, int, int, Mark, Mark, int]  # direction, state, part, above, top, size
 
 
@@ -53,7 +53,7 @@ class NewestReader:
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        self._asked: dict[_Bounds, _Asked] = {}
+        self._requests: dict[_Bounds, _Requests] = {}
         self._reading: set[asyncio.Task[None]] = set()
 
     async def of(self, stretch: ListStretch) -> list[NewestEntry]:
@@ -61,23 +61,23 @@ class NewestReader:
         (graph, node, direction, state), part, above, top, limit = stretch
         size = next(size for size in _SIZES if size >= limit)
         loop = asyncio.get_running_loop()
-        if not self._asked:
+        if not self._requests:
             loop.call_soon(self._begin)
         answer: asyncio.Future[list[NewestEntry]] = loop.create_future()
-        asked = self._asked.setdefault((int(direction), int(state), part, above, top, size), {})
-        asked.setdefault((graph, node), []).append((limit, answer))
+        requests = self._requests.setdefault((int(direction), int(state), part, above, top, size), {})
+        requests.setdefault((graph, node), []).append((limit, answer))
         return await answer
 
     def _begin(self) -> None:
         """Start reading all stretches that were requested in this turn."""
-        asked, self._asked = self._asked, {}
-        for bounds, places in asked.items():
-            for graphs, nodes in _together(list(places), max(1, min(PLACES_MAX, _ROWS_MAX // bounds[-1]))):
+        requests, self._requests = self._requests, {}
+        for bounds, places in requests.items():
+            for graphs, nodes in _products(list(places), max(1, min(PLACES_MAX, _ROWS_MAX // bounds[-1]))):
                 reading = asyncio.get_running_loop().create_task(self._read(bounds, graphs, nodes, places))
                 self._reading.add(reading)
                 reading.add_done_callback(self._reading.discard)
 
-    async def _read(self, bounds: _Bounds, graphs: Sequence[int], nodes: Sequence[int], asked: _Asked) -> None:
+    async def _read(self, bounds: _Bounds, graphs: Sequence[int], nodes: Sequence[int], requests: _Requests) -> None:
         direction, state, part, above, top, size = bounds
         padded_graphs, padded_nodes = padded(graphs), padded(nodes)
         statement = _newest(len(padded_graphs), len(padded_nodes))
@@ -86,33 +86,33 @@ class NewestReader:
                 statement, *padded_graphs, *padded_nodes, direction, state, part, *above, *top, size
             )
         except Exception as error:
-            for _, answer in (waiter for graph in graphs for node in nodes for waiter in asked[graph, node]):
+            for _, answer in (waiter for graph in graphs for node in nodes for waiter in requests[graph, node]):
                 if not answer.done():
                     answer.set_exception(error)
             return
-        found: dict[_Place, list[NewestEntry]] = defaultdict(list)
+        entries: dict[_Place, list[NewestEntry]] = defaultdict(list)
         for graph, node, *entry in rows:
-            found[graph, node].append(tuple(entry))
+            entries[graph, node].append(tuple(entry))
         for graph in graphs:
             for node in nodes:
-                for limit, answer in asked[graph, node]:
+                for limit, answer in requests[graph, node]:
                     if not answer.done():
-                        answer.set_result(found[graph, node][:limit])
+                        answer.set_result(entries[graph, node][:limit])
 
 
-def _together(places: Sequence[_Place], places_max: int) -> Iterator[tuple[Sequence[int], Sequence[int]]]:
+def _products(places: Sequence[_Place], places_max: int) -> Iterator[tuple[Sequence[int], Sequence[int]]]:
     """Group places into few products of graphs and nodes: nodes whose requested graphs are the same go together."""
     graphs_of: dict[int, list[int]] = defaultdict(list)
     for graph, node in places:
         graphs_of[node].append(graph)
-    alike: dict[tuple[int, ...], list[int]] = defaultdict(list)
+    nodes_by_graphs: dict[tuple[int, ...], list[int]] = defaultdict(list)
     for node, graphs in graphs_of.items():
-        for at in range(0, len(graphs), places_max):
-            alike[tuple(sorted(graphs)[at : at + places_max])].append(node)
-    for graphs_of_nodes, nodes in alike.items():
+        for start in range(0, len(graphs), places_max):
+            nodes_by_graphs[tuple(sorted(graphs)[start : start + places_max])].append(node)
+    for graphs_of_nodes, nodes in nodes_by_graphs.items():
         width = max(1, places_max // len(graphs_of_nodes))
-        for at in range(0, len(nodes), width):
-            yield graphs_of_nodes, nodes[at : at + width]
+        for start in range(0, len(nodes), width):
+            yield graphs_of_nodes, nodes[start : start + width]
 
 
 @cache

@@ -32,9 +32,9 @@ class Metadata:
         """See `graph.store.Schema.declare`."""
         for _ in range(_TRIES_MAX):
             stored = await self._read(_GRAPHS)
-            known = {} if stored is None else msgspec.msgpack.decode(stored, type=dict[str, int])
-            numbers = assign(known, names)
-            if numbers == known:
+            declared = {} if stored is None else msgspec.msgpack.decode(stored, type=dict[str, int])
+            numbers = assign(declared, names)
+            if numbers == declared:
                 return numbers
             if await self._replace(_GRAPHS, stored, msgspec.msgpack.encode(numbers)):
                 return numbers
@@ -59,9 +59,9 @@ class Metadata:
         """StoreMismatch if this machine's clock is more than CLOCK_OFFSET_MS_MAX off most nodes that are queried."""
         apart_ms: dict[str, int] = {}
         for _ in range(TIME_QUERIES):
-            before = wall_ms()
+            asked_ms = wall_ms()
             node, now_ms = await self._session.node_time()
-            apart_ms[node] = before - now_ms if now_ms < before else min(0, wall_ms() - now_ms)
+            apart_ms[node] = asked_ms - now_ms if now_ms < asked_ms else min(0, wall_ms() - now_ms)
         far_ms = [ms for ms in apart_ms.values() if abs(ms) > CLOCK_OFFSET_MS_MAX]
         if 2 * len(far_ms) > len(apart_ms):
             raise StoreMismatch(
@@ -73,7 +73,7 @@ class Metadata:
         rows = await self._session.rows_serial(_READ, name)
         return rows[0][0] if rows else None
 
-    async def _replace(self, name: str, before: bytes | None, value: bytes) -> bool:
-        if before is None:
+    async def _replace(self, name: str, expected: bytes | None, value: bytes) -> bool:
+        if expected is None:
             return await self._session.conditional(_INSERT, name, value)
-        return await self._session.conditional(_REPLACE, value, name, before)
+        return await self._session.conditional(_REPLACE, value, name, expected)

@@ -29,16 +29,16 @@ class NodeTime:
     async def now_us(self) -> int:
         """The nodes' time, behind by as long as they took to answer."""
         if self._measured_s is None or self._clock_s() - self._measured_s > MEASURE_EVERY_S:
-            self._ahead_us = await self._measured()
+            self._ahead_us = await self._measure()
             self._measured_s = self._clock_s()
         self._last_us = max(self._last_us + 1, int(self._clock_s() * 1e6) + self._ahead_us)
         return self._last_us
 
-    async def _measured(self) -> int:
+    async def _measure(self) -> int:
         """The median lead of the nodes over `clock_s`, in microseconds."""
         ahead_us: dict[str, int] = {}
         for _ in range(TIME_QUERIES):
             node, node_ms = await self._session.node_time()
-            ahead = node_ms * 1_000 - int(self._clock_s() * 1e6)
-            ahead_us[node] = max(ahead, ahead_us.get(node, ahead))  # of the node's fastest answer
+            lead = node_ms * 1_000 - int(self._clock_s() * 1e6)
+            ahead_us[node] = max(lead, ahead_us.get(node, lead))  # of the node's fastest answer
         return statistics.median_low(ahead_us.values())

@@ -63,8 +63,8 @@ class _BatchInput(NamedTuple):
 class _CommandFailed(Exception):
     """The command at this index of a batch raised, so the batch must be discarded and decided again."""
 
-    def __init__(self, at: int) -> None:
-        self.at = at
+    def __init__(self, index: int) -> None:
+        self.index = index
 
 
 class _FailedCommand(OwnerCommand, frozen=True):
@@ -94,11 +94,11 @@ class CassandraOwner:
             raise StoreUnavailable(f"another owner took over partition {partition} of the commands just now")
         decided: Sequence[DecidedCommand] = []
         if journal.batch:
-            written = msgspec.msgpack.decode(journal.batch, type=JournaledBatch)
-            decided = [command for command in written.decided if command.offset >= next_write]
+            batch = msgspec.msgpack.decode(journal.batch, type=JournaledBatch)
+            decided = [command for command in batch.decided if command.offset >= next_write]
             if decided:
-                _check_known(partition, written.changes)
-                await self._rows.write(written.changes)
+                _check_known(partition, batch.changes)
+                await self._rows.write(batch.changes)
         self._epochs[partition], self._cache[partition], self._recounts[partition] = epoch, {}, {}
         return decided
 
@@ -106,9 +106,9 @@ class CassandraOwner:
         """Become the owner under the next epoch, which is returned."""
         for _ in range(_TAKES_MAX):
             journal = await self._rows.journal(partition)
-            before = 0 if journal is None else journal.epoch
-            if await self._rows.take_over(partition, before, before + 1):
-                return before + 1
+            former_epoch = 0 if journal is None else journal.epoch
+            if await self._rows.take_over(partition, former_epoch, former_epoch + 1):
+                return former_epoch + 1
         raise StoreUnavailable(f"many processes compete to own partition {partition} of the commands; try again")
 
     async def decide(self, partition: int, commands: Sequence[Command]) -> Sequence[DecidedCommand]:
@@ -134,46 +134,50 @@ class CassandraOwner:
         If a command raises, the others are decided without it: it would raise again at every owner, and block the
         partition for good.
         """
-        asked: list[OwnerCommand | None] = [read_command(command.data) for command in commands]
-        read = await self._read(partition, [command for command in asked if command is not None], commands[-1].at_ms)
+        decoded: list[OwnerCommand | None] = [read_command(command.data) for command in commands]
+        batch_input = await self._read(
+            partition, [command for command in decoded if command is not None], commands[-1].at_ms
+        )
         while True:
             recounts = self._recounts[partition]
-            batch = RowBatch(partition, self._partitions, read.rows, read.lengths, recounts, self.user_ends)
+            batch = RowBatch(
+                partition, self._partitions, batch_input.rows, batch_input.lengths, recounts, self.user_ends
+            )
             try:
-                decided = _decide(batch, commands, asked, read.expired)
+                decided = _decide(batch, commands, decoded, batch_input.expired)
             except _CommandFailed as failed:
                 if not batch.missing:  # otherwise a row that was not read may be the reason
-                    offset, kind = commands[failed.at].offset, type(asked[failed.at]).__name__
+                    offset, kind = commands[failed.index].offset, type(decoded[failed.index]).__name__
                     _log.exception("a write failed, and changed nothing", partition=partition, offset=offset, kind=kind)
-                    asked[failed.at] = _FailedCommand()
+                    decoded[failed.index] = _FailedCommand()
             else:
                 if not batch.missing:
                     return batch, decided
             if batch.missing:
-                read.rows.update(await self._cached_or_read(partition, batch.missing))
+                batch_input.rows.update(await self._cached_or_read(partition, batch.missing))
 
-    async def _write_journal(self, partition: int, epoch: int, written: JournaledBatch) -> None:
-        if not await self._rows.write_journal(partition, epoch, msgspec.msgpack.encode(written)):
+    async def _write_journal(self, partition: int, epoch: int, batch: JournaledBatch) -> None:
+        if not await self._rows.write_journal(partition, epoch, msgspec.msgpack.encode(batch)):
             raise Fenced
 
-    async def _read(self, partition: int, asked: Sequence[OwnerCommand], now_ms: int) -> _BatchInput:
+    async def _read(self, partition: int, commands: Sequence[OwnerCommand], now_ms: int) -> _BatchInput:
         """Read what the commands need, as far as they know it beforehand."""
-        lists = list(dict.fromkeys(listing for command in asked for listing in command.lengths()))
-        keys = (key for command in asked for key in command.reads(partition))
+        lists = list(dict.fromkeys(listing for command in commands for listing in command.lengths()))
+        keys = (key for command in commands for key in command.reads(partition))
         cells_of_lists = (cell_row(listing, partition) for listing in lists)
-        read = await self._cached_or_read(partition, chain((closed_row(partition),), keys, cells_of_lists))
+        rows = await self._cached_or_read(partition, chain((closed_row(partition),), keys, cells_of_lists))
         into = [listing for listing in lists if listing.direction is Direction.IN]  # one owner writes a whole OUT list
         cells = dict(zip(into, await self._rows.cells(into) if into else [], strict=True))
-        others = {listing: [cell for cell in counts if cell[0] != partition] for listing, counts in cells.items()}
-        lengths = {listing: sum(length for _, length, _ in counts) for listing, counts in others.items()}
+        other_cells = {listing: [cell for cell in counts if cell[0] != partition] for listing, counts in cells.items()}
+        lengths = {listing: sum(length for _, length, _ in counts) for listing, counts in other_cells.items()}
         expiring = [
             listing
             for listing in lists
-            if any(ending for *_, ending in others.get(listing, ()))
-            or (read[cell_row(listing, partition)] or (0, 0))[1]
+            if any(ending for *_, ending in other_cells.get(listing, ()))
+            or (rows[cell_row(listing, partition)] or (0, 0))[1]
         ]
         expired = await self._expired_edges(partition, expiring, lengths, now_ms)
-        return _BatchInput(read, lengths, expired)
+        return _BatchInput(rows, lengths, expired)
 
     async def _expired_edges(
         self, partition: int, expiring: Sequence[Listing], lengths: dict[Listing, int], now_ms: int
@@ -182,29 +186,29 @@ class CassandraOwner:
 
         All other expired edges, of other partitions or beyond that bound, are subtracted from `lengths` instead.
         """
-        ended: dict[EdgeKey, None] = {}
+        expired: dict[EdgeKey, None] = {}
         for listing in expiring:
-            async for others in self._rows.expired_entries(listing, now_ms):
-                for other in others:
-                    edge = _edge(listing, other)
-                    if len(ended) < _EXPIRED_PER_BATCH_MAX and self._partitions.of_node(edge[1]) == partition:
-                        ended[edge] = None
+            async for other_ends in self._rows.expired_entries(listing, now_ms):
+                for other_end in other_ends:
+                    edge = _edge(listing, other_end)
+                    if len(expired) < _EXPIRED_PER_BATCH_MAX and self._partitions.of_node(edge[1]) == partition:
+                        expired[edge] = None
                     else:
                         lengths[listing] = lengths.get(listing, 0) - 1
-        return list(ended)
+        return list(expired)
 
     async def _cached_or_read(self, partition: int, keys: Iterable[Key]) -> dict[Key, Values | None]:
         """Rows from the cache, or else read. Rows that only this owner writes are then cached."""
-        held = self._cache[partition]
-        known = {key: held.get(key, _UNREAD) for key in keys}
-        missing = [key for key, values in known.items() if values is _UNREAD]
+        cache = self._cache[partition]
+        rows = {key: cache.get(key, _UNREAD) for key in keys}
+        missing = [key for key, values in rows.items() if values is _UNREAD]
         if missing:
-            found = dict(zip(missing, await self._rows.get(missing), strict=True))
-            known |= found
-            held.update((key, values) for key, values in found.items() if self._is_ours(partition, key))
-        return known
+            read_rows = dict(zip(missing, await self._rows.get(missing), strict=True))
+            rows |= read_rows
+            cache.update((key, values) for key, values in read_rows.items() if self._is_cacheable(partition, key))
+        return rows
 
-    def _is_ours(self, partition: int, key: Key) -> bool:
+    def _is_cacheable(self, partition: int, key: Key) -> bool:
         """Whether a row may be cached: only this owner writes it, and it is worth keeping."""
         if key.table == "closed":
             return True
@@ -217,12 +221,12 @@ class CassandraOwner:
         too_many = len(recounts) - _RECOUNTS_MAX
         for listing in list(islice(recounts, max(0, too_many))):
             del recounts[listing]
-        held = self._cache[partition]
+        cache = self._cache[partition]
         for change in batch.changes:
             if change.table in ("edges", "counts", "nodes", "closed"):
-                held[Key(change.table, change.key)] = change.values
-        for key in list(islice(held, max(0, len(held) - CACHED_ROWS_MAX))):  # no full copy
-            del held[key]
+                cache[Key(change.table, change.key)] = change.values
+        for key in list(islice(cache, max(0, len(cache) - CACHED_ROWS_MAX))):  # no full copy
+            del cache[key]
 
     def _drop_state(self, partition: int) -> None:
         self._epochs.pop(partition, None)
@@ -241,15 +245,18 @@ def _check_known(partition: int, changes: Iterable[RowChange]) -> None:
 
 
 def _decide(
-    batch: RowBatch, commands: Sequence[Command], asked: Sequence[OwnerCommand | None], expired: Sequence[EdgeKey]
+    batch: RowBatch,
+    commands: Sequence[Command],
+    decoded_commands: Sequence[OwnerCommand | None],
+    expired: Sequence[EdgeKey],
 ) -> list[DecidedCommand]:
     """Decide commands in order, after removing `expired` edges with the first. Raises _CommandFailed if one raises."""
     batch.begin(commands[0].offset, commands[-1].at_ms)
     for edge in expired:
         batch.current_edge(edge)
     removed = batch.events
-    decided = []
-    for at, (command, decoded) in enumerate(zip(commands, asked, strict=True)):
+    decisions = []
+    for index, (command, decoded) in enumerate(zip(commands, decoded_commands, strict=True)):
         batch.begin(command.offset, command.at_ms)
         closed = closed_by(batch)
         if decoded is None:
@@ -260,13 +267,13 @@ def _decide(
             try:
                 outcome = msgspec.msgpack.encode(decoded.run(batch))
             except Exception as error:
-                raise _CommandFailed(at) from error
-        decided.append(DecidedCommand(command.offset, outcome, [*removed, *batch.events]))
+                raise _CommandFailed(index) from error
+        decisions.append(DecidedCommand(command.offset, outcome, [*removed, *batch.events]))
         removed = []
-    return decided
+    return decisions
 
 
-def _edge(listing: Listing, other: int) -> EdgeKey:
+def _edge(listing: Listing, other_end: int) -> EdgeKey:
     """The edge that an entry of a list shows."""
     graph, node, direction, _ = listing
-    return (graph, node, other) if direction is Direction.OUT else (graph, other, node)
+    return (graph, node, other_end) if direction is Direction.OUT else (graph, other_end, node)

@@ -51,16 +51,16 @@ class ListParts(NamedTuple):
 
     def within(self, span: Span) -> list[tuple[list[int], Span]]:
         """What to read for a span, newest first: some parts, and the piece of the span that they may hold."""
-        found: list[tuple[list[int], Span]] = []
+        pieces: list[tuple[list[int], Span]] = []
         top = span.top
         for begin in reversed(self.begins):
             above = max(span.above, Mark(begin, -1)) if begin > POSITION_MIN else span.above
             if above < top:
-                found.append((self.places(begin), Span(above, top)))
+                pieces.append((self.places(begin), Span(above, top)))
                 top = above
             if above == span.above:
                 break
-        return found
+        return pieces
 
 
 UNDIVIDED = ListParts()

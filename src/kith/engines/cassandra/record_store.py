@@ -33,7 +33,7 @@ from kith.graph.edge import REFUSED, EdgeChange, EdgeWrite, Outcome
 from kith.records.store import AtVersion, Claim, Put, Record, RecordKind, Write
 
 DELETED_PER_COMMAND = 1_000
-_TOGETHER_MAX, _TOGETHER_BYTES = 200, 1 << 18
+_ITEMS_MAX, _ITEMS_BYTES_MAX = 200, 1 << 18
 """Claims or records, and their bytes, in one command of `put_many`; a command has COMMAND_BYTES_MAX at most."""
 T = TypeVar("T")
 A = TypeVar("A")
@@ -62,29 +62,38 @@ class CassandraRecords:
 
     async def put_many(self, writes: Sequence[Write]) -> list[Put]:
         """Send each owner all its claims, then all its records, in few commands: one costs as much as several rows."""
-        claims = {at: write.claim for at, write in enumerate(writes) if write.claim is not None}
+        claims = {index: write.claim for index, write in enumerate(writes) if write.claim is not None}
         of_claim, of_record = self._owners.partitions.of_claim, self._owners.partitions.of_record
-        taken = await self._at_owners(
-            [(of_claim(claim.key), (at, claim), len(claim.value)) for at, claim in claims.items()],
+        claim_answers = await self._at_owners(
+            [(of_claim(claim.key), (index, claim), len(claim.value)) for index, claim in claims.items()],
             lambda items: TakeClaims([claim for _, claim in items]),
             list[bytes | None],
         )
-        held = {at: value for items, values, _ in taken for (at, _), value in zip(items, values, strict=True)}
-        records = [(at, record) for at, write in enumerate(writes) if held.get(at) is None for record in write.records]
-        written = await self._at_owners(
-            [(of_record(record.kind, record.id), (at, record), len(record.data)) for at, record in records],
+        claim_values = {
+            index: value for items, values, _ in claim_answers for (index, _), value in zip(items, values, strict=True)
+        }
+        records = [
+            (index, record)
+            for index, write in enumerate(writes)
+            if claim_values.get(index) is None
+            for record in write.records
+        ]
+        record_answers = await self._at_owners(
+            [(of_record(record.kind, record.id), (index, record), len(record.data)) for index, record in records],
             lambda items: WriteRecords([Conditional(record, None) for _, record in items]),
             int,
         )
         positions = dict.fromkeys(range(len(writes)), NOWHERE)
-        reached = [(at, position) for items, _, position in taken for at, _ in items]
-        reached += [(at, position) for items, _, position in written for at, _ in items]
-        for at, position in reached:
-            positions[at] = self._owners.joined(positions[at], position)
+        positions_reached = [(index, position) for items, _, position in claim_answers for index, _ in items]
+        positions_reached += [(index, position) for items, _, position in record_answers for index, _ in items]
+        for index, position in positions_reached:
+            positions[index] = self._owners.joined(positions[index], position)
         newest = [max((record.updated_at for record in write.records), default=0) for write in writes]
         return [
-            Put(held.get(at) is None, [], WriteMark(positions[at], newest[at]), held.get(at))
-            for at in range(len(writes))
+            Put(
+                claim_values.get(index) is None, [], WriteMark(positions[index], newest[index]), claim_values.get(index)
+            )
+            for index in range(len(writes))
         ]
 
     async def _at_owners(
@@ -95,16 +104,16 @@ class CassandraRecords:
         Returns, per command, its items, the answer and the log position.
         """
         parts: dict[int, list[list[T]]] = defaultdict(list)
-        room: dict[int, int] = defaultdict(int)
+        bytes_left: dict[int, int] = defaultdict(int)
         for owner, item, size in items:
-            if not parts[owner] or room[owner] < size or len(parts[owner][-1]) == _TOGETHER_MAX:
+            if not parts[owner] or bytes_left[owner] < size or len(parts[owner][-1]) == _ITEMS_MAX:
                 parts[owner].append([])
-                room[owner] = _TOGETHER_BYTES
+                bytes_left[owner] = _ITEMS_BYTES_MAX
             parts[owner][-1].append(item)
-            room[owner] -= size
-        asked = [(owner, chunk) for owner, all_ in parts.items() for chunk in all_]
-        answers = await self._owners.ask_many([(owner, command(chunk)) for owner, chunk in asked], kind)
-        return [(chunk, answer, position) for (_, chunk), (answer, position) in zip(asked, answers, strict=True)]
+            bytes_left[owner] -= size
+        requests = [(owner, chunk) for owner, chunks in parts.items() for chunk in chunks]
+        answers = await self._owners.ask_many([(owner, command(chunk)) for owner, chunk in requests], kind)
+        return [(chunk, answer, position) for (_, chunk), (answer, position) in zip(requests, answers, strict=True)]
 
     async def get_many(self, kind: RecordKind, ids: Sequence[int]) -> list[Record | None]:
         rows = await self._rows.get([record_row(kind, id_) for id_ in ids])
@@ -133,20 +142,20 @@ class CassandraRecords:
     async def forget_below(self, kind: RecordKind, below: int, limit: int) -> int:
         if kind not in INDEXED:
             raise ValueError(f"records of kind {kind.name} are not found by their ids; see INDEXED in row_commands.py")
-        first = self._first_periods.pop(kind, 0)  # without one, scan all periods, more each year
+        first_period = self._first_periods.pop(kind, 0)  # without one, scan all periods, more each year
         periods: dict[int, list[int]] = defaultdict(list)
-        for period, partition in await self._rows.session.rows(_PERIODS, int(kind), first, period_of(below)):
+        for period, partition in await self._rows.session.rows(_PERIODS, int(kind), first_period, period_of(below)):
             periods[period].append(partition)
         ids: list[int] = []
         for period in sorted(periods):
-            asked = (
+            reads = (
                 self._rows.session.rows(_IDS, int(kind), partition, period, below, limit)
                 for partition in periods[period]
             )
-            found = sorted(id_ for rows in await gather(False, *asked) for (id_,) in rows)
-            if found:
+            ids_of_period = sorted(id_ for rows in await gather(False, *reads) for (id_,) in rows)
+            if ids_of_period:
                 self._first_periods.setdefault(kind, period)
-            ids += found[: limit - len(ids)]
+            ids += ids_of_period[: limit - len(ids)]
             if len(ids) == limit:
                 break
         await self._forget(kind, ids, ids[-1] + 1 if ids else None)
@@ -155,13 +164,13 @@ class CassandraRecords:
     async def _forget(
         self, kind: RecordKind, ids: Sequence[int], below: int | None, versions: Mapping[int, int] | None = None
     ) -> None:
-        asked: dict[int, list[int]] = defaultdict(list)
+        ids_by_owner: dict[int, list[int]] = defaultdict(list)
         for id_ in dict.fromkeys(ids):
-            asked[self._owners.partitions.of_record(kind, id_)].append(id_)
+            ids_by_owner[self._owners.partitions.of_record(kind, id_)].append(id_)
         parts = [
-            (owner, ids_of_owner[at : at + DELETED_PER_COMMAND])
-            for owner, ids_of_owner in asked.items()
-            for at in range(0, len(ids_of_owner), DELETED_PER_COMMAND)
+            (owner, ids_of_owner[start : start + DELETED_PER_COMMAND])
+            for owner, ids_of_owner in ids_by_owner.items()
+            for start in range(0, len(ids_of_owner), DELETED_PER_COMMAND)
         ]
         commands = [
             (owner, ForgetRecords(kind, part, below, None if versions is None else [versions[id_] for id_ in part]))
@@ -185,25 +194,25 @@ class _PutCall:
         self._store, self._owners, self._edges = store, owners, edges
         self._records, self._claim = records, claim
         self._versions = {condition[:2]: condition.version for condition in only_if}
-        self._others = [
+        self._other_conditions = [
             condition for condition in only_if if condition[:2] not in {(record.kind, record.id) for record in records}
         ]
         self._newest = max((record.updated_at for record in records), default=0)
         self._reached = NOWHERE
 
     async def put(self, edges: Sequence[EdgeWrite]) -> Put:
-        if self._others and not await self._store.versions_match(self._others):
-            await self._see(self._others)
+        if self._other_conditions and not await self._store.versions_match(self._other_conditions):
+            await self._reach_conditions(self._other_conditions)
             return self._answer(stored=False)
         if self._claim is not None:
             owner = self._owners.partitions.of_claim(self._claim.key)
-            held, position = await self._owners.ask(owner, TakeClaim(self._claim), bytes | None)  # type: ignore[arg-type]
+            claim_value, position = await self._owners.ask(owner, TakeClaim(self._claim), bytes | None)  # type: ignore[arg-type]
             self._reach(position)
-            if held is not None:
-                return self._answer(stored=False)._replace(claimed=held)
-        written = await self._write()
-        if written < len(self._records):
-            if written == 0:
+            if claim_value is not None:
+                return self._answer(stored=False)._replace(claimed=claim_value)
+        written_count = await self._write()
+        if written_count < len(self._records):
+            if written_count == 0:
                 await self._release()
             return self._answer(stored=False)
         changes = await self._merge(edges)
@@ -213,7 +222,7 @@ class _PutCall:
             return put._replace(stored=False)
         return put._replace(mark=WriteMark(self._reached, self._newest))
 
-    async def _see(self, conditions: Sequence[AtVersion]) -> None:
+    async def _reach_conditions(self, conditions: Sequence[AtVersion]) -> None:
         """Reach a log position that covers the changes by which these conditions do not hold."""
         owners = {self._owners.partitions.of_record(condition.kind, condition.id) for condition in conditions}
         for _, position in await self._owners.ask_many([(owner, WriteRecords([])) for owner in owners], int):
@@ -221,14 +230,14 @@ class _PutCall:
 
     async def _write(self) -> int:
         """Write records in order, with adjacent records of one owner in one command; returns how many were written."""
-        done = 0
+        written_count = 0
         for owner, chunk in self._by_owner():
-            written, position = await self._owners.ask(owner, WriteRecords(chunk), int)
+            chunk_written, position = await self._owners.ask(owner, WriteRecords(chunk), int)
             self._reach(position)
-            done += written
-            if written < len(chunk):
+            written_count += chunk_written
+            if chunk_written < len(chunk):
                 break
-        return done
+        return written_count
 
     def _by_owner(self) -> Iterable[tuple[int, list[Conditional]]]:
         parts: list[tuple[int, list[Conditional]]] = []
@@ -246,11 +255,11 @@ class _PutCall:
         of_node = self._owners.partitions.of_node
         owner = of_node(edges[0].edge.source)
         if all(of_node(write.edge.source) == owner for write in edges):
-            answered, position = await self._owners.ask(
+            answer, position = await self._owners.ask(
                 owner, WriteEdges(list(edges), first_decides=True), list[EdgeChange | None]
             )
             self._reach(position)
-            return [_at_position(change, self._reached) for change in answered]
+            return [_at_position(change, self._reached) for change in answer]
         if may_be_refused(edges[0]):
             changes = await self._edges.apply(edges[:1])
             if changes[0].outcome not in REFUSED:

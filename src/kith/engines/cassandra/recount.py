@@ -38,8 +38,8 @@ class Recount(NamedTuple):
     expiring: int = 0
     changed: Mark | None = None
 
-    def with_change(self, at: Mark, entries: int, expiring: int) -> Recount:
-        """The recount after an entry at `at` was added (1) or removed (-1)."""
-        if at > self.below:
+    def with_change(self, mark: Mark, entries: int, expiring: int) -> Recount:
+        """The recount after an entry at `mark` was added (1) or removed (-1)."""
+        if mark > self.below:
             return self._replace(entries=self.entries + entries, expiring=self.expiring + expiring)
-        return self._replace(changed=at if self.changed is None else max(self.changed, at))
+        return self._replace(changed=mark if self.changed is None else max(self.changed, mark))

@@ -42,48 +42,48 @@ class Recounter:
     async def _recount(self, listing: Listing) -> bool:
         """Run one recount; returns False if an owner lost it (FORGOTTEN)."""
         partitions, name = self._owners.partitions, secrets.randbits(_NAME_BITS)
-        ours = [partitions.of_node(listing.node)] if listing.direction is Direction.OUT else range(partitions.count)
-        await self._ask((owner, CountStretch(listing, name)) for owner in ours)
+        owners = [partitions.of_node(listing.node)] if listing.direction is Direction.OUT else range(partitions.count)
+        await self._ask((owner, CountStretch(listing, name)) for owner in owners)
         top = HIGHEST
         while top > LOWEST:
             entries = await self._newest(listing, Span(LOWEST, top), self._stretch + 1)
             above = entries[self._stretch][0] if len(entries) > self._stretch else LOWEST
-            span, asked = Span(above, top), list(ours)
-            while asked:
+            span, pending = Span(above, top), list(owners)
+            while pending:
                 counted = self._counted(listing, [entry for entry in entries if entry[0] > above])
                 outcomes = await self._ask(
-                    (owner, CountStretch(listing, name, span, *counted.get(owner, (0, 0)))) for owner in asked
+                    (owner, CountStretch(listing, name, span, *counted.get(owner, (0, 0)))) for owner in pending
                 )
                 if StretchOutcome.FORGOTTEN in outcomes:
                     return False
                 changed = StretchOutcome.CHANGED
-                asked = [owner for owner, outcome in zip(asked, outcomes, strict=True) if outcome is changed]
-                if asked:
+                pending = [owner for owner, outcome in zip(pending, outcomes, strict=True) if outcome is changed]
+                if pending:
                     entries = await self._within(listing, span)
             top = above
         return True
 
-    async def _ask(self, asked: Iterable[tuple[int, CountStretch]]) -> list[StretchOutcome]:
-        return [outcome for outcome, _ in await self._owners.ask_many(list(asked), StretchOutcome)]
+    async def _ask(self, commands: Iterable[tuple[int, CountStretch]]) -> list[StretchOutcome]:
+        return [outcome for outcome, _ in await self._owners.ask_many(list(commands), StretchOutcome)]
 
     async def _within(self, listing: Listing, span: Span) -> list[tuple[Mark, int]]:
         """All entries in a span, even if many were added meanwhile."""
-        found: list[tuple[Mark, int]] = []
+        all_entries: list[tuple[Mark, int]] = []
         while span.top > span.above:
             entries = await self._newest(listing, span, self._stretch)
-            found += entries
+            all_entries += entries
             if len(entries) < self._stretch:
                 break
-            position, other = entries[-1][0]
-            span = span._replace(top=Mark(position, other - 1))
-        return found
+            position, other_end = entries[-1][0]
+            span = span._replace(top=Mark(position, other_end - 1))
+        return all_entries
 
     def _counted(self, listing: Listing, entries: Iterable[tuple[Mark, int]]) -> dict[int, tuple[int, int]]:
         """Per owner: how many of these entries it wrote, and how many of those expire."""
         counted: dict[int, tuple[int, int]] = {}
-        for (position, other), expires_ms in entries:
-            _, source, _ = ListEntry(listing, 0, position, other).edge
+        for (position, other_end), expires_ms in entries:
+            _, source, _ = ListEntry(listing, 0, position, other_end).edge
             owner = self._owners.partitions.of_node(source)
-            before = counted.get(owner, (0, 0))
-            counted[owner] = before[0] + 1, before[1] + bool(expires_ms)
+            previous = counted.get(owner, (0, 0))
+            counted[owner] = previous[0] + 1, previous[1] + bool(expires_ms)
         return counted

@@ -34,9 +34,9 @@ def edge_row(graph: int, source: int, destination: int) -> Key:
     return Key("edges", (source, graph, destination))
 
 
-def entry_row(listing: Listing, part: int, position: int, other: int) -> Key:
+def entry_row(listing: Listing, part: int, position: int, other_end: int) -> Key:
     """The key of an entry's row in one part of a list."""
-    return Key("list_entries", (*listed(listing), part, position, other))
+    return Key("list_entries", (*listed(listing), part, position, other_end))
 
 
 def expiry_row(edge: EdgeKey, expires_ms: int, partition: int) -> Key:
@@ -59,9 +59,9 @@ def read_node(values: Values | None) -> Node:
 def listings_of(edge: Edge) -> tuple[tuple[Listing, int], tuple[Listing, int]]:
     """The two lists that show an edge, each with the id that it shows."""
     graph, source, destination, state = edge.graph, edge.source, edge.destination, edge.state
-    out = Listing(graph, source, Direction.OUT, state)
-    into = Listing(graph, destination, Direction.IN, state)
-    return (out, destination), (into, source)
+    outgoing = Listing(graph, source, Direction.OUT, state)
+    incoming = Listing(graph, destination, Direction.IN, state)
+    return (outgoing, destination), (incoming, source)
 
 
 def list_rows(edge: Edge, partition: int) -> Iterable[Key]:
@@ -83,13 +83,13 @@ class RowBatch:
         self,
         partition: int,
         partitions: Partitions,
-        read: Mapping[Key, Values | None],
+        rows: Mapping[Key, Values | None],
         lengths: Mapping[Listing, int],
         recounts: Mapping[Listing, Recount],
         user_ends: UserEnds,
     ) -> None:
         self.user_ends, self.partition, self.partitions = user_ends, partition, partitions
-        self._read, self._lengths, self.recounts = read, lengths, dict(recounts)
+        self._rows, self._lengths, self.recounts = rows, lengths, dict(recounts)
         self._changes: dict[Key, RowChange] = {}
         self.missing: dict[Key, None] = {}
         self._timestamp = 0
@@ -113,10 +113,10 @@ class RowBatch:
         change = self._changes.get(key)
         if change is not None:
             return change.values
-        if key not in self._read:
+        if key not in self._rows:
             self.missing[key] = None
             return None
-        return self._read[key]
+        return self._rows[key]
 
     def put(self, key: Key, values: Values, kept_s: int = 0) -> None:
         """Write a row. `kept_s`: see `RowChange`."""
@@ -138,10 +138,10 @@ class RowBatch:
     def current_edge(self, key: EdgeKey) -> Edge | None:
         """An edge as of now. If it has expired and this partition owns it, this writes its removal."""
         stored = self.stored_edge(key)
-        ended = None if stored is None else as_of(stored, self.now_ms)
-        if ended is not None and ended is not stored and self.partitions.of_node(key[1]) == self.partition:
-            self.write_edge(stored, ended)
-        return ended
+        current = None if stored is None else as_of(stored, self.now_ms)
+        if current is not None and current is not stored and self.partitions.of_node(key[1]) == self.partition:
+            self.write_edge(stored, current)
+        return current
 
     def remove_expired_when_written(self) -> None:
         """Remove edges that had already expired when this batch wrote them, so that lengths do not count them."""
@@ -161,12 +161,19 @@ class RowBatch:
             (int(edge.state), edge.position, edge.updated_at, edge.expires_ms),
         )
         self.list_edge(edge)
-        for listing, other in listings_of(edge):
-            self._count(listing, other, 1, edge)
-        before = None if stored is None else int(stored.state)
+        for listing, other_end in listings_of(edge):
+            self._count(listing, other_end, 1, edge)
+        state_before = None if stored is None else int(stored.state)
         data = _EXPIRY.pack(edge.expires_ms) if edge.expires_ms else b""
         event = Event(
-            edge.graph, before, edge.state, edge.source, edge.destination, edge.position, edge.updated_at, data=data
+            edge.graph,
+            state_before,
+            edge.state,
+            edge.source,
+            edge.destination,
+            edge.position,
+            edge.updated_at,
+            data=data,
         )
         self.events.append(event)
         if 0 < edge.expires_ms <= self.now_ms:
@@ -179,21 +186,21 @@ class RowBatch:
 
     def list_edge(self, edge: Edge) -> None:
         """Write an edge's entries in both lists, and the rows that find it by its expiry."""
-        for listing, other in listings_of(edge):
-            own, *_ = self._entry(listing, edge.position, other)
-            self.put(own, (edge.expires_ms,))
+        for listing, other_end in listings_of(edge):
+            own_part, *_ = self._entry_keys(listing, edge.position, other_end)
+            self.put(own_part, (edge.expires_ms,))
             if edge.expires_ms:
-                self.put(Key("ending", (*listed(listing), edge.expires_ms, other)), ())
+                self.put(Key("ending", (*listed(listing), edge.expires_ms, other_end)), ())
         if edge.expires_ms:
             self.put(self._expiry(edge), ())
 
     def _unlist(self, stored: Edge) -> None:
-        for listing, other in listings_of(stored):
-            for key in self._entry(listing, stored.position, other):
+        for listing, other_end in listings_of(stored):
+            for key in self._entry_keys(listing, stored.position, other_end):
                 self.delete(key)
             if stored.expires_ms:
-                self.delete(Key("ending", (*listed(listing), stored.expires_ms, other)))
-            self._count(listing, other, -1, stored)
+                self.delete(Key("ending", (*listed(listing), stored.expires_ms, other_end)))
+            self._count(listing, other_end, -1, stored)
         if stored.expires_ms:
             self.delete(self._expiry(stored))
 
@@ -205,22 +212,22 @@ class RowBatch:
         """Store how a list is divided."""
         self.put(parts_row(listing), parts_values(parts))
 
-    def _entry(self, listing: Listing, position: int, other: int) -> list[Key]:
+    def _entry_keys(self, listing: Listing, position: int, other_end: int) -> list[Key]:
         """The keys at which an entry may be: in its own part and, while entries move, in the part before."""
-        return [entry_row(listing, part, position, other) for part in self.parts(listing).places(position)]
+        return [entry_row(listing, part, position, other_end) for part in self.parts(listing).places(position)]
 
     def _expiry(self, edge: Edge) -> Key:
         return expiry_row((edge.graph, edge.source, edge.destination), edge.expires_ms, self.partition)
 
-    def _count(self, listing: Listing, other: int, more: int, edge: Edge) -> None:
+    def _count(self, listing: Listing, other_end: int, step: int, edge: Edge) -> None:
         entries, expiring = self._cell(listing)
-        ending = more if edge.expires_ms else 0
-        self.put_cell(listing, entries + more, expiring + ending)
-        if more > 0 and (entries + more) % self._noted_every == 0:
+        expiring_step = step if edge.expires_ms else 0
+        self.put_cell(listing, entries + step, expiring + expiring_step)
+        if step > 0 and (entries + step) % self._noted_every == 0:
             part = self.parts(listing).of(edge.position)
             self.put(Key("long_parts", (self.partition, *listed(listing), part)), ())
         if (recount := self.recounts.get(listing)) is not None:
-            self.recounts[listing] = recount.with_change(Mark(edge.position, other), more, ending)
+            self.recounts[listing] = recount.with_change(Mark(edge.position, other_end), step, expiring_step)
 
     def _cell(self, listing: Listing) -> tuple[int, int]:
         return cast("tuple[int, int]", self.get(self._cell_key(listing)) or (0, 0))

@@ -94,11 +94,11 @@ class WriteRecords(OwnerCommand, frozen=True, tag="records"):
                 yield period_row(record.kind, period_of(record.id), partition)
 
     def run(self, batch: RowBatch) -> int:
-        for at, (record, version) in enumerate(self.records):
+        for index, (record, version) in enumerate(self.records):
             values = batch.get(record_row(record.kind, record.id))
             stored = None if values is None else read_record(record.kind, record.id, values)
             if version is not None and (0 if stored is None else stored.updated_at) != version:
-                return at
+                return index
             if newer(stored, record) is not stored:
                 _write(batch, record, stored)
         return len(self.records)
@@ -120,9 +120,9 @@ class ForgetRecords(OwnerCommand, frozen=True, tag="forget_records"):
         return [record_row(self.kind, id_) for id_ in self.ids]
 
     def run(self, batch: RowBatch) -> None:
-        for at, id_ in enumerate(self.ids):
+        for index, id_ in enumerate(self.ids):
             stored = batch.get(record_row(self.kind, id_))
-            if stored is not None and self.versions is not None and stored[0] != self.versions[at]:
+            if stored is not None and self.versions is not None and stored[0] != self.versions[index]:
                 continue
             if self.kind in INDEXED:  # even without a record: then the index row reappeared after its deletion
                 batch.delete(id_row(self.kind, batch.partition, id_))

@@ -35,7 +35,7 @@ class RowReader:
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        self._asked: dict[Key, list[tuple[_Waiter, int]]] = {}
+        self._requests: dict[Key, list[tuple[_Waiter, int]]] = {}
         self._reading: set[asyncio.Task[None]] = set()
 
     async def get(self, keys: Sequence[Key]) -> list[Values | None]:
@@ -48,53 +48,53 @@ class RowReader:
             return []
         loop = asyncio.get_running_loop()
         waiter = _Waiter(loop.create_future(), len(keys))
-        if not self._asked:
+        if not self._requests:
             loop.call_soon(self._begin)
-        for at, key in enumerate(keys):
-            self._asked.setdefault(key, []).append((waiter, at))
+        for index, key in enumerate(keys):
+            self._requests.setdefault(key, []).append((waiter, index))
         return await waiter.answer
 
     def _begin(self) -> None:
         """Start reading all rows that were requested in this turn."""
-        asked, self._asked = self._asked, {}
-        for wanted in _statements(asked):
-            reading = asyncio.get_running_loop().create_task(self._read(wanted, asked))
+        requests, self._requests = self._requests, {}
+        for query in _statements(requests):
+            reading = asyncio.get_running_loop().create_task(self._read(query, requests))
             self._reading.add(reading)
             reading.add_done_callback(self._reading.discard)
 
-    async def _read(self, wanted: _RowQuery, asked: Mapping[Key, Sequence[tuple[_Waiter, int]]]) -> None:
+    async def _read(self, query: _RowQuery, requests: Mapping[Key, Sequence[tuple[_Waiter, int]]]) -> None:
         try:
-            rows = await self._session.rows(*wanted.statement())
+            rows = await self._session.rows(*query.statement())
         except Exception as error:
-            for key in wanted.keys:
-                for waiter, _ in asked[key]:
+            for key in query.keys:
+                for waiter, _ in requests[key]:
                     waiter.fail(error)
             return
-        width = 1 + len(wanted.table.order)
-        found: dict[Values, list[Values]] = defaultdict(list)
+        width = 1 + len(query.table.order)
+        rows_by_key: dict[Values, list[Values]] = defaultdict(list)
         for row in rows:
-            found[wanted.place + row[:width]].append(row[width:])
-        for key in wanted.keys:
-            of_key = found.get(key.key, [])
-            for waiter, at in asked[key]:
-                waiter.take(at, of_key)
+            rows_by_key[query.place + row[:width]].append(row[width:])
+        for key in query.keys:
+            rows_of_key = rows_by_key.get(key.key, [])
+            for waiter, index in requests[key]:
+                waiter.take(index, rows_of_key)
 
 
 class _Waiter:
     """A call that waits for the rows of its keys; it may have been cancelled."""
 
-    __slots__ = ("_found", "_missing", "answer")
+    __slots__ = ("_missing", "_rows", "answer")
 
     def __init__(self, answer: asyncio.Future[list[list[Values]]], count: int) -> None:
         self.answer, self._missing = answer, count
-        self._found: list[list[Values]] = [[]] * count
+        self._rows: list[list[Values]] = [[]] * count
 
-    def take(self, at: int, rows: list[Values]) -> None:
-        """Take the rows of the key at index `at`; complete the call with the last key."""
-        self._found[at] = rows
+    def take(self, index: int, rows: list[Values]) -> None:
+        """Take the rows of the key at `index`; complete the call with the last key."""
+        self._rows[index] = rows
         self._missing -= 1
         if not self._missing and not self.answer.done():
-            self.answer.set_result(self._found)
+            self.answer.set_result(self._rows)
 
     def fail(self, error: Exception) -> None:
         if not self.answer.done():
@@ -119,40 +119,43 @@ class _RowQuery(NamedTuple):
 
 def _statements(keys: Iterable[Key]) -> Iterator[_RowQuery]:
     """Group keys into few statements."""
-    wanted: dict[tuple[str, Values], dict[Any, list[Key]]] = defaultdict(lambda: defaultdict(list))
+    keys_by_place: dict[tuple[str, Values], dict[Any, list[Key]]] = defaultdict(lambda: defaultdict(list))
     for key in keys:
-        chooses = len(TABLES_BY_NAME[key.table].place)
-        wanted[key.table, key.key[: chooses - 1]][key.key[chooses - 1]].append(key)
-    for (name, place), by_last in wanted.items():
+        place_width = len(TABLES_BY_NAME[key.table].place)
+        keys_by_place[key.table, key.key[: place_width - 1]][key.key[place_width - 1]].append(key)
+    for (name, place), by_last in keys_by_place.items():
         table = TABLES_BY_NAME[name]
-        for lasts, orders, keys_of_statement in _together(by_last, len(table.place)):
+        for lasts, orders, keys_of_statement in _row_groups(by_last, len(table.place)):
             yield _RowQuery(table, place, lasts, orders, keys_of_statement)
 
 
 _QueryRows = tuple[list[Any], list[Values], list[Key]]
 
 
-def _together(by_last: dict[Any, list[Key]], chooses: int) -> Iterator[_QueryRows]:
+def _row_groups(by_last: dict[Any, list[Key]], place_width: int) -> Iterator[_QueryRows]:
     """Group partitions for one statement each: the same rows are wanted of all, or the product stays small.
 
-    `by_last`: the wanted keys by the last column of their partition key. `chooses`: the columns of the partition key.
+    `by_last`: the wanted keys by the last column of their partition key. `place_width`: the columns of that key.
     """
-    alike: dict[tuple[Values, ...], list[tuple[Any, list[Key]]]] = defaultdict(list)
-    for last, wanted in by_last.items():
-        for at in range(0, len(wanted), _ORDERS_MAX):
-            chunk = wanted[at : at + _ORDERS_MAX]
-            alike[tuple([key.key[chooses:] for key in chunk])].append((last, chunk))
+    partitions_by_orders: dict[tuple[Values, ...], list[tuple[Any, list[Key]]]] = defaultdict(list)
+    for last, keys_of_last in by_last.items():
+        for start in range(0, len(keys_of_last), _ORDERS_MAX):
+            chunk = keys_of_last[start : start + _ORDERS_MAX]
+            partitions_by_orders[tuple([key.key[place_width:] for key in chunk])].append((last, chunk))
     lasts: list[Any] = []
     orders: dict[Values, None] = {}
     keys: list[Key] = []
-    for ends, of in alike.items():
-        for last, chunk in of:
-            all_orders = orders | dict.fromkeys(ends)
-            fits = len(all_orders) == len(orders) == len(ends) or (len(lasts) + 1) * len(all_orders) <= _PRODUCT_MAX
+    for wanted_orders, partitions in partitions_by_orders.items():
+        for last, chunk in partitions:
+            all_orders = orders | dict.fromkeys(wanted_orders)
+            fits = (
+                len(all_orders) == len(orders) == len(wanted_orders)
+                or (len(lasts) + 1) * len(all_orders) <= _PRODUCT_MAX
+            )
             if lasts and (not fits or len(lasts) == PLACES_MAX or last in lasts):
                 yield lasts, list(orders), keys
                 lasts, orders, keys = [], {}, []
-                all_orders = dict.fromkeys(ends)
+                all_orders = dict.fromkeys(wanted_orders)
             lasts.append(last)
             orders = all_orders
             keys += chunk
@@ -168,12 +171,12 @@ def padded(values: Sequence[T]) -> Sequence[T]:
 @cache
 def _select(table: Table, places: int, orders: int) -> str:
     """The statement that reads `orders` rows from each of `places` partitions: their last key columns and values."""
-    *chosen, last = (column.split()[0] for column in table.place)
+    *prefix, last = (column.split()[0] for column in table.place)
     order = [column.split()[0] for column in table.order]
-    shown = ", ".join([last, *order, *(column.split()[0] for column in table.values)])
-    where = [f"{column} = ?" for column in chosen]
-    where.append(f"{last} = ?" if places == 1 else f"{last} IN ({', '.join('?' * places)})")
+    selected = ", ".join([last, *order, *(column.split()[0] for column in table.values)])
+    conditions = [f"{column} = ?" for column in prefix]
+    conditions.append(f"{last} = ?" if places == 1 else f"{last} IN ({', '.join('?' * places)})")
     if order:
         marks = f"({', '.join('?' * len(order))})"
-        where.append(f"({', '.join(order)}) IN ({', '.join([marks] * orders)})")
-    return f"SELECT {shown} FROM {table.name} WHERE {' AND '.join(where)}"
+        conditions.append(f"({', '.join(order)}) IN ({', '.join([marks] * orders)})")
+    return f"SELECT {selected} FROM {table.name} WHERE {' AND '.join(conditions)}"

@@ -79,8 +79,8 @@ class Rows(Protocol):
         """The journal of a partition as last written; None if the partition never had an owner."""
         ...
 
-    async def take_over(self, partition: int, before: int, epoch: int) -> bool:
-        """Set the owner's epoch, if it is still `before` (0: there is no owner); returns whether it was."""
+    async def take_over(self, partition: int, former_epoch: int, epoch: int) -> bool:
+        """Set the owner's epoch, if it is still `former_epoch` (0: there is no owner); returns whether it was."""
         ...
 
     async def write_journal(self, partition: int, epoch: int, batch: bytes) -> bool:
@@ -98,23 +98,25 @@ class CassandraRows:
         return await self._reader.get(keys)
 
     async def cells(self, listings: Sequence[Listing]) -> list[list[tuple[int, int, int]]]:
-        found = await self._reader.all([Key("cells", of_node(listing)) for listing in listings])
-        return [[(partition, length, expiring) for partition, length, expiring in rows] for rows in found]
+        rows_of_lists = await self._reader.all([Key("cells", of_node(listing)) for listing in listings])
+        return [[(partition, length, expiring) for partition, length, expiring in rows] for rows in rows_of_lists]
 
     async def expired_entries(self, listing: Listing, now_ms: int) -> AsyncIterator[Sequence[int]]:
         async for rows in self.session.pages(_ENDED, *listed(listing), now_ms, size=_ENDED_ROWS):
-            yield [other for (other,) in rows]
+            yield [other_end for (other_end,) in rows]
 
     async def write(self, changes: Sequence[RowChange]) -> None:
-        await self.session.write_many([_written(change) for change in changes])
+        await self.session.write_many([_statement(change) for change in changes])
 
     async def journal(self, partition: int) -> JournalRow | None:
         rows = await self.session.rows_serial(_JOURNAL, partition)
-        return JournalRow(rows[0][0], _whole({number: part for _, number, part in rows if part})) if rows else None
+        return (
+            JournalRow(rows[0][0], _joined_parts({number: part for _, number, part in rows if part})) if rows else None
+        )
 
-    async def take_over(self, partition: int, before: int, epoch: int) -> bool:
-        if before:
-            return await self.session.conditional(_TAKE_OVER, epoch, partition, before)
+    async def take_over(self, partition: int, former_epoch: int, epoch: int) -> bool:
+        if former_epoch:
+            return await self.session.conditional(_TAKE_OVER, epoch, partition, former_epoch)
         return await self.session.conditional(_BEGIN, partition, epoch)
 
     async def write_journal(self, partition: int, epoch: int, batch: bytes) -> bool:
@@ -127,10 +129,10 @@ class CassandraRows:
         return True
 
     async def _write_part(self, partition: int, epoch: int, number: int, part: bytes) -> bool:
-        return await self.session.conditional(_WRITE_DOWN, part, partition, number, epoch)
+        return await self.session.conditional(_WRITE_PART, part, partition, number, epoch)
 
 
-def _whole(parts: Mapping[int, bytes]) -> bytes:
+def _joined_parts(parts: Mapping[int, bytes]) -> bytes:
     """The batch in the rows of a journal, by number.
 
     Empty if some parts belong to another batch: the owner that started to write that one had finished this one.
@@ -149,15 +151,15 @@ _ENDED = f"SELECT other FROM {ENDING.name} WHERE {_LISTED} AND expires_ms <= ?"
 _JOURNAL = f"SELECT epoch, number, written FROM {JOURNALS.name} WHERE partition = ?"
 _BEGIN = f"INSERT INTO {JOURNALS.name} (partition, epoch) VALUES (?, ?) IF NOT EXISTS"
 _TAKE_OVER = f"UPDATE {JOURNALS.name} SET epoch = ? WHERE partition = ? IF epoch = ?"
-_WRITE_DOWN = f"UPDATE {JOURNALS.name} SET written = ? WHERE partition = ? AND number = ? IF epoch = ?"
+_WRITE_PART = f"UPDATE {JOURNALS.name} SET written = ? WHERE partition = ? AND number = ? IF epoch = ?"
 
 
 @cache
-def _insert(name: str, kept: bool) -> str:
+def _insert(name: str, has_ttl: bool) -> str:
     table = TABLES_BY_NAME[name]
     columns = [*table.key, *(column.split()[0] for column in table.values)]
     marks = ", ".join("?" * len(columns))
-    until = " AND TTL ?" if kept else ""
+    until = " AND TTL ?" if has_ttl else ""
     return f"INSERT INTO {name} ({', '.join(columns)}) VALUES ({marks}) USING TIMESTAMP ?{until}"
 
 
@@ -167,9 +169,9 @@ def _delete(name: str) -> str:
     return f"DELETE FROM {name} USING TIMESTAMP ? WHERE {' AND '.join(f'{column} = ?' for column in key)}"
 
 
-def _written(change: RowChange) -> tuple[str, Values]:
+def _statement(change: RowChange) -> tuple[str, Values]:
     """The statement that makes a change, and its values."""
     if change.values is None:
         return _delete(change.table), (change.timestamp, *change.key)
-    kept = (change.kept_s,) if change.kept_s else ()
-    return _insert(change.table, bool(kept)), (*change.key, *change.values, change.timestamp, *kept)
+    ttl = (change.kept_s,) if change.kept_s else ()
+    return _insert(change.table, bool(ttl)), (*change.key, *change.values, change.timestamp, *ttl)
