@@ -109,7 +109,7 @@ def test_answers_come_to_their_callers_and_the_password_is_sent_first(run: Run) 
 def test_closing_ends_a_connection_whose_password_is_not_answered_yet(run: Run) -> None:
     async def scene() -> None:
         async with fake_node(lambda _: None, password="secret") as (node, links, address):
-            links._answered_s = PATIENCE_S
+            links._answer_timeout_s = PATIENCE_S
             assert not links.send(address, [])
             await until(lambda: bool(node.got))
             links.close()

@@ -69,9 +69,9 @@ class RedisActivity:
             ],
         )
         minutes = [0 if minute is None else int(minute) for answer in answers for minute in answer]
-        found = np.empty(len(users), np.int64)
-        found[self._buckets.order(users)] = minutes
-        return found * SEEN_STEP_MS
+        last_minutes = np.empty(len(users), np.int64)
+        last_minutes[self._buckets.order(users)] = minutes
+        return last_minutes * SEEN_STEP_MS
 
     async def set_online(self, process: str, users: Users, until_ms: int) -> None:
         version = secrets.token_bytes(_VERSION_BYTES)
@@ -90,10 +90,10 @@ class RedisActivity:
         versions: dict[bytes, bytes] = await ask(self._cluster, "HGETALL", self._processes_key)
         changed = [name for name, version in versions.items() if self._known.get(name, (b"",))[0] != version]
         rows = await ask_all(self._cluster, [("GET", f"{self._processes_key}:".encode() + name) for name in changed])
-        known = {name: self._known[name] for name in versions if name in self._known}
-        known.update((name, _read(row)) for name, row in zip(changed, rows, strict=True) if row is not None)
-        self._known = known
-        return [connected for _, connected in known.values()]
+        rows_by_name = {name: self._known[name] for name in versions if name in self._known}
+        rows_by_name.update((name, _read(row)) for name, row in zip(changed, rows, strict=True) if row is not None)
+        self._known = rows_by_name
+        return [connected for _, connected in rows_by_name.values()]
 
     def _key(self, bucket: int) -> str:
         return f"{self._prefix}:{{{bucket}}}:seen"

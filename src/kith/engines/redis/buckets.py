@@ -36,11 +36,11 @@ class Buckets:
         """Users by bucket, in the order of `order`, in shares of up to _USERS_A_CALL."""
         order = self.order(users)
         buckets, ordered = self._all_of(users)[order], users[order].astype("<i8")
-        found, starts = np.unique(buckets, return_index=True)
-        ends = [*starts[1:].tolist(), len(users)][: len(found)]
-        for bucket, start, end in zip(found.tolist(), starts.tolist(), ends, strict=True):
-            for at in range(start, end, _USERS_A_CALL):
-                yield bucket, ordered[at : min(at + _USERS_A_CALL, end)]
+        distinct, starts = np.unique(buckets, return_index=True)
+        ends = [*starts[1:].tolist(), len(users)][: len(distinct)]
+        for bucket, start, end in zip(distinct.tolist(), starts.tolist(), ends, strict=True):
+            for first in range(start, end, _USERS_A_CALL):
+                yield bucket, ordered[first : min(first + _USERS_A_CALL, end)]
 
     def _all_of(self, users: Ids) -> NDArray[np.int64]:
         spread = (users.astype(np.uint64) * _SPREAD) >> np.uint64(32)

@@ -32,15 +32,15 @@ def connect(nodes: str, password: str = "") -> LinkedCluster:
     It connects with the first call, so processes start while the cluster is down. BadRequest for an invalid name.
     """
     return LinkedCluster(
-        startup_nodes=[_node(named) for named in nodes.split(",")],
+        startup_nodes=[_node(address) for address in nodes.split(",")],
         password=password or None,
         socket_timeout=ANSWER_TIMEOUT_S,
         socket_connect_timeout=ANSWER_TIMEOUT_S,
     )
 
 
-def _node(named: str) -> ClusterNode:
-    host, _, port = named.strip().rpartition(":") if ":" in named else (named.strip(), "", str(_PORT))
+def _node(address: str) -> ClusterNode:
+    host, _, port = address.strip().rpartition(":") if ":" in address else (address.strip(), "", str(_PORT))
     if not host or not port.isdecimal():
-        raise BadRequest(f"{named!r} names no node of a Redis Cluster; write HOST:PORT,HOST:PORT")
+        raise BadRequest(f"{address!r} names no node of a Redis Cluster; write HOST:PORT,HOST:PORT")
     return ClusterNode(host.strip("[]"), int(port))

@@ -37,7 +37,7 @@ class Links:
     """One link per node. `answer_timeout_s`: a node that is silent for this long counts as down. For one event loop."""
 
     def __init__(self, answer_timeout_s: float) -> None:
-        self._answered_s = answer_timeout_s
+        self._answer_timeout_s = answer_timeout_s
         self._links: dict[str, _Link] = {}
         self._not_before_s: dict[str, float] = {}
         self._opening: dict[str, asyncio.Task[None]] = {}
@@ -60,16 +60,16 @@ class Links:
 
     async def _connect(self, node: ClusterNode) -> None:
         loop, name = asyncio.get_running_loop(), node.name
-        link = _Link(self._answered_s, lambda: self._lost(name))
+        link = _Link(self._answer_timeout_s, lambda: self._report_lost(name))
         try:
-            async with asyncio.timeout(self._answered_s):
+            async with asyncio.timeout(self._answer_timeout_s):
                 await loop.create_connection(lambda: link, node.host, int(node.port))
                 password = node.connection_kwargs.get("password")
                 if password:
                     await link.log_in(password)
         except (OSError, TimeoutError):
             link.close()
-            self._lost(name)
+            self._report_lost(name)
         except asyncio.CancelledError:  # `close`
             link.close()
             raise
@@ -77,7 +77,7 @@ class Links:
             if not link.is_over:
                 self._links[name] = link
 
-    def _lost(self, name: str) -> None:
+    def _report_lost(self, name: str) -> None:
         self._links.pop(name, None)
         self._not_before_s[name] = asyncio.get_running_loop().time() + _REOPEN_AFTER_S
 
@@ -92,8 +92,8 @@ class Links:
 class _Link(asyncio.Protocol):
     """One connection. Answers come in the order of commands."""
 
-    def __init__(self, answer_timeout_s: float, lost: Callable[[], None]) -> None:
-        self._check_s, self._lost = answer_timeout_s / _CHECKS, lost
+    def __init__(self, answer_timeout_s: float, report_lost: Callable[[], None]) -> None:
+        self._check_s, self._report_lost = answer_timeout_s / _CHECKS, report_lost
         self._reader = hiredis.Reader(replyError=BaseParser.parse_error, notEnoughData=_INCOMPLETE)
         self._waiting: deque[PendingCommand] = deque()
         self._transport: asyncio.Transport | None = None
@@ -107,7 +107,7 @@ class _Link(asyncio.Protocol):
     def send(self, commands: Sequence[tuple[RedisCommand, PendingCommand]]) -> None:
         assert self._transport is not None  # noqa: S101 - it is used once it is connected
         self._transport.write(b"".join([hiredis.pack_command(command) for command, _ in commands]))
-        self._waiting.extend([asked for _, asked in commands])
+        self._waiting.extend([pending for _, pending in commands])
         if self._check is None:
             self._idle = 0
             self._check_later()
@@ -148,7 +148,7 @@ class _Link(asyncio.Protocol):
         self.is_over = True
         if self._check is not None:
             self._check.cancel()
-        self._lost()
+        self._report_lost()
         while self._waiting:
             self._waiting.popleft().failed()
 

@@ -67,23 +67,23 @@ class RedisQuotas:
 
     async def fullest(self, kind: int, quota: Quota, used_min: int, now_s: float, limit: int) -> list[QuotaUsage]:
         """See `QuotaStore`. Examines EXAMINED_MAX arbitrary users; empty if Redis does not answer."""
-        keys, found = set[bytes](), list[QuotaUsage]()
+        keys, usages = set[bytes](), list[QuotaUsage]()
         try:
             async for key in self._cluster.scan_iter(match=f"{self._prefix}:quota:{kind}:*", count=_SCAN_COUNT):
                 keys.add(key)
                 if len(keys) >= EXAMINED_MAX:
                     break
-            named = sorted(keys)
-            values = await ask_all(self._cluster, [("GET", key) for key in named])
+            sorted_keys = sorted(keys)
+            values = await ask_all(self._cluster, [("GET", key) for key in sorted_keys])
         except (Unavailable, RedisError, RedisClusterException, OSError) as error:
             _log.warning("users near their quota cannot be listed", error=str(error))
             return []
-        for key, value in zip(named, values, strict=True):
+        for key, value in zip(sorted_keys, values, strict=True):
             if value is not None:  # it expired meanwhile
                 part, last_s, *counts = _COUNTS.unpack(value)
-                used = sliding_window.used(Counts(int(part), tuple(counts), last_s), quota, now_s)
-                found.append(QuotaUsage(int(key.rpartition(b":")[2]), used))
-        return sorted((row for row in found if row.used >= used_min), key=lambda row: (-row.used, row.user))[:limit]
+                count = sliding_window.used(Counts(int(part), tuple(counts), last_s), quota, now_s)
+                usages.append(QuotaUsage(int(key.rpartition(b":")[2]), count))
+        return sorted((row for row in usages if row.used >= used_min), key=lambda row: (-row.used, row.user))[:limit]
 
     async def _do(self, kind: int, user: int, *arguments: int | float | str) -> tuple[int, bytes] | None:
         """The answer of the script; None if Redis does not answer, or failed less than RETRY_AFTER_S ago."""

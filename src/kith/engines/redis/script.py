@@ -57,7 +57,7 @@ class Script:
         self._cluster, self._uses_more = cluster, uses_more
         self._text = resources.files(__package__).joinpath(file).read_text()
         self._sha = hashlib.sha1(self._text.encode(), usedforsecurity=False).hexdigest()
-        self._asked: list[_Call] = []
+        self._pending: list[_Call] = []
         self._for_client: list[_Call] = []
         self._answering: set[asyncio.Task[None]] = set()
 
@@ -70,29 +70,29 @@ class Script:
         """The script's answers to all these calls, sent at once."""
         loop = asyncio.get_running_loop()
         caller = _Caller(loop.create_future())
-        made = [_Call(self, caller, at, call) for at, call in enumerate(calls)]
-        if not made:
+        pending = [_Call(self, caller, index, call) for index, call in enumerate(calls)]
+        if not pending:
             return []
-        if not self._asked:
+        if not self._pending:
             loop.call_soon(self._begin)
-        self._asked += made
-        caller.found = [None] * len(made)
-        caller.missing = len(made)
+        self._pending += pending
+        caller.collected = [None] * len(pending)
+        caller.missing = len(pending)
         return await caller.answers
 
     def _begin(self) -> None:
         """Send the calls of this turn, each to its node."""
-        asked, self._asked = self._asked, []
+        pending, self._pending = self._pending, []
         by_node: dict[str, tuple[ClusterNode, list[_Call]]] = {}
         slots, slot_of = self._cluster.nodes_manager.slots_cache, self._cluster.keyslot
-        for call in asked:
-            nodes = slots.get(slot_of(call.of[0]))
+        for call in pending:
+            nodes = slots.get(slot_of(call.request[0]))
             if nodes:
                 by_node.setdefault(nodes[0].name, (nodes[0], []))[1].append(call)
             else:
                 self.hand_to_client(call)
         for node, calls in by_node.values():
-            commands = [(self._command(*call.of), call) for call in calls]
+            commands = [(self._command(*call.request), call) for call in calls]
             if not self._cluster.links.send(node, commands):
                 for call in calls:
                     self.hand_to_client(call)
@@ -104,55 +104,55 @@ class Script:
         self._for_client.append(call)
 
     def _ask_client(self) -> None:
-        left, self._for_client = self._for_client, []
-        answering = asyncio.get_running_loop().create_task(self._answer(left))
+        pending, self._for_client = self._for_client, []
+        answering = asyncio.get_running_loop().create_task(self._answer(pending))
         self._answering.add(answering)
         answering.add_done_callback(self._answering.discard)
 
-    async def _answer(self, asked: Sequence[_Call]) -> None:
+    async def _answer(self, pending: Sequence[_Call]) -> None:
         try:
-            answers = await self._answers([call.of for call in asked])
+            answers = await self._answers([call.request for call in pending])
         except Exception as error:
-            for call in asked:
+            for call in pending:
                 call.caller.fail(error)
             return
-        for call, answer in zip(asked, answers, strict=True):
-            call.caller.take(call.at, answer)
+        for call, answer in zip(pending, answers, strict=True):
+            call.caller.take(call.index, answer)
 
     async def _answers(self, calls: Sequence[ScriptCall]) -> list[Any]:
         """The answer to each call, which may be an error of the server."""
         answers = await send(self._cluster, [self._command(*call) for call in calls])
-        unknown = [at for at, answer in enumerate(answers) if isinstance(answer, NoScriptError)]
+        unknown = [index for index, answer in enumerate(answers) if isinstance(answer, NoScriptError)]
         if unknown:  # send the text of the script, which the node then caches
-            whole = [self._command(*calls[at], whole=True) for at in unknown]
-            for at, answer in zip(unknown, await send(self._cluster, whole), strict=True):
-                answers[at] = answer
+            full_commands = [self._command(*calls[index], with_text=True) for index in unknown]
+            for index, answer in zip(unknown, await send(self._cluster, full_commands), strict=True):
+                answers[index] = answer
         return answers
 
-    def _command(self, key: RedisKey, arguments: Sequence[Any], *, whole: bool = False) -> tuple[Any, ...]:
+    def _command(self, key: RedisKey, arguments: Sequence[Any], *, with_text: bool = False) -> tuple[Any, ...]:
         keys = (2, key, f"{key!s}{_NEVER_SUFFIX}") if self._uses_more else (1, key)
-        return (*(("EVAL", self._text) if whole else ("EVALSHA", self._sha)), *keys, *arguments)
+        return (*(("EVAL", self._text) if with_text else ("EVALSHA", self._sha)), *keys, *arguments)
 
 
 class _Caller:
     """A caller of `run_all` that waits for all its answers."""
 
-    __slots__ = ("answers", "found", "missing")
+    __slots__ = ("answers", "collected", "missing")
 
     def __init__(self, answers: asyncio.Future[list[Any]]) -> None:
         self.answers = answers
-        self.found: list[Any] = []
+        self.collected: list[Any] = []
         self.missing = 0
 
-    def take(self, at: int, answer: Any) -> None:
-        """Take the answer to the call at index `at`; an error of the server fails the caller."""
+    def take(self, index: int, answer: Any) -> None:
+        """Take the answer to the call at `index`; an error of the server fails the caller."""
         if isinstance(answer, Exception):
             self.fail(_kith_error(answer))
             return
-        self.found[at] = answer
+        self.collected[index] = answer
         self.missing -= 1
         if not self.missing and not self.answers.done():
-            self.answers.set_result(self.found)
+            self.answers.set_result(self.collected)
 
     def fail(self, error: Exception) -> None:
         if not self.answers.done():
@@ -162,17 +162,17 @@ class _Caller:
 class _Call:
     """One call of a caller; implements `links.PendingCommand`."""
 
-    __slots__ = ("_script", "at", "caller", "of")
+    __slots__ = ("_script", "caller", "index", "request")
 
-    def __init__(self, script: Script, caller: _Caller, at: int, of: ScriptCall) -> None:
-        self._script, self.caller, self.at, self.of = script, caller, at, of
+    def __init__(self, script: Script, caller: _Caller, index: int, request: ScriptCall) -> None:
+        self._script, self.caller, self.index, self.request = script, caller, index, request
 
     def answered(self, answer: Any) -> None:
         """Take an answer that came over a link."""
         if isinstance(answer, _NOT_EXECUTED):
             self._script.hand_to_client(self)
         else:
-            self.caller.take(self.at, answer)
+            self.caller.take(self.index, answer)
 
     def failed(self) -> None:
         """The link ended without an answer."""

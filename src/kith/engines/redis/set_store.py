@@ -31,20 +31,20 @@ class RedisSets:
 
     def __init__(self, cluster: LinkedCluster, *, prefix: str = "kith") -> None:
         self._cluster, self._prefix, self._script = cluster, prefix, Script(cluster, "sets.lua")
-        self._last, self._now = f"{prefix}:{{checks}}:last", f"{prefix}:{{checks}}:standing"
+        self._progress_key, self._standing_key = f"{prefix}:{{checks}}:last", f"{prefix}:{{checks}}:standing"
 
     def _key(self, generation: bytes, key: SetKey) -> str:
         graph, source = key
         return f"{self._prefix}:set:{generation.hex()}:{graph}:{source}"
 
-    async def lookup(self, generation: bytes, asked: Sequence[tuple[SetKey, Sequence[int]]]) -> list[SetLookup]:
-        leases = [secrets.token_bytes(8) for _ in asked]
+    async def lookup(self, generation: bytes, queries: Sequence[tuple[SetKey, Sequence[int]]]) -> list[SetLookup]:
+        leases = [secrets.token_bytes(8) for _ in queries]
         calls = [
             (self._key(generation, key), ("lookup", lease, LEASE_MS, _packed(ids)))
-            for (key, ids), lease in zip(asked, leases, strict=True)
+            for (key, ids), lease in zip(queries, leases, strict=True)
         ]
         answers = await self._script.run_all(calls)
-        return [_read_look(answer, lease) for answer, lease in zip(answers, leases, strict=True)]
+        return [_decode_lookup(answer, lease) for answer, lease in zip(answers, leases, strict=True)]
 
     async def fill(
         self, generation: bytes, key: SetKey, lease: bytes, ids: Collection[int] | None, ttl_ms: int
@@ -56,34 +56,36 @@ class RedisSets:
         await ask_all(self._cluster, [("UNLINK", self._key(generation, key)) for key in keys])
 
     async def keys(self, generation: bytes) -> AsyncIterator[list[SetKey]]:
-        begin = f"{self._prefix}:set:{generation.hex()}:"
+        prefix = f"{self._prefix}:set:{generation.hex()}:"
         await self._cluster.initialize()  # before its first command, the client knows no nodes
         for node in self._cluster.get_primaries():
             cursor = -1
             while cursor:
-                command = ("SCAN", max(cursor, 0), "MATCH", f"{begin}*", "COUNT", _PAGE)
-                cursors, found = await ask(self._cluster, *command, target_nodes=node)
+                command = ("SCAN", max(cursor, 0), "MATCH", f"{prefix}*", "COUNT", _PAGE)
+                cursors, page = await ask(self._cluster, *command, target_nodes=node)
                 cursor = cursors[node.name]
-                yield sorted({_set_key(key[len(begin) :]) for key in found})
+                yield sorted({_set_key(key[len(prefix) :]) for key in page})
 
     async def members(self, generation: bytes, keys: Sequence[SetKey]) -> list[frozenset[int] | None]:
         values = await ask_all(self._cluster, [("GET", self._key(generation, key)) for key in keys])
         return [_members(value) for value in values]
 
     async def last_progress(self) -> SetsProgress | None:
-        return _read_progress(await ask(self._cluster, "GET", self._last))
+        return _read_progress(await ask(self._cluster, "GET", self._progress_key))
 
     async def progress(self) -> SetsProgress | None:
-        last, now = await self._script.run(self._last, "standing", self._now)
-        return None if now is None else _read_progress(last)
+        progress_value, standing = await self._script.run(self._progress_key, "standing", self._standing_key)
+        return None if standing is None else _read_progress(progress_value)
 
     async def now_ms(self) -> int:
-        seconds, micros = await self._script.run(self._last, "time")
+        seconds, micros = await self._script.run(self._progress_key, "time")
         return int(seconds) * 1_000 + int(micros) // 1_000
 
     async def note_progress(self, instead_of: bytes | None, progress: SetsProgress, until_ms: int) -> bool:
         value = progress.generation + progress.at
-        return bool(await self._script.run(self._last, "stand", instead_of or b"", value, until_ms, self._now))
+        return bool(
+            await self._script.run(self._progress_key, "stand", instead_of or b"", value, until_ms, self._standing_key)
+        )
 
 
 def _read_progress(value: bytes | None) -> SetsProgress | None:
@@ -92,7 +94,7 @@ def _read_progress(value: bytes | None) -> SetsProgress | None:
     return SetsProgress(value[:_GENERATION_BYTES], LogPosition(value[_GENERATION_BYTES:]))
 
 
-def _read_look(answer: tuple[bytes, int | bytes], lease: bytes) -> SetLookup:
+def _decode_lookup(answer: tuple[bytes, int | bytes], lease: bytes) -> SetLookup:
     kind, value = answer
     if kind == b"S":
         assert isinstance(value, bytes)  # noqa: S101 - what the script answers

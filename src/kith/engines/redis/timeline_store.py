@@ -3,10 +3,10 @@
 Users are spread over `buckets`. The keys of a bucket share a hash tag, so they are on one node, and a script changes
 them atomically. A push is one call per bucket; all are sent at once.
 
-kith:{7}:tUUUUUUUU   withheld_rate_min i64 | floor i64 | lately f64 | last read ms f64 | ids i64..., oldest first, 600
-                     at most
-kith:{7}:builds      hash: user -> epoch i64 | withheld_rate_min i64 | begun ms f64 | ids pushed since i64..., oldest
-                     first
+kith:{7}:tUUUUUUUU   withheld_rate_min i64 | floor i64 | lately f64 | last read ms f64 | ids i64..., oldest first,
+                     600 at most
+kith:{7}:builds      hash: user -> epoch i64 | withheld_rate_min i64 | begun ms f64 | ids pushed since then i64...,
+                     oldest first
 kith:{7}:reads       sorted set: user, scored by last read in ms
 kith:{0}:name        the name of these timelines
 
@@ -51,7 +51,7 @@ class RedisTimelines:
         prefix: str = "kith",
     ) -> None:
         self._cluster, self._now_ms, self._buckets, self._prefix = cluster, now_ms, Buckets(buckets), prefix
-        self._places = max(1, slots // buckets)
+        self._slots_of_bucket = max(1, slots // buckets)
         self._script = Script(cluster, "timelines.lua", uses_more=True)
 
     async def read(self, user: int, *, by_user: bool = False) -> Timeline | None:
@@ -63,15 +63,17 @@ class RedisTimelines:
         return None if value is None else _timeline(value)
 
     async def count(self) -> int:
-        return sum(await ask_all(self._cluster, [("ZCARD", self._key(at)) for at in range(self._buckets.count)]))
+        return sum(
+            await ask_all(self._cluster, [("ZCARD", self._key(bucket)) for bucket in range(self._buckets.count)])
+        )
 
     async def users(self) -> AsyncIterator[list[int]]:
         for bucket in range(self._buckets.count):
             cursor, returned = -1, set[int]()  # a scan may return a user twice
             while cursor:
                 command = ("ZSCAN", self._key(bucket), max(cursor, 0), "COUNT", _PAGE)
-                cursor, found = await ask(self._cluster, *command)
-                users = {int.from_bytes(member, "little") for member, _ in found} - returned
+                cursor, members = await ask(self._cluster, *command)
+                users = {int.from_bytes(member, "little") for member, _ in members} - returned
                 returned |= users
                 yield sorted(users)
 
@@ -97,10 +99,10 @@ class RedisTimelines:
     async def habits(self, users: Ids) -> Habits:
         order, shares = self._buckets.order(users), [*self._shares(users)]
         answers = await self._do((bucket, ("habits", members)) for bucket, members in shares)
-        found = np.empty(len(users), _HEADER)
-        found[order] = np.frombuffer(b"".join(answers), _HEADER)
-        reads = found["lately"] * np.exp((found["read_ms"] - self._now_ms()) / RATE_WINDOW_MS)
-        return Habits(np.where(found["read_ms"] > 0, reads, -1.0), found["withheld_rate_min"].astype(np.int64))
+        headers = np.empty(len(users), _HEADER)
+        headers[order] = np.frombuffer(b"".join(answers), _HEADER)
+        reads = headers["lately"] * np.exp((headers["read_ms"] - self._now_ms()) / RATE_WINDOW_MS)
+        return Habits(np.where(headers["read_ms"] > 0, reads, -1.0), headers["withheld_rate_min"].astype(np.int64))
 
     async def begin(self, user: int) -> int:
         bucket, member = self._buckets.of(user)
@@ -111,8 +113,10 @@ class RedisTimelines:
     async def put(self, user: int, ids: Ids, epoch: int) -> bool:
         bucket, member = self._buckets.of(user)
         oldest_first = np.ascontiguousarray(ids[:TIMELINE_IDS_MAX][::-1], "<i8").tobytes()
-        (done,) = await self._do([(bucket, ("put", member, packed(epoch), oldest_first, self._now_ms(), self._places))])
-        return bool(done)
+        (is_put,) = await self._do(
+            [(bucket, ("put", member, packed(epoch), oldest_first, self._now_ms(), self._slots_of_bucket))]
+        )
+        return bool(is_put)
 
     async def drop(self, users: Ids) -> int:
         return sum(await self._do((bucket, ("drop", members)) for bucket, members in self._shares(users)))
@@ -146,7 +150,7 @@ class RedisTimelines:
         while buckets:
             answers = await self._do((bucket, (operation, *arguments)) for bucket in buckets)
             total += sum(answers)
-            buckets = [bucket for bucket, done in zip(buckets, answers, strict=True) if done == _PAGE]
+            buckets = [bucket for bucket, removed in zip(buckets, answers, strict=True) if removed == _PAGE]
         return total
 
 
@@ -154,6 +158,6 @@ def _timeline(value: bytes) -> Timeline:
     """Decode a stored timeline. Ids beyond the cap are dropped here, and count towards the floor."""
     header = np.frombuffer(value, _HEADER, 1)[0]
     ids = np.frombuffer(value, "<i8", offset=_HEADER.itemsize)
-    gone = ids[:-TIMELINE_IDS_MAX]
-    floor = max(int(header["floor"]), int(gone.max(initial=0)))
+    dropped = ids[:-TIMELINE_IDS_MAX]
+    floor = max(int(header["floor"]), int(dropped.max(initial=0)))
     return Timeline(ids[: -TIMELINE_IDS_MAX - 1 : -1].astype(np.int64), floor, int(header["withheld_rate_min"]))
