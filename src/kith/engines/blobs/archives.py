@@ -21,7 +21,7 @@ from kith.engines.blobs.bucket import open_bucket
 from kith.engines.embedded.store_file import sync_folder
 
 _CHUNK_BYTES = 1 << 20
-_DELETED_AT_ONCE = 1_000
+_DELETE_BATCH = 1_000
 _PARTIAL = ".part"
 """Suffix of a file in a folder while it is being written."""
 
@@ -56,16 +56,16 @@ class Archive(Protocol):
         ...
 
 
-def open_archive(where: str) -> Archive:
+def open_archive(address: str) -> Archive:
     """The archive at an address: a folder, which need not exist yet, or `s3://bucket/prefix`.
 
     BadRequest for another address.
     """
-    if where.startswith("s3://"):
-        return BucketArchive(where)
-    if "://" in where:
-        raise BadRequest(f"{where} is no place for backups: name a folder, or s3://bucket/prefix")
-    return FolderArchive(Path(where))
+    if address.startswith("s3://"):
+        return BucketArchive(address)
+    if "://" in address:
+        raise BadRequest(f"{address} is no place for backups: name a folder, or s3://bucket/prefix")
+    return FolderArchive(Path(address))
 
 
 class FolderArchive:
@@ -85,11 +85,11 @@ class FolderArchive:
             if self._makes:
                 file.parent.mkdir(parents=True, exist_ok=True)
             try:
-                with os.fdopen(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, self._mode), "wb") as written:
+                with os.fdopen(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, self._mode), "wb") as output:
                     for chunk in chunks:
-                        written.write(chunk)
-                    written.flush()
-                    os.fsync(written.fileno())
+                        output.write(chunk)
+                    output.flush()
+                    os.fsync(output.fileno())
             except Exception:
                 partial.unlink(missing_ok=True)
                 raise
@@ -134,8 +134,8 @@ class BucketArchive:
             with _translate_errors(self.where):
                 obstore.put(self._store, name, source)
         except KithError:
-            if source.failed is not None:  # obstore raised its own error in place of this one
-                raise source.failed from None
+            if source.error is not None:  # obstore raised its own error in place of this one
+                raise source.error from None
             raise
 
     def read(self, name: str) -> Iterator[bytes]:
@@ -145,14 +145,14 @@ class BucketArchive:
 
     def files(self, prefix: str) -> Iterator[ListedFile]:
         with _translate_errors(self.where):
-            for found in obstore.list(self._store, prefix):
-                for listed in found:
-                    yield ListedFile(listed["path"], int(listed["last_modified"].timestamp() * 1000))
+            for page in obstore.list(self._store, prefix):
+                for entry in page:
+                    yield ListedFile(entry["path"], int(entry["last_modified"].timestamp() * 1000))
 
     def delete(self, names: Sequence[str]) -> None:
         with _translate_errors(self.where), contextlib.suppress(FileNotFoundError):
-            for at in range(0, len(names), _DELETED_AT_ONCE):
-                obstore.delete(self._store, list(names[at : at + _DELETED_AT_ONCE]))
+            for start in range(0, len(names), _DELETE_BATCH):
+                obstore.delete(self._store, list(names[start : start + _DELETE_BATCH]))
 
 
 class _Source:
@@ -160,7 +160,7 @@ class _Source:
 
     def __init__(self, chunks: Iterable[bytes]) -> None:
         self._chunks = iter(chunks)
-        self.failed: BaseException | None = None
+        self.error: BaseException | None = None
 
     def __iter__(self) -> Iterator[bytes]:
         return self
@@ -171,12 +171,12 @@ class _Source:
         except StopIteration:
             raise
         except BaseException as error:
-            self.failed = error
+            self.error = error
             raise
 
 
 @contextlib.contextmanager
-def _translate_errors(where: str, name: str = "") -> Iterator[None]:
+def _translate_errors(address: str, name: str = "") -> Iterator[None]:
     """Translate errors of the system and of obstore into Kith's. Drops obstore's texts, which may hold keys.
 
     `name`: the file that is being read, if any.
@@ -187,8 +187,8 @@ def _translate_errors(where: str, name: str = "") -> Iterator[None]:
         raise
     except (BaseError, OSError, ValueError) as error:
         if name and isinstance(error, FileNotFoundError):
-            raise StoreMismatch(f"{name} is missing from {where}: it was removed, or is no backup of Kith") from None
+            raise StoreMismatch(f"{name} is missing from {address}: it was removed, or is no backup of Kith") from None
         if getattr(error, "errno", None) in (errno.ENOSPC, errno.EDQUOT):
-            raise StoreFull(f"no room in {where}; make some, then try again. What it held is as it was") from None
+            raise StoreFull(f"no room in {address}; make some, then try again. What it held is as it was") from None
         reason = error.strerror if isinstance(error, OSError) and error.strerror else type(error).__name__
-        raise StoreUnavailable(f"{where} cannot be used ({reason}); try again") from None
+        raise StoreUnavailable(f"{address} cannot be used ({reason}); try again") from None

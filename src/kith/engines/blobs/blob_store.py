@@ -19,7 +19,7 @@ from kith.core.errors import BadRequest, StoreFull, StoreUnavailable
 from kith.engines.blobs.bucket import open_bucket
 from kith.media.blobs import Blob, BlobStore
 
-_LISTED_AT_ONCE = 1_000
+_LIST_PAGE_FILES = 1_000
 _LINK_VALID_FOR = timedelta(hours=1)
 _S3_HEADERS = {"Cache-Control": "public, max-age=31536000, immutable", "Content-Disposition": "inline"}
 
@@ -64,12 +64,12 @@ class FolderBlobs:
 
     async def list(self) -> AsyncIterator[Sequence[Blob]]:
         with _translate_errors():
-            async for found in obstore.list(self._store, chunk_size=_LISTED_AT_ONCE):
-                yield [_blob(listed) for listed in found]
+            async for page in obstore.list(self._store, chunk_size=_LIST_PAGE_FILES):
+                yield [_blob(entry) for entry in page]
             for file in self._folder.glob("*/*#*"):  # obstore does not list files that it has not finished
                 with contextlib.suppress(FileNotFoundError):  # finished, and so renamed, meanwhile
-                    about = file.stat()
-                    yield [Blob(f"{file.parent.name}/{file.name}", about.st_size, int(about.st_mtime * 1000))]
+                    status = file.stat()
+                    yield [Blob(f"{file.parent.name}/{file.name}", status.st_size, int(status.st_mtime * 1000))]
 
 
 class BucketBlobs:
@@ -93,23 +93,23 @@ class BucketBlobs:
 
     async def list(self) -> AsyncIterator[Sequence[Blob]]:
         with _translate_errors():
-            async for found in obstore.list(self._store, chunk_size=_LISTED_AT_ONCE):
-                yield [_blob(listed) for listed in found]
+            async for page in obstore.list(self._store, chunk_size=_LIST_PAGE_FILES):
+                yield [_blob(entry) for entry in page]
 
 
-def _blob(found: obstore.ObjectMeta) -> Blob:
-    return Blob(found["path"], found["size"], int(found["last_modified"].timestamp() * 1000))
+def _blob(entry: obstore.ObjectMeta) -> Blob:
+    return Blob(entry["path"], entry["size"], int(entry["last_modified"].timestamp() * 1000))
 
 
 def _sync(folder: Path, key: str) -> None:
     """Sync the file, its folder, and the folder above that."""
     path = folder / key
     for target in (path, path.parent, folder):
-        number = os.open(target, os.O_RDONLY)
+        descriptor = os.open(target, os.O_RDONLY)
         try:
-            os.fsync(number)
+            os.fsync(descriptor)
         finally:
-            os.close(number)
+            os.close(descriptor)
 
 
 @contextlib.contextmanager

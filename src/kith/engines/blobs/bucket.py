@@ -13,8 +13,8 @@ TIMEOUT = timedelta(seconds=30)
 RETRIES = 3
 
 
-def open_bucket(url: str, called: str) -> S3Store:
-    """The bucket at `s3://bucket/prefix`. `called`: the user's name for it, in the text of BadRequest."""
+def open_bucket(url: str, name: str) -> S3Store:
+    """The bucket at `s3://bucket/prefix`. `name`: what the user calls it, in the text of BadRequest."""
     try:
         return S3Store.from_url(
             url,
@@ -26,4 +26,4 @@ def open_bucket(url: str, called: str) -> S3Store:
             retry_config={"max_retries": RETRIES, "retry_timeout": TIMEOUT},
         )
     except (BaseError, ValueError) as error:
-        raise BadRequest(f"{called} cannot be used: {str(error).splitlines()[0]}") from None
+        raise BadRequest(f"{name} cannot be used: {str(error).splitlines()[0]}") from None
