@@ -35,7 +35,7 @@ class Background:
     def start(self, name: str, work: Callable[[HeldLease], Awaitable[None]]) -> None:
         """Run a job, unless a process is already working on it."""
         if name not in self._running.values():
-            self._spawn(name, partial(self._if_free, name, work))
+            self._spawn(name, partial(self._run_if_free, name, work))
 
     async def begin(
         self, name: str, first: Callable[[HeldLease], Awaitable[None]], work: Callable[[HeldLease], Awaitable[None]]
@@ -44,10 +44,10 @@ class Background:
         leave it alone, because its lease is held.
         """
         async with contextlib.AsyncExitStack() as stack:
-            held = await stack.enter_async_context(self._leases.hold_or_conflict(name))
-            await first(held)
-            holding = stack.pop_all()
-        self._spawn(name, partial(self._held, holding, held, work))
+            lease = await stack.enter_async_context(self._leases.hold_or_conflict(name))
+            await first(lease)
+            lease_context = stack.pop_all()
+        self._spawn(name, partial(self._run_held, lease_context, lease, work))
 
     async def wait(self) -> None:
         """Return once all jobs of this process are done."""
@@ -57,26 +57,26 @@ class Background:
         """Stop the jobs. Another process that looks for abandoned jobs resumes them."""
         await stop(*self._running)
 
-    def _spawn(self, name: str, piece: Callable[[], Awaitable[None]]) -> None:
-        task = asyncio.create_task(self._logged(name, piece))
+    def _spawn(self, name: str, work: Callable[[], Awaitable[None]]) -> None:
+        task = asyncio.create_task(self._run_logged(name, work))
         self._running[task] = name
         task.add_done_callback(self._running.pop)
 
-    async def _if_free(self, name: str, work: Callable[[HeldLease], Awaitable[None]]) -> None:
-        async with self._leases.hold(name) as held:
-            if held is not None:
-                await work(held)
+    async def _run_if_free(self, name: str, work: Callable[[HeldLease], Awaitable[None]]) -> None:
+        async with self._leases.hold(name) as lease:
+            if lease is not None:
+                await work(lease)
 
-    async def _held(
-        self, holding: contextlib.AsyncExitStack, held: HeldLease, work: Callable[[HeldLease], Awaitable[None]]
+    async def _run_held(
+        self, lease_context: contextlib.AsyncExitStack, lease: HeldLease, work: Callable[[HeldLease], Awaitable[None]]
     ) -> None:
-        async with holding:
-            await work(held)
+        async with lease_context:
+            await work(lease)
 
-    async def _logged(self, name: str, piece: Callable[[], Awaitable[None]]) -> None:
+    async def _run_logged(self, name: str, work: Callable[[], Awaitable[None]]) -> None:
         """Run a job, and log why it stops early."""
         try:
-            await piece()
+            await work()
         except Unavailable as error:
             _log.warning("a job stopped early; it will be resumed", job=name, error=error.message)
         except Exception:
@@ -106,8 +106,8 @@ async def keep_resuming(*resume: Callable[[], Awaitable[None]]) -> None:
     """Every POLL_S seconds, resume jobs whose process is gone."""
     while True:
         await asyncio.sleep(POLL_S)
-        for look in resume:
+        for resume_jobs in resume:
             try:
-                await look()
+                await resume_jobs()
             except Unavailable as error:
                 _log.warning("could not look for abandoned jobs; retried later", error=error.message)

@@ -41,27 +41,27 @@ class HeldLease:
     """A lease that this process holds. `now_s`: a monotonic clock."""
 
     def __init__(
-        self, store: LeaseStore, lease: Lease, terms: LeaseTerms, asked_s: float, now_s: Callable[[], float]
+        self, store: LeaseStore, lease: Lease, terms: LeaseTerms, requested_s: float, now_s: Callable[[], float]
     ) -> None:
         self.lease, self.terms, self._store, self._now_s = lease, terms, store, now_s
-        self._until_s, self.lost = asked_s + terms.use_s, False
+        self._until_s, self.lost = requested_s + terms.use_s, False
         """`lost`: the lease has ended for good."""
 
     @property
-    def ours(self) -> bool:
+    def is_usable(self) -> bool:
         """Whether this process may still use the lease."""
         return not self.lost and (not self._store.expires or self._now_s() < self._until_s)
 
     def check(self) -> None:
         """LeaseLost unless this process may still use the lease."""
-        if not self.ours:
+        if not self.is_usable:
             raise LeaseLost(f"this process lost its lease on {self.lease.name}; another process may hold it now")
 
     async def renew(self) -> None:
         """Renew the lease, or notice that it is lost. Errors: Unavailable."""
-        asked_s = self._now_s()
+        requested_s = self._now_s()
         if await self._store.renew(self.lease, self.terms.ttl_s):
-            self._until_s = asked_s + self.terms.use_s
+            self._until_s = requested_s + self.terms.use_s
         else:
             self.lost = True
 
@@ -105,12 +105,12 @@ class Leases:
         """Hold the lease `name` while the context is open. Yields None if another holder has it. `on_lost` is called if
         it is lost.
         """
-        asked_s = self._now_s()
+        requested_s = self._now_s()
         lease = await self.store.acquire(name, self.holder, terms.ttl_s)
         if lease is None:
             yield None
             return
-        held = HeldLease(self.store, lease, terms, asked_s, self._now_s)
+        held = HeldLease(self.store, lease, terms, requested_s, self._now_s)
         renewing = asyncio.create_task(held.keep_renewing(on_lost)) if self.store.expires else None
         try:
             yield held

@@ -263,6 +263,6 @@ def _problems(services: Services, machine: Machine | None) -> dict[str, str]:
         problems["primary"] = machine.problem()
     if why := services.stores.refusal():
         problems["writes"] = why
-    if not services.number.held.ours:
+    if not services.number.held.is_usable:
         problems["ids"] = "the node number of this process is lost, or cannot be renewed; it makes no ids"
     return problems

@@ -71,7 +71,7 @@ def test_the_loss_of_a_lease_is_reported_and_final(run: Run, store: Unreachable,
                 with without_waits():
                     await told.wait()
                 other.check()
-            assert (held.lost, held.ours) == (True, False)
+            assert (held.lost, held.is_usable) == (True, False)
 
     run(play())
 
@@ -85,10 +85,10 @@ def test_renewal_is_retried_while_the_store_is_away(run: Run, store: Unreachable
             with without_waits():
                 for _ in range(10):
                     await asyncio.sleep(0)
-            assert (held.lost, held.ours) == (False, False)
+            assert (held.lost, held.is_usable) == (False, False)
             store.away = False
             await held.renew()
-            assert held.ours
+            assert held.is_usable
 
     run(play())
 
@@ -143,7 +143,7 @@ def test_the_next_holder_of_a_node_number_repeats_no_id(
         """The last id of a process that cannot renew its number."""
         ids = Snowflakes(0, lambda: clock.ms + SKEW_MS_MAX, held.check)
         last = 0
-        while held.ours:
+        while held.is_usable:
             last = ids.next()
             clock.ms += 1_000
         with pytest.raises(LeaseLost):

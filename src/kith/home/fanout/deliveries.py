@@ -69,7 +69,7 @@ class Deliveries:
         if self._held is None:
             leased = self._leases.hold(f"delivery/{self._known[0].post}")
             self._held = await self._holding.enter_async_context(leased)
-        if self._held is not None and self._held.ours:
+        if self._held is not None and self._held.is_usable:
             return True
         await self._release()
         del self._known[0]
