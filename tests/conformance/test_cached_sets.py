@@ -35,7 +35,7 @@ async def lease_of(sets: CachedSets, key: tuple[int, int] = ALICE) -> bytes:
 async def there(sets: CachedSets, *ids: int, key: tuple[int, int] = ALICE) -> list[bool]:
     (found,) = await sets.lookup(OLD, [(key, ids)])
     assert isinstance(found, Members)
-    return found.there
+    return found.present
 
 
 def test_of_several_readers_of_a_missing_set_one_may_fill_it(run: Run, sets: CachedSets) -> None:

@@ -18,7 +18,7 @@ from kith.core.errors import Conflict
 from kith.core.gathering import gather
 from kith.graph.store import EdgeStore
 
-_AT_ONCE = 32
+_CONCURRENT_READS = 32
 
 
 class SetAudit(msgspec.Struct):
@@ -50,14 +50,14 @@ async def audit_sets(
     None if no process keeps sets up to date now: no reader is answered from them then. Conflict if a new generation of
     sets began meanwhile. `progress` is called with the number of sets checked so far.
     """
-    before = await sets.progress()
-    if before is None:
+    progress_before = await sets.progress()
+    if progress_before is None:
         return None
-    generation, chosen, audit = before.generation, random.Random(), SetAudit()
+    generation, generator, audit = progress_before.generation, random.Random(), SetAudit()
     differing: dict[SetKey, frozenset[int]] = {}
     async for keys in sets.keys(generation):
-        looked_at = keys if sample >= 1 else [key for key in keys if chosen.random() < sample]
-        cached = await _cached_sets(sets, generation, looked_at)
+        sampled = keys if sample >= 1 else [key for key in keys if generator.random() < sample]
+        cached = await _cached_sets(sets, generation, sampled)
         audit.sets += len(cached)
         differing |= await _differing(store, cached)
         progress(audit.sets)
@@ -88,8 +88,12 @@ async def _cached_sets(sets: CachedSets, generation: bytes, keys: Sequence[SetKe
 async def _differing(store: EdgeStore, cached: Mapping[SetKey, frozenset[int]]) -> dict[SetKey, frozenset[int]]:
     """The sets that differ from what would be filled now."""
     remaining, differing = list(cached.items()), dict[SetKey, frozenset[int]]()
-    for start in range(0, len(remaining), _AT_ONCE):
-        batch = remaining[start : start + _AT_ONCE]
+    for start in range(0, len(remaining), _CONCURRENT_READS):
+        batch = remaining[start : start + _CONCURRENT_READS]
         current = await gather(False, *(members_of(store, key) for key, _ in batch))
-        differing |= {key: members for (key, members), stored in zip(batch, current, strict=True) if stored != members}
+        differing |= {
+            key: members
+            for (key, members), current_members in zip(batch, current, strict=True)
+            if current_members != members
+        }
     return differing

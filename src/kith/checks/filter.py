@@ -27,7 +27,7 @@ Hashes = NDArray[np.uint64]
 
 BLOCK_BYTES, _WORDS = 32, 8
 _BITS = BLOCK_BYTES * 8
-_WHOLE, _LOW = (1 << 64) - 1, (1 << 32) - 1
+_MASK_64, _MASK_32 = (1 << 64) - 1, (1 << 32) - 1
 # Odd numbers with random-looking bits: multipliers for graph, source and destination, and two to mix their sum.
 _GRAPH, _SOURCE, _DESTINATION = 0xD6E8FEB86659FD93, 0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F
 _MIX, _MIX_AGAIN = 0xBF58476D1CE4E5B9, 0x94D049BB133111EB
@@ -56,16 +56,16 @@ def bits_an_edge(share: float) -> float:
 
 def hash_of(graph: int, source: int, destination: int) -> int:
     """A 64-bit hash of an edge."""
-    mixed = (graph * _GRAPH + source * _SOURCE + destination * _DESTINATION) & _WHOLE
-    mixed = ((mixed ^ (mixed >> 30)) * _MIX) & _WHOLE
-    mixed = ((mixed ^ (mixed >> 27)) * _MIX_AGAIN) & _WHOLE
+    mixed = (graph * _GRAPH + source * _SOURCE + destination * _DESTINATION) & _MASK_64
+    mixed = ((mixed ^ (mixed >> 30)) * _MIX) & _MASK_64
+    mixed = ((mixed ^ (mixed >> 27)) * _MIX_AGAIN) & _MASK_64
     return mixed ^ (mixed >> 31)
 
 
 def hashes_of(graph: int, sources: Ids, destinations: Ids) -> Hashes:
     """`hash_of` for many edges of one graph."""
     mixed = sources.astype(np.uint64) * np.uint64(_SOURCE) + destinations.astype(np.uint64) * np.uint64(_DESTINATION)
-    mixed += np.uint64(graph * _GRAPH & _WHOLE)
+    mixed += np.uint64(graph * _GRAPH & _MASK_64)
     mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(_MIX)
     mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(_MIX_AGAIN)
     hashes: Hashes = mixed ^ (mixed >> np.uint64(31))
@@ -107,9 +107,9 @@ class Filter:
         """The start of a hash's block, and its bits there. One half of the hash selects the block, the other
         the bits.
         """
-        low, bits = hashed & _LOW, 0
+        low, bits = hashed & _MASK_32, 0
         for word, salt in enumerate(_SALTS):
-            bits |= 1 << (32 * word + ((low * salt & _LOW) >> 27))
+            bits |= 1 << (32 * word + ((low * salt & _MASK_32) >> 27))
         return ((hashed >> 32) * self._count >> 32) * BLOCK_BYTES, bits
 
     def may_have_many(self, hashes: Hashes) -> NDArray[np.bool_]:

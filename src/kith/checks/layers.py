@@ -35,7 +35,7 @@ STALE_S = 3.0
 """Longest that an answer may lag behind the store, in seconds, from any layer."""
 _PROGRESS_VALID_S = STALE_S - FILTER_LAG_MAX_S
 _LOOKUP_TIMEOUT_S, _PAUSE_S = 0.1, 1.0
-_FILLED_AT_ONCE, _WAITING_MAX = 64, 100_000
+_FILLING_MAX, _WAITING_MAX = 64, 100_000
 _reader_position: contextvars.ContextVar[LogPosition] = contextvars.ContextVar("kith_seen", default=NOWHERE)
 _log = structlog.get_logger("kith.checks")
 
@@ -147,15 +147,15 @@ class LayeredEdges:
         if filter_ is None or not questions.asked_states:
             return await self._store.answer(questions)
         possible = [index for index, key in enumerate(questions.asked_states) if self._may_exist(filter_, key)]
-        every = questions.asked_states
-        self._count("filter", 0, len(every) - len(possible))
+        all_keys = questions.asked_states
+        self._count("filter", 0, len(all_keys) - len(possible))
         remaining = Questions()
-        remaining.asked_states = [every[index] for index in possible]
+        remaining.asked_states = [all_keys[index] for index in possible]
         remaining.asked_towards = questions.asked_towards
         remaining.asked_members, remaining.asked_nodes = questions.asked_members, questions.asked_nodes
         remaining.asked_counts, remaining.asked_pages = questions.asked_counts, questions.asked_pages
         answers = await self._store.answer(remaining) if len(remaining) else Answers([], [], [], [], [], [])
-        states: list[State | None] = [None] * len(every)
+        states: list[State | None] = [None] * len(all_keys)
         for index, state in zip(possible, answers.states, strict=True):
             states[index] = state
         return answers._replace(states=states)
@@ -187,15 +187,15 @@ class LayeredEdges:
         sets = [((graph, source), [pairs[index][1] for index in indexes]) for source, indexes in by_source.items()]
         try:
             async with asyncio.timeout(_LOOKUP_TIMEOUT_S):
-                found_sets = await self._sets.sets.lookup(progress.generation, sets)
+                lookups = await self._sets.sets.lookup(progress.generation, sets)
         except (KithError, TimeoutError):
             self._sets.mark_unknown()
             return list(unanswered)
-        for (key, _), indexes, cached in zip(sets, by_source.values(), found_sets, strict=True):
+        for (key, _), indexes, cached in zip(sets, by_source.values(), lookups, strict=True):
             if isinstance(cached, Members):
-                for index, present in zip(indexes, cached.there, strict=True):
+                for index, present in zip(indexes, cached.present, strict=True):
                     exists[index] = present
-                self._count("cache", sum(cached.there), len(indexes) - sum(cached.there))
+                self._count("cache", sum(cached.present), len(indexes) - sum(cached.present))
                 continue
             remaining += indexes
             if isinstance(cached, Wait):
@@ -212,7 +212,7 @@ class LayeredEdges:
 
     def _begin_filling(self, generation: bytes, key: SetKey, lease: FillLease) -> None:
         """Fill a set in the background. If too many are being filled, the lease just expires."""
-        if len(self._filling) < _FILLED_AT_ONCE:
+        if len(self._filling) < _FILLING_MAX:
             task = asyncio.create_task(self._fill(generation, key, lease))
             self._filling.add(task)
             task.add_done_callback(self._filling.discard)

@@ -65,7 +65,7 @@ class LiveFilter:
         self._loaded: _LiveSnapshot | None = None  # loaded; the next step takes it
         self._end, self._end_read_s = NOWHERE, float("-inf")  # the end of the log when last queried, and when that was
         self._fresh_until_s = 0.0
-        self._known_ms = 0  # when the newest loaded snapshot was made
+        self._newest_made_ms = 0  # when the newest loaded snapshot was made
         self.covered = frozenset(self._graphs.values())
 
     def for_reader(self, position: LogPosition) -> Filter | None:
@@ -82,20 +82,20 @@ class LiveFilter:
 
     async def run(self) -> None:
         """Follow the log, and look for newer snapshots, until cancelled."""
-        looking = asyncio.create_task(self._reload_regularly())
+        reloading = asyncio.create_task(self._reload_regularly())
         try:
             with self._log.bell() as bell:
                 while True:
                     try:
-                        more = await self.step()
+                        has_more = await self.step()
                     except KithError as error:
                         _log.warning("the filter of checks waits", error=error.message)
-                        more = False
-                    if not more:
+                        has_more = False
+                    if not has_more:
                         await bell.rung(_REST_S)
                     await asyncio.sleep(READ_PAUSE_MIN_S)
         finally:
-            await stop(looking)
+            await stop(reloading)
 
     async def _reload_regularly(self) -> None:
         while True:
@@ -114,20 +114,20 @@ class LiveFilter:
         now_s = self._now_s()
         if now_s >= self._end_read_s + LOG_END_POLL_S:
             self._end, self._end_read_s = await self._log.end(), now_s
-        before = [live and live.at for live in (self._serving, self._shadow)]
+        positions_before = [live and live.at for live in (self._serving, self._shadow)]
         self._serving, self._shadow = [live and await self._update(live) for live in (self._serving, self._shadow)]
         if self._shadow is not None and self._log.covers(self._shadow.at, self._end):
             self._serving, self._shadow = self._shadow, None
         if self._serving is not None and self._log.covers(self._serving.at, self._end):
             self._fresh_until_s = self._end_read_s + FILTER_LAG_MAX_S
-        return before != [live and live.at for live in (self._serving, self._shadow)]
+        return positions_before != [live and live.at for live in (self._serving, self._shadow)]
 
     async def reload(self) -> None:
         """Let the next step start from the newest snapshot, if there is a new one."""
-        snapshot = await asyncio.to_thread(self._snapshots.newest, self._known_ms)
+        snapshot = await asyncio.to_thread(self._snapshots.newest, self._newest_made_ms)
         if snapshot is None:
             return
-        self._known_ms = snapshot.head.made_ms
+        self._newest_made_ms = snapshot.head.made_ms
         if snapshot.head.graphs == self._graphs:
             self._loaded = _LiveSnapshot(snapshot)
 

@@ -29,7 +29,7 @@ class SetsProgress(NamedTuple):
 class Members(NamedTuple):
     """The set is cached. For each requested id: whether it is a member."""
 
-    there: list[bool]
+    present: list[bool]
 
 
 class FillLease(NamedTuple):
@@ -52,7 +52,7 @@ SetLookup: TypeAlias = Members | FillLease | Wait
 class CachedSets(Protocol):
     """Errors: StoreFull, StoreUnavailable. A set may be lost at any moment, but never a part of one."""
 
-    async def lookup(self, generation: bytes, asked: Sequence[tuple[SetKey, Sequence[int]]]) -> list[SetLookup]:
+    async def lookup(self, generation: bytes, queries: Sequence[tuple[SetKey, Sequence[int]]]) -> list[SetLookup]:
         """For each set, which of some ids are members; one round trip for all."""
         ...
 

@@ -108,17 +108,17 @@ class Snapshots:
 
     def load(self, name: str) -> Snapshot:
         """One snapshot. StoreMismatch if it is damaged or of another version."""
-        stored = bytearray().join(self._files.read(name))
-        if hashlib.sha256(memoryview(stored)[_HASH_BYTES:]).digest() != stored[:_HASH_BYTES]:
+        data = bytearray().join(self._files.read(name))
+        if hashlib.sha256(memoryview(data)[_HASH_BYTES:]).digest() != data[:_HASH_BYTES]:
             raise StoreMismatch("its hash differs: the file is damaged")
-        begins = _HASH_BYTES + _LENGTH.size
-        (length,) = _LENGTH.unpack_from(stored, _HASH_BYTES)
+        head_start = _HASH_BYTES + _LENGTH.size
+        (length,) = _LENGTH.unpack_from(data, _HASH_BYTES)
         try:
-            head = msgspec.json.decode(stored[begins : begins + length], type=SnapshotHead)
+            head = msgspec.json.decode(data[head_start : head_start + length], type=SnapshotHead)
         except msgspec.MsgspecError:
             raise StoreMismatch("it was written by another version") from None
-        del stored[: begins + length]
-        return Snapshot(head, Filter(stored, head.edges))
+        del data[: head_start + length]
+        return Snapshot(head, Filter(data, head.edges))
 
     def save(self, snapshot: Snapshot) -> None:
         """Write a snapshot, and delete all but the newest SNAPSHOTS_KEPT."""
@@ -142,13 +142,15 @@ def growth_allowance(edges: int) -> int:
     return max(int(edges * FILTER_GROWTH_SHARE), FILTER_GROWTH_MIN)
 
 
-async def build(scans: Scans, graphs: dict[str, int], at: LogPosition, made_ms: int, edges_max: int) -> Snapshot | None:
-    """A filter of all edges of these graphs that are not removed. `at`: the end of the log before the scan.
+async def build(
+    scans: Scans, graphs: dict[str, int], log_end: LogPosition, made_ms: int, edges_max: int
+) -> Snapshot | None:
+    """A filter of all edges of these graphs that are not removed. `log_end`: the end of the log before the scan.
 
     None, with an error in the log, if there are more than `edges_max` edges. The scan holds 8 bytes per edge in memory.
     """
     parts, edges = list[Hashes](), 0
-    async for graph, chunk in _scanned(scans, graphs):
+    async for graph, chunk in _scan(scans, graphs):
         parts.append(_hashes(graph, chunk))
         edges += len(parts[-1])
         if edges > edges_max:
@@ -163,10 +165,10 @@ async def build(scans: Scans, graphs: dict[str, int], at: LogPosition, made_ms: 
         bytes=len(new_filter.blocks),
         bits_an_edge=round(len(new_filter.blocks) * 8 / max(1, edges), 1),
     )
-    return Snapshot(SnapshotHead(graphs, at, made_ms, new_filter.edges), new_filter)
+    return Snapshot(SnapshotHead(graphs, log_end, made_ms, new_filter.edges), new_filter)
 
 
-async def _scanned(scans: Scans, graphs: dict[str, int]) -> AsyncIterator[tuple[int, list[Edge]]]:
+async def _scan(scans: Scans, graphs: dict[str, int]) -> AsyncIterator[tuple[int, list[Edge]]]:
     for graph in graphs.values():
         async for chunk in scans.stored(graph):
             yield graph, chunk

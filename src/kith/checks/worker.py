@@ -75,7 +75,7 @@ class SetInvalidator:
     async def _invalidate_while_held(self, lease: HeldLease) -> None:
         self._progress, self._end_due_s = None, 0.0
         with self._log.bell() as bell:
-            while lease.ours and not self._stopping.is_set:
+            while lease.is_usable and not self._stopping.is_set:
                 if not await self.step():
                     await bell.rung(_REST_S)
                 await asyncio.sleep(_GAP_S)
@@ -99,18 +99,18 @@ class SetInvalidator:
         )
         if changed:
             await self._sets.drop(progress.generation, list(changed))
-        done = self._log.covers(batch.next, self._end)
+        is_caught_up = self._log.covers(batch.next, self._end)
         reached = SetsProgress(progress.generation, batch.next)
-        noted = await self._sets.note_progress(progress.generation, reached, self._until_ms if done else 0)
+        noted = await self._sets.note_progress(progress.generation, reached, self._until_ms if is_caught_up else 0)
         self._progress = reached if noted else None
-        return not done or bool(batch.events)
+        return not is_caught_up or bool(batch.events)
 
     async def _start_generation(self, instead_of: bytes | None) -> bool:
         """Start a new generation, because nobody knows what changed."""
         until_ms = await self._sets.now_ms() + _PROGRESS_VALID_MS
-        fresh = SetsProgress(secrets.token_bytes(8), await self._log.end())
-        noted = await self._sets.note_progress(instead_of, fresh, until_ms)
-        self._progress = fresh if noted else None
+        new_progress = SetsProgress(secrets.token_bytes(8), await self._log.end())
+        noted = await self._sets.note_progress(instead_of, new_progress, until_ms)
+        self._progress = new_progress if noted else None
         _log.info("a new generation of cached sets begins")
         return not noted
 
@@ -142,9 +142,13 @@ class SnapshotMaker:
         newest = await asyncio.to_thread(self._snapshots.newest)
         now_ms = self._now_ms()
         if newest is not None and newest.head.graphs == self._graphs:
-            young = now_ms - newest.head.made_ms < FILTER_REBUILD_MS
-            added = (await self._log.behind(newest.head.at)).events
-            if young and added <= growth_allowance(newest.head.edges) and await self._log.lease(_LEASE, newest.head.at):
+            is_fresh = now_ms - newest.head.made_ms < FILTER_REBUILD_MS
+            events_since = (await self._log.behind(newest.head.at)).events
+            if (
+                is_fresh
+                and events_since <= growth_allowance(newest.head.edges)
+                and await self._log.lease(_LEASE, newest.head.at)
+            ):
                 return False
         if self._too_many_at_ms is not None and 0 <= now_ms - self._too_many_at_ms < FILTER_REBUILD_MS:
             return False
