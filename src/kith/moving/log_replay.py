@@ -37,7 +37,7 @@ from kith.records.store import Record, RecordKind
 EVENTS = 2_000
 """Events of a step."""
 _FORGET = (EDGE_FORGOTTEN, RECORD_FORGOTTEN, RECORDS_FORGOTTEN)
-_FORGOTTEN_AT_ONCE = 1_000
+_FORGET_BATCH = 1_000
 
 
 class BulkLoaded(Exception):
@@ -111,8 +111,8 @@ class LogReplay:
                 if event.source == RecordKind.NOTICE:  # notices expire by whole periods, after their inbox rows
                     await self._target.inboxes.expire((period_of(below - 1) + 1) * PERIOD_MS)
                 while await records.forget_below(
-                    RecordKind(event.source), below, _FORGOTTEN_AT_ONCE
-                ) == _FORGOTTEN_AT_ONCE:  # fmt: skip
+                    RecordKind(event.source), below, _FORGET_BATCH
+                ) == _FORGET_BATCH:  # fmt: skip
                     pass
 
 

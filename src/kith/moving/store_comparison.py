@@ -140,8 +140,8 @@ class _InboxRows(RowKind):
         rows: dict[Any, bool] = {}
         for notice, users in _grouped((row.notice, row.user) for row in keys).items():
             user_ids = np.array(sorted(users), np.int64)
-            holding = await side.inboxes.holding(notice, user_ids)
-            rows |= {InboxRow(user, notice): True for user in user_ids[holding].tolist()}
+            has_row = await side.inboxes.holding(notice, user_ids)
+            rows |= {InboxRow(user, notice): True for user in user_ids[has_row].tolist()}
         return rows
 
     async def repair(self, source: StoreSide, target: StoreSide, keys: Sequence[Any]) -> Sequence[Any]:
@@ -189,13 +189,13 @@ async def compare(
     then. `progress`: called with the number of rows compared so far.
     """
     result, suspects = ComparisonResult(kind.name), list[Any]()
-    for side, twin in ((source, target), (target, source)):
+    for side, other_side in ((source, target), (target, source)):
         after, is_first = None, True
         while is_first or after is not None:
             is_first = False
             keys, after = await kind.page_of_keys(side, after)
             if keys:
-                suspects += await differing(kind, side, twin, keys)
+                suspects += await differing(kind, side, other_side, keys)
             result.rows += len(keys)
             progress(result.rows)
             if len(suspects) > DIFFERENT_MAX:
@@ -226,11 +226,11 @@ async def _recheck(
     for _ in range(COMPARISONS_MAX):
         if not suspects:
             break
-        before = await kind.look_up(source, suspects)
+        rows_before = await kind.look_up(source, suspects)
         await catch_up()
-        twins, after = await kind.look_up(target, suspects), await kind.look_up(source, suspects)
-        suspects = [key for key in suspects if twins.get(key) != after.get(key)]
-        changing = [key for key in suspects if before.get(key) != after.get(key)]
+        twins, rows_after = await kind.look_up(target, suspects), await kind.look_up(source, suspects)
+        suspects = [key for key in suspects if twins.get(key) != rows_after.get(key)]
+        changing = [key for key in suspects if rows_before.get(key) != rows_after.get(key)]
     return [key for key in suspects if key not in changing], changing
 
 

@@ -30,7 +30,7 @@ from kith.notifications.inbox import InboxRow, InboxStore
 from kith.records.store import Claim, Record, RecordKind, RecordStore, Write
 
 T = TypeVar("T")
-_ANSWERED_S = 30.0
+_ANSWER_TIMEOUT_S = 30.0
 _FILE_TYPES = {f".{ending}": content_type for ending, content_type in CONTENT_TYPES.items()}
 
 
@@ -113,7 +113,7 @@ def _open_file(located: Path | str) -> BinaryIO | None:
             return located.open("rb")
         with contextlib.ExitStack() as failing:
             file = failing.enter_context(tempfile.TemporaryFile())
-            with urllib.request.urlopen(located, timeout=_ANSWERED_S) as response:  # noqa: S310 - of our own store
+            with urllib.request.urlopen(located, timeout=_ANSWER_TIMEOUT_S) as response:  # noqa: S310 - of our own store
                 shutil.copyfileobj(response, file)
                 if response.length:  # announced bytes that did not come
                     raise http.client.IncompleteRead(b"", response.length)

@@ -31,21 +31,21 @@ class TableCopy:
         wanted: Callable[[Any], bool] = lambda _: True,
     ) -> None:
         contents = source.contents
-        ways: dict[str, tuple[Callable[[bytes | None, int], Awaitable[RowPage[Any]]], Any]] = {
+        tables: dict[str, tuple[Callable[[bytes | None, int], Awaitable[RowPage[Any]]], Any]] = {
             "nodes": (contents.nodes, writer.nodes),
             "edges": (contents.edges, writer.edges),
             "records": (contents.records, writer.records),
             "claims": (contents.claims, writer.claims),
             "inboxes": (contents.inbox_rows, writer.inbox_rows),
         }
-        self._read_page, self._write = ways[table]
+        self._read_page, self._write = tables[table]
         self._wanted, self.after, self.is_done = wanted, after, False
 
     async def step(self) -> int:
         """Copy the next rows; returns how many were read. Idempotent."""
-        part = await self._read_page(self.after, ROWS)
-        rows = list(filter(self._wanted, part.rows))
+        page = await self._read_page(self.after, ROWS)
+        rows = list(filter(self._wanted, page.rows))
         if rows:
             await self._write(rows)
-        self.after, self.is_done = part.after, part.after is None
-        return len(part.rows)
+        self.after, self.is_done = page.after, page.after is None
+        return len(page.rows)
