@@ -24,6 +24,6 @@ class SendFailed(Exception):
     `retry_after_s`: how long the host still rests; 0 for other faults.
     """
 
-    def __init__(self, why: SendFault, message: str, retry_after_s: float = 0.0) -> None:
+    def __init__(self, fault: SendFault, message: str, retry_after_s: float = 0.0) -> None:
         super().__init__(message)
-        self.why, self.message, self.retry_after_s = why, message, retry_after_s
+        self.fault, self.message, self.retry_after_s = fault, message, retry_after_s

@@ -142,9 +142,9 @@ class Http2Connection:
             raise NotHandled
 
     async def _send_body(self, id_: int, exchange: _Exchange, body: bytes) -> None:
-        sent = 0
-        while sent < len(body):
-            size = min(len(body) - sent, self._h2.local_flow_control_window(id_), self._h2.max_outbound_frame_size)
+        offset = 0
+        while offset < len(body):
+            size = min(len(body) - offset, self._h2.local_flow_control_window(id_), self._h2.max_outbound_frame_size)
             if size <= 0:
                 await self._flush()
                 await self._wait()
@@ -153,8 +153,8 @@ class Http2Connection:
                 with contextlib.suppress(h2.exceptions.ProtocolError):  # answered early, or ended: stop sending
                     self._h2.reset_stream(id_)
                 return
-            self._h2.send_data(id_, body[sent : sent + size], end_stream=sent + size == len(body))
-            sent += size
+            self._h2.send_data(id_, body[offset : offset + size], end_stream=offset + size == len(body))
+            offset += size
 
     async def _wait(self) -> None:
         """Wait until `_changed` is set."""
@@ -172,9 +172,9 @@ class Http2Connection:
         If nothing came from the host for over half of the time that the request waited, stop using the connection.
         """
         self._used_s = time.monotonic()
-        given_up = self._exchanges.pop(id_, None) is not None
+        is_abandoned = self._exchanges.pop(id_, None) is not None
         is_answered = exchange.answer.done() and not exchange.answer.cancelled()
-        if given_up and not self._reading.done():
+        if is_abandoned and not self._reading.done():
             with contextlib.suppress(h2.exceptions.ProtocolError):
                 self._h2.reset_stream(id_, h2.errors.ErrorCodes.CANCEL)
             silent_s, waited_s = self._used_s - self._heard_s, self._used_s - exchange.began_s
@@ -214,9 +214,9 @@ class Http2Connection:
                 self._ready.set()
             case h2.events.ConnectionTerminated():
                 self._draining = True
-                last = event.last_stream_id
+                last_handled_id = event.last_stream_id
                 for id_, exchange in self._exchanges.items():
-                    if last is not None and id_ > last:
+                    if last_handled_id is not None and id_ > last_handled_id:
                         exchange.fail(NotHandled())
             case h2.events.ResponseReceived():
                 self._take_head(self._exchanges.get(event.stream_id or 0), event.headers or [])
@@ -225,8 +225,8 @@ class Http2Connection:
             case h2.events.StreamEnded():
                 self._settle(event.stream_id, None)
             case h2.events.StreamReset():
-                refused = event.error_code == h2.errors.ErrorCodes.REFUSED_STREAM
-                error = NotHandled() if refused else httpcore.RemoteProtocolError("the host reset the stream")
+                is_refused = event.error_code == h2.errors.ErrorCodes.REFUSED_STREAM
+                error = NotHandled() if is_refused else httpcore.RemoteProtocolError("the host reset the stream")
                 self._settle(event.stream_id, error)
         self._changed.set()
 
@@ -267,21 +267,21 @@ class Connections:
         self._connections: dict[tuple[str, int], asyncio.Task[Http2Connection | None]] = {}
 
     async def send(
-        self, method: str, where: Target, headers: Mapping[str, str], body: bytes, connect_s: float
+        self, method: str, target: Target, headers: Mapping[str, str], body: bytes, connect_s: float
     ) -> Received | None:
         """Send a request; returns its answer, or None if the host does not speak HTTP/2.
 
         Errors: SendFailed; those of httpcore.
         """
-        port, head = where.port or _PORT, _head(method, where, headers, body)
-        for tried in range(1, TRIES_MAX + 1):
-            connection = await self._connection(where.host, port, connect_s)
+        port, head = target.port or _PORT, _head(method, target, headers, body)
+        for attempt in range(1, TRIES_MAX + 1):
+            connection = await self._connection(target.host, port, connect_s)
             if connection is None:
                 return None
             try:
                 return await connection.send(head, body)
             except NotHandled:
-                if tried == TRIES_MAX:
+                if attempt == TRIES_MAX:
                     raise httpcore.RemoteProtocolError("the host accepts no requests") from None
         return None
 
@@ -310,17 +310,17 @@ class Connections:
 
     async def _drain_oldest(self) -> None:
         """Drain the connection that was opened first. Connections that are still opening are left: requests wait."""
-        for place, task in self._connections.items():
+        for address, task in self._connections.items():
             if task.done():
-                del self._connections[place]
+                del self._connections[address]
                 await _drain(task)
                 return
 
-    def _forget_failed(self, place: tuple[str, int], task: asyncio.Task[Http2Connection | None]) -> None:
+    def _forget_failed(self, address: tuple[str, int], task: asyncio.Task[Http2Connection | None]) -> None:
         """Forget a connection that could not be opened. Reads its error, as nobody may be waiting for it any more."""
         failed = task.cancelled() or task.exception() is not None
-        if failed and self._connections.get(place) is task:
-            del self._connections[place]
+        if failed and self._connections.get(address) is task:
+            del self._connections[address]
 
     async def _open(self, host: str, port: int, connect_s: float) -> Http2Connection | None:
         stream = await self._backend.connect_tcp(host, port, connect_s)
@@ -365,13 +365,13 @@ def _settings() -> h2.settings.Settings:
     )
 
 
-def _head(method: str, where: Target, headers: Mapping[str, str], body: bytes) -> HeaderPairs:
+def _head(method: str, target: Target, headers: Mapping[str, str], body: bytes) -> HeaderPairs:
     """The head of a request over HTTP/2."""
     return [
         (b":method", method.encode()),
-        (b":authority", where.authority.encode()),
-        (b":scheme", where.scheme.encode()),
-        NeverIndexedHeaderTuple(b":path", where.path.encode()),  # may hold a secret, and differs each time
+        (b":authority", target.authority.encode()),
+        (b":scheme", target.scheme.encode()),
+        NeverIndexedHeaderTuple(b":path", target.path.encode()),  # may hold a secret, and differs each time
         *((name.lower().encode(), value.encode()) for name, value in headers.items()),
         (b"content-length", b"%d" % len(body)),
     ]

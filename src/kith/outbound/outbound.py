@@ -83,14 +83,14 @@ class Outbound:
     async def send(self, method: str, url: str, headers: Mapping[str, str], body: bytes = b"") -> Answer:
         """Send a request; returns its answer, whatever the status. Errors: SendFailed."""
         try:
-            where = check_url(url)
+            target = check_url(url)
         except BadRequest as error:
             raise SendFailed(SendFault.URL, error.message) from None
-        with self._circuits.permit(where.authority) as permit:
+        with self._circuits.permit(target.authority) as permit:
             try:
-                answer = await self._send_once(method, where, headers, body)
+                answer = await self._send_once(method, target, headers, body)
             except SendFailed as error:
-                permit.failed = error.why is not SendFault.REFUSED  # a refused address says nothing about the host
+                permit.failed = error.fault is not SendFault.REFUSED  # a refused address says nothing about the host
                 raise
             permit.failed = answer.status >= _UNAVAILABLE
             return answer
@@ -101,36 +101,36 @@ class Outbound:
             await self._http2.close()
         await self._pool.aclose()
 
-    async def _send_once(self, method: str, where: Target, headers: Mapping[str, str], body: bytes) -> Answer:
-        host, received = where.authority, None
+    async def _send_once(self, method: str, target: Target, headers: Mapping[str, str], body: bytes) -> Answer:
+        host, received = target.authority, None
         try:
             async with asyncio.timeout(self._total_s):
-                if self._http2 is not None and where.scheme == "https":
-                    received = await self._http2.send(method, where, headers, body, self._connect_s)
+                if self._http2 is not None and target.scheme == "https":
+                    received = await self._http2.send(method, target, headers, body, self._connect_s)
                 if received is None:
-                    received = await self._over_http1(method, where, headers, body)
-            named_headers = {
+                    received = await self._over_http1(method, target, headers, body)
+            headers_by_name = {
                 name.decode("latin-1").lower(): value.decode("latin-1") for name, value in received.headers
             }
-            return Answer(received.status, named_headers, received.body, retry_after_s(named_headers))
+            return Answer(received.status, headers_by_name, received.body, retry_after_s(headers_by_name))
         except (TimeoutError, httpcore.TimeoutException):
             raise SendFailed(SendFault.TIMEOUT, f"{host} did not answer within {self._total_s:g} s") from None
         except httpcore.ConnectError as error:
-            raise _unconnected(host, error) from None
+            raise _connect_failure(host, error) from None
         except (httpcore.NetworkError, httpcore.ProtocolError, OSError):
             raise SendFailed(SendFault.BROKEN, f"{host} ended the connection before its answer was whole") from None
 
-    async def _over_http1(self, method: str, where: Target, headers: Mapping[str, str], body: bytes) -> Received:
-        url = httpcore.URL(scheme=where.scheme, host=where.host, port=where.port, target=where.path)
-        all_headers = [("Host", where.authority), *headers.items()]
-        waits = {"connect": self._connect_s}  # `_send_once` bounds the rest as a whole
+    async def _over_http1(self, method: str, target: Target, headers: Mapping[str, str], body: bytes) -> Received:
+        url = httpcore.URL(scheme=target.scheme, host=target.host, port=target.port, target=target.path)
+        all_headers = [("Host", target.authority), *headers.items()]
+        timeouts = {"connect": self._connect_s}  # `_send_once` bounds the rest as a whole
         async with self._pool.stream(
-            method, url, headers=all_headers, content=body, extensions={"timeout": waits}
+            method, url, headers=all_headers, content=body, extensions={"timeout": timeouts}
         ) as response:
-            return Received(response.status, response.headers, await _start_of(response))
+            return Received(response.status, response.headers, await _read_start(response))
 
 
-async def _start_of(response: httpcore.Response) -> bytes:
+async def _read_start(response: httpcore.Response) -> bytes:
     """The first ANSWER_BYTES_MAX bytes of an answer's body. If there is more, the connection is closed."""
     body = b""
     async for chunk in response.aiter_stream():
@@ -140,7 +140,7 @@ async def _start_of(response: httpcore.Response) -> bytes:
     return body[:ANSWER_BYTES_MAX]
 
 
-def _unconnected(host: str, error: httpcore.ConnectError) -> SendFailed:
+def _connect_failure(host: str, error: httpcore.ConnectError) -> SendFailed:
     cause: BaseException | None = error
     while cause is not None and not isinstance(cause, ssl.SSLError):
         cause = cause.__cause__ or cause.__context__

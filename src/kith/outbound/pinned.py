@@ -25,10 +25,10 @@ Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
 """(host, port) -> the host's addresses. OSError if it has none."""
 
 
-RESOLVED_AT_ONCE = 128
+RESOLVING_MAX = 128
 """Names that are resolved at a time. A name whose DNS servers hang occupies its thread for half a minute, even after
 its caller gave up; so these threads do nothing else."""
-_THREADS = ThreadPoolExecutor(RESOLVED_AT_ONCE, "kith-resolve")
+_THREADS = ThreadPoolExecutor(RESOLVING_MAX, "kith-resolve")
 
 
 async def resolved(host: str, port: int) -> list[str]:
@@ -58,11 +58,11 @@ class PinnedBackend(httpcore.AsyncNetworkBackend):
         """
         failed: OSError | None = None
         try:
-            async with asyncio.timeout(timeout) as whole:
-                addresses = await self._checked(host, port)
-                for number, address in enumerate(addresses, 1):
+            async with asyncio.timeout(timeout) as deadline:
+                addresses = await self._checked_addresses(host, port)
+                for attempt, address in enumerate(addresses, 1):
                     try:
-                        async with asyncio.timeout_at(_until_s(whole.when(), len(addresses) - number)):
+                        async with asyncio.timeout_at(_give_up_s(deadline.when(), len(addresses) - attempt)):
                             return await connected(address, port)
                     except OSError as error:  # TimeoutError is one
                         failed = error
@@ -74,7 +74,7 @@ class PinnedBackend(httpcore.AsyncNetworkBackend):
         """See httpcore."""
         await asyncio.sleep(seconds)
 
-    async def _checked(self, host: str, port: int) -> Sequence[str]:
+    async def _checked_addresses(self, host: str, port: int) -> Sequence[str]:
         try:
             addresses = await self._resolve(host, port)
         except (OSError, UnicodeError):
@@ -90,9 +90,9 @@ class PinnedBackend(httpcore.AsyncNetworkBackend):
         return addresses
 
 
-def _until_s(end_s: float | None, rest: int) -> float | None:
-    """When to give up an address, by the loop's clock: `rest` more addresses get an equal share of the time left."""
-    if end_s is None or not rest:
+def _give_up_s(end_s: float | None, remaining: int) -> float | None:
+    """When to give up an address, by the loop's clock. `remaining`: how many more get an equal share of the time."""
+    if end_s is None or not remaining:
         return None
     now_s = asyncio.get_running_loop().time()
-    return now_s + max(ADDRESS_TIMEOUT_S, (end_s - now_s) / (rest + 1))
+    return now_s + max(ADDRESS_TIMEOUT_S, (end_s - now_s) / (remaining + 1))

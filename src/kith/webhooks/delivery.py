@@ -221,7 +221,7 @@ class WebhookDelivery:
         try:
             answer = await self._lease.run_while_held(context.send("POST", webhook.url, headers, body))
         except SendFailed as error:
-            outcome = TryOutcome(None, error.message, error.retry_after_s, error.why is SendFault.RESTING)
+            outcome = TryOutcome(None, error.message, error.retry_after_s, error.fault is SendFault.RESTING)
         else:
             outcome = TryOutcome(answer.status, _status_error(answer.status), answer.retry_after_s)
         if not outcome.delivered and not outcome.resting:

@@ -56,7 +56,7 @@ async def sent(outbound: Outbound, server: Http2Server, body: bytes) -> int | Se
     try:
         return (await outbound.send("POST", f"https://{HOST}:{server.port}/3/device/x", {}, body)).status
     except SendFailed as error:
-        return error.why
+        return error.fault
 
 
 def bodies(server: Http2Server) -> list[bytes]:

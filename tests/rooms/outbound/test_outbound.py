@@ -77,14 +77,14 @@ def test_a_request_arrives_as_it_was_made_and_its_answer_comes_back(app: Endpoin
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "127.1", "2130706433", "0x7f.1", "0.0.0.0"])
 def test_this_machine_is_not_called_however_its_address_is_written(app: Endpoint, host: str) -> None:
     failed = sent(f"http://{host}:{app.port}/hook", allowed=())
-    assert failed.why is SendFault.REFUSED
+    assert failed.fault is SendFault.REFUSED
     assert "outbound_networks" in failed.message
     assert not app.got
 
 
 @pytest.mark.parametrize("host", ["[::1]", "[::ffff:127.0.0.1]", "[64:ff9b::7f00:1]"])
 def test_this_machine_is_not_called_by_ipv6_either(app: Endpoint, host: str) -> None:
-    assert sent(f"http://{host}:{app.port}/hook").why in (SendFault.REFUSED, SendFault.UNRESOLVED)
+    assert sent(f"http://{host}:{app.port}/hook").fault in (SendFault.REFUSED, SendFault.UNRESOLVED)
     assert not app.got
 
 
@@ -95,12 +95,14 @@ def test_a_name_is_resolved_once_and_the_checked_address_is_called(app: Endpoint
     assert sent(url, resolve=rebinding).status == 200
     assert rebinding.asked == ["app.example"]
     assert app.got[0].headers["host"] == f"app.example:{app.port}"
-    assert sent(url, resolve=rebinding).why is SendFault.REFUSED
+    assert sent(url, resolve=rebinding).fault is SendFault.REFUSED
     assert len(app.got) == 1
 
 
 def test_one_forbidden_address_refuses_its_host(app: Endpoint) -> None:
-    assert sent(f"http://app.example:{app.port}/", resolve=Resolver(["127.0.0.1", "10.0.0.1"])).why is SendFault.REFUSED
+    assert (
+        sent(f"http://app.example:{app.port}/", resolve=Resolver(["127.0.0.1", "10.0.0.1"])).fault is SendFault.REFUSED
+    )
     assert not app.got
 
 
@@ -151,7 +153,7 @@ def test_no_proxy_of_the_machine_is_used(app: Endpoint, monkeypatch: pytest.Monk
 
 def test_a_host_that_hangs_is_left_after_the_deadline(app: Endpoint) -> None:
     app.answer = lambda _: Answer(hangs=True)
-    assert sent(app.url, total_s=0.2).why is SendFault.TIMEOUT
+    assert sent(app.url, total_s=0.2).fault is SendFault.TIMEOUT
 
 
 def test_a_host_that_never_connects_is_left_after_the_deadline_to_connect() -> None:
@@ -159,7 +161,7 @@ def test_a_host_that_never_connects_is_left_after_the_deadline_to_connect() -> N
         await asyncio.Event().wait()
         raise AssertionError
 
-    assert sent("http://app.example/", resolve=never, connect_s=0.1).why is SendFault.TIMEOUT
+    assert sent("http://app.example/", resolve=never, connect_s=0.1).fault is SendFault.TIMEOUT
 
 
 def test_the_configured_number_of_connections_is_there_whichever_hosts_hang(app: Endpoint) -> None:
@@ -216,7 +218,7 @@ def test_a_host_that_answers_a_byte_at_a_time_is_left_after_the_deadline() -> No
         thread = threading.Thread(target=drip, daemon=True)
         thread.start()
         failed = sent(f"http://127.0.0.1:{server.getsockname()[1]}/", total_s=0.5)
-        assert failed.why in (SendFault.TIMEOUT, SendFault.BROKEN)  # broken: the head is too large
+        assert failed.fault in (SendFault.TIMEOUT, SendFault.BROKEN)  # broken: the head is too large
         thread.join(LIMIT_S)
 
 
@@ -227,7 +229,7 @@ def test_an_answer_without_end_is_cut_at_a_bound(app: Endpoint) -> None:
 
 def test_an_answer_that_is_cut_off_is_an_error(app: Endpoint) -> None:
     app.answer = lambda _: Answer(body=b"the first half", cut=True)
-    assert sent(app.url).why is SendFault.BROKEN
+    assert sent(app.url).fault is SendFault.BROKEN
 
 
 @pytest.mark.parametrize("said", [b"", b"SSH-2.0-OpenSSH\r\n", b"HTTP/1.1 9999 what\r\n\r\n", b"HTTP/1.1 200 OK\r\nx"])
@@ -242,16 +244,16 @@ def test_an_answer_that_is_no_http_is_an_error(said: bytes) -> None:
 
         thread = threading.Thread(target=answer, daemon=True)
         thread.start()
-        assert sent(f"http://127.0.0.1:{server.getsockname()[1]}/").why is SendFault.BROKEN
+        assert sent(f"http://127.0.0.1:{server.getsockname()[1]}/").fault is SendFault.BROKEN
         thread.join()
 
 
 def test_a_closed_port_and_an_unknown_name_have_distinct_errors() -> None:
     with closing(socket.create_server(("127.0.0.1", 0))) as server:
         port = server.getsockname()[1]
-    assert sent(f"http://127.0.0.1:{port}/").why is SendFault.UNREACHED
-    assert sent("http://app.example/", resolve=Resolver([])).why is SendFault.UNRESOLVED
-    assert sent("http://nothing.invalid/").why is SendFault.UNRESOLVED
+    assert sent(f"http://127.0.0.1:{port}/").fault is SendFault.UNREACHED
+    assert sent("http://app.example/", resolve=Resolver([])).fault is SendFault.UNRESOLVED
+    assert sent("http://nothing.invalid/").fault is SendFault.UNRESOLVED
 
 
 @pytest.mark.parametrize(
@@ -259,7 +261,7 @@ def test_a_closed_port_and_an_unknown_name_have_distinct_errors() -> None:
             "file:///etc/passwd", "http://app.example:99999/", "http://app.example:0/", "https://" + "x" * 3_000]
 )  # fmt: skip
 def test_a_url_that_cannot_be_called_is_refused_before_any_call(url: str) -> None:
-    assert sent(url).why is SendFault.URL
+    assert sent(url).fault is SendFault.URL
 
 
 def test_a_failing_host_rests_and_its_path_is_never_revealed(app: Endpoint) -> None:
@@ -272,27 +274,27 @@ def test_a_failing_host_rests_and_its_path_is_never_revealed(app: Endpoint) -> N
         await outbound.send("POST", url, {})
 
     failed = with_outbound(act)
-    assert failed.why is SendFault.RESTING
+    assert failed.fault is SendFault.RESTING
     assert failed.retry_after_s > 0
     assert "secret" not in failed.message
     assert len(app.got) == OPEN_AFTER
 
 
 def test_an_unreachable_host_rests_and_a_forbidden_one_does_not() -> None:
-    async def whys(outbound: Outbound, url: str) -> list[SendFault]:
+    async def faults(outbound: Outbound, url: str) -> list[SendFault]:
         found = []
         for _ in range(OPEN_AFTER + 2):
             with pytest.raises(SendFailed) as failed:
                 await outbound.send("POST", url, {})
-            found.append(failed.value.why)
+            found.append(failed.value.fault)
         return found
 
     gone, private = "http://gone.invalid/", "http://10.0.0.1/"
     assert (
-        with_outbound(lambda outbound: whys(outbound, gone))
+        with_outbound(lambda outbound: faults(outbound, gone))
         == [SendFault.UNRESOLVED] * OPEN_AFTER + [SendFault.RESTING] * 2
     )
-    assert with_outbound(lambda outbound: whys(outbound, private)) == [SendFault.REFUSED] * (OPEN_AFTER + 2)
+    assert with_outbound(lambda outbound: faults(outbound, private)) == [SendFault.REFUSED] * (OPEN_AFTER + 2)
 
 
 def test_a_host_that_refuses_a_request_does_not_rest(app: Endpoint) -> None:
@@ -363,9 +365,9 @@ def test_a_host_with_another_name_or_an_untrusted_certificate_gets_nothing(
         url = f"https://app.example:{app.port}/hook"
         trusted = {"tls": authority.trusted()} if trusts else {}
         failed = sent(url, resolve=Resolver(["127.0.0.1"]), **trusted)
-        assert failed.why is SendFault.TLS
+        assert failed.fault is SendFault.TLS
         assert not app.got
 
 
 def test_a_host_without_tls_has_its_own_error(app: Endpoint) -> None:
-    assert sent(f"https://127.0.0.1:{app.port}/").why is SendFault.TLS
+    assert sent(f"https://127.0.0.1:{app.port}/").fault is SendFault.TLS
