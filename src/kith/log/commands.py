@@ -92,6 +92,6 @@ class Commands(Protocol):
         """Append a command, and wait until its owner has done it."""
         ...
 
-    async def ask_many(self, asked: Sequence[tuple[int, bytes]]) -> list[Reply]:
+    async def ask_many(self, commands: Sequence[tuple[int, bytes]]) -> list[Reply]:
         """As `ask`, for several (partition, data) at once. Commands of one partition keep their order."""
         ...

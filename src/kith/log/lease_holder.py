@@ -24,29 +24,29 @@ class LogLeaseHolder:
 
     def __init__(self, log: LogStore, name: str, now_ms: Callable[[], int]) -> None:
         self._log, self._name, self._now_ms = log, name, now_ms
-        self._due_ms, self._lost = 0, NOWHERE
+        self._due_ms, self._lost_position = 0, NOWHERE
 
-    async def keep(self, at: LogPosition) -> None:
-        """Keep the events after `at`. Does nothing if the lease was renewed within LEASE_RENEWAL_MS.
+    async def keep(self, position: LogPosition) -> None:
+        """Keep the events after a position. Does nothing if the lease was renewed within LEASE_RENEWAL_MS.
 
-        `at`: a position from which the holder could resume if it were killed now. NOWHERE: there is none yet.
+        `position`: one from which the holder could resume if it were killed now. NOWHERE: there is none yet.
         """
-        if not self.is_due(at):
+        if not self.is_due(position):
             return
-        self._due_ms, self._lost = self._now_ms() + LEASE_RENEWAL_MS, NOWHERE
+        self._due_ms, self._lost_position = self._now_ms() + LEASE_RENEWAL_MS, NOWHERE
         try:
-            kept = await self._log.lease(self._name, at)
+            is_kept = await self._log.lease(self._name, position)
         except KithError as error:
             _log.warning("a lease of the log could not be renewed", lease=self._name, error=error.message)
             return
-        if not kept:
-            self._lost = at
+        if not is_kept:
+            self._lost_position = position
             _log.warning("events were deleted before they were read", lease=self._name)
 
-    def is_due(self, at: LogPosition) -> bool:
+    def is_due(self, position: LogPosition) -> bool:
         """Whether `keep` would renew the lease."""
-        is_fresh = 0 < self._due_ms - self._now_ms() <= LEASE_RENEWAL_MS and self._lost in (NOWHERE, at)
-        return at != NOWHERE and not is_fresh
+        is_fresh = 0 < self._due_ms - self._now_ms() <= LEASE_RENEWAL_MS and self._lost_position in (NOWHERE, position)
+        return position != NOWHERE and not is_fresh
 
     async def release(self) -> None:
         """Release the lease."""

@@ -99,14 +99,14 @@ class Runner:
         self._save_due_ms = self._backlog_due_ms = 0
         self._is_caught_up = False  # whether the last step left nothing to do at once
         self._handled = 0  # events of the last step
-        self._begin()
+        self._reset()
 
-    def _begin(self) -> None:
+    def _reset(self) -> None:
         """Drop the events in hand. The partition's owner reads again those after the checkpoint."""
         self._batch: Batch | None = None  # read and not handled yet
-        self._at = self._saved_at = NOWHERE
-        self._waiting: dict[LogPosition, Failure] = {}
-        self._dead = self._reload_due_ms = 0
+        self._position = self._saved_position = NOWHERE
+        self._retryable: dict[LogPosition, Failure] = {}
+        self._dead_count = self._reload_due_ms = 0
 
     def stop(self) -> None:
         """Stop after the current batch."""
@@ -129,7 +129,7 @@ class Runner:
                     if self._is_caught_up:
                         await self._rest(bell, time.monotonic() - began_s)
         with contextlib.suppress(Fenced):
-            await self._save(self._at)
+            await self._save(self._position)
         if self._share is not None:
             await self._share.close()
 
@@ -145,21 +145,21 @@ class Runner:
             handled = await self._advance(self._share)
         except Fenced as error:
             _log.warning("another worker has taken over", group=self.consumer.name, error=str(error))
-            self._begin()
+            self._reset()
             self._is_caught_up = False
             return True
         except Unavailable:
             await self._work_backlog()  # it may free the room that the batch needs
             raise
-        more = await self._work_backlog()
-        self._is_caught_up, self._handled = not more and handled < self._pace.batch_max, handled
-        return bool(handled) or retried or more
+        has_more = await self._work_backlog()
+        self._is_caught_up, self._handled = not has_more and handled < self._pace.batch_max, handled
+        return bool(handled) or retried or has_more
 
     async def _advance(self, share: Subscription) -> int:
         """Handle one batch, and save a checkpoint if one is due; returns the number of events."""
         batch = self._batch = self._batch or await share.read(self._pace.batch_max)
         if batch.next == NOWHERE:  # no partition belongs to this worker
-            self._begin()
+            self._reset()
             return 0
         if batch.lost:
             _log.info(
@@ -167,14 +167,14 @@ class Runner:
                 group=self.consumer.name,
             )
             await self.consumer.rebuild()
-        elif not batch.events and self._at == self._saved_at:
-            self._saved_at = batch.next  # nothing to save
+        elif not batch.events and self._position == self._saved_position:
+            self._saved_position = batch.next  # nothing to save
         failures = await self._handle(batch.events) if batch.events else {}
         if failures or batch.lost:  # saved at once: if that fails, the batch is repeated
             await self._save(batch.next, failures)
-        self._at, self._batch = batch.next, None
+        self._position, self._batch = batch.next, None
         if self._is_due(self._save_due_ms, int(self._pace.save_s * 1000)):
-            await self._save(self._at)
+            await self._save(self._position)
         return len(batch.events)
 
     async def _handle(self, events: Sequence[Event]) -> dict[LogPosition, Failure | None]:
@@ -192,7 +192,7 @@ class Runner:
                 failure = await self._try(event, tries=1)
                 if failure is not None:
                     failures[event.log_position] = failure
-            if len(self._waiting) + self._dead + len(failures) > self._pace.failures_max:
+            if len(self._retryable) + self._dead_count + len(failures) > self._pace.failures_max:
                 raise Unavailable(
                     f"{self.consumer.name} failed on too many events; the log says how, `kith dead` lists what died"
                 ) from None
@@ -206,13 +206,15 @@ class Runner:
         except Unavailable:
             raise
         except Exception as error:
-            now = self._now_ms()
+            now_ms = self._now_ms()
             dead = tries >= self._pace.tries_max
             _log.exception(
                 "an event failed", group=self.consumer.name, mark=event.log_position.hex(), tries=tries, dead=dead
             )
-            next_try = now + int(self._delay_s(tries) * 1000)
-            return Failure(self.consumer.name, event, tries, f"{type(error).__name__}: {error}", now, next_try, dead)
+            next_try_ms = now_ms + int(self._delay_s(tries) * 1000)
+            return Failure(
+                self.consumer.name, event, tries, f"{type(error).__name__}: {error}", now_ms, next_try_ms, dead
+            )
 
     async def _work_backlog(self) -> bool:
         """Do a slice of the backlog. A failure is retried after a pause, and new events are handled meanwhile."""
@@ -231,38 +233,40 @@ class Runner:
         """Retry due failures; whether there were any. Every FAILURES_RELOAD_S, reload the failures."""
         if self._is_due(self._reload_due_ms, int(FAILURES_RELOAD_S * 1000)):
             self._reload_due_ms = self._now_ms() + int(FAILURES_RELOAD_S * 1000)
-            waiting = await share.failures()
-            self._waiting = {failure.event.log_position: failure for failure in waiting if not failure.dead}
-            self._dead = len(waiting) - len(self._waiting)
+            stored_failures = await share.failures()
+            self._retryable = {failure.event.log_position: failure for failure in stored_failures if not failure.dead}
+            self._dead_count = len(stored_failures) - len(self._retryable)
         wait_ms = int(self._pace.backoff_max_s * 1000)
-        due = [failure for failure in self._waiting.values() if self._is_due(failure.next_try_ms, wait_ms)]
+        due = [failure for failure in self._retryable.values() if self._is_due(failure.next_try_ms, wait_ms)]
         if due:
-            again = {failure.event.log_position: await self._try(failure.event, failure.tries + 1) for failure in due}
-            await self._save(self._at, again)
+            results = {failure.event.log_position: await self._try(failure.event, failure.tries + 1) for failure in due}
+            await self._save(self._position, results)
         return bool(due)
 
     async def _save(
-        self, at: LogPosition, failures: Mapping[LogPosition, Failure | None] = MappingProxyType({})
+        self, checkpoint: LogPosition, failures: Mapping[LogPosition, Failure | None] = MappingProxyType({})
     ) -> None:
-        """Save a checkpoint: everything up to `at` is done except these failures. None: that failure is settled."""
-        if self._share is None or (at == self._saved_at and not failures):
+        """Save a checkpoint: everything up to it is done except these failures. None: that failure is settled."""
+        if self._share is None or (checkpoint == self._saved_position and not failures):
             return
-        await self._share.save(None if at == self._saved_at else at, failures)
-        self._saved_at, self._save_due_ms = at, self._now_ms() + int(self._pace.save_s * 1000)
+        await self._share.save(None if checkpoint == self._saved_position else checkpoint, failures)
+        self._saved_position, self._save_due_ms = checkpoint, self._now_ms() + int(self._pace.save_s * 1000)
         for position, failure in failures.items():
             if failure is None or failure.dead:
-                self._waiting.pop(position, None)
-                self._dead += failure is not None
+                self._retryable.pop(position, None)
+                self._dead_count += failure is not None
             else:
-                self._waiting[position] = failure
+                self._retryable[position] = failure
 
     async def _rest(self, bell: Bell, worked_s: float) -> None:
         """Wait for new events until a checkpoint is due, at most `idle_s`."""
         pace = self._pace
-        gap_over = time.monotonic() + pause_after_batch_s(pace, worked_s, self._handled)
-        save_s = (self._save_due_ms - self._now_ms()) / 1000 if self._at != self._saved_at else self._pace.idle_s
+        gap_end_s = time.monotonic() + pause_after_batch_s(pace, worked_s, self._handled)
+        save_s = (
+            (self._save_due_ms - self._now_ms()) / 1000 if self._position != self._saved_position else self._pace.idle_s
+        )
         await self._stopping.run_until_set(bell.rung(max(0.0, min(save_s, self._pace.idle_s))))
-        await self._stopping.pause(gap_over - time.monotonic())
+        await self._stopping.pause(gap_end_s - time.monotonic())
 
     def _is_due(self, at_ms: int, wait_ms: int) -> bool:
         return is_due(at_ms, self._now_ms(), wait_ms)
@@ -280,24 +284,24 @@ def pause_after_batch_s(pace: Pace, worked_s: float, events: int) -> float:
     return max(pace.gap_s, min(max(worked_s, events * pace.gap_event_s), pace.gap_max_s))
 
 
-def lag_of(behind: Backlog, now_ms: int) -> Lag:
+def lag_of(backlog: Backlog, now_ms: int) -> Lag:
     """How far a group lags: the number of unhandled events, and the age of the oldest."""
-    if not behind.events:
+    if not backlog.events:
         return Lag(0, 0.0)
-    if behind.oldest_ms is None or (age_ms := now_ms - behind.oldest_ms) < -SKEW_MS:
-        return Lag(behind.events, math.inf)
-    return Lag(behind.events, max(0, age_ms) / 1000)
+    if backlog.oldest_ms is None or (age_ms := now_ms - backlog.oldest_ms) < -SKEW_MS:
+        return Lag(backlog.events, math.inf)
+    return Lag(backlog.events, max(0, age_ms) / 1000)
 
 
 async def begin(log: LogStore, groups: Iterable[str]) -> None:
     """In a log without events, let new groups start at the first event, so that they miss nothing however late their
     workers start. In any other log a new group rebuilds the past from the stores.
     """
-    behind = await log.behind(NOWHERE)
-    if behind.events or behind.lost:
+    backlog = await log.behind(NOWHERE)
+    if backlog.events or backlog.lost:
         return
-    new = [group for group in groups if await log.progress(group) is None]
-    await gather(False, *(log.save(group, behind.end, {}) for group in new))
+    new_groups = [group for group in groups if await log.progress(group) is None]
+    await gather(False, *(log.save(group, backlog.end, {}) for group in new_groups))
 
 
 async def dead(log: LogStore, group: str) -> dict[str, Failure]:

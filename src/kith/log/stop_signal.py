@@ -13,14 +13,14 @@ class StopSignal:
 
     def __init__(self) -> None:
         self.is_set = False
-        self._waits = set[asyncio.Timeout]()
+        self._timeouts = set[asyncio.Timeout]()
 
     def set(self) -> None:
         """Stop, and cancel what `run_until_set` waits for."""
         self.is_set = True
-        for wait in self._waits:
-            if not wait.expired():
-                wait.reschedule(0.0)
+        for timeout in self._timeouts:
+            if not timeout.expired():
+                timeout.reschedule(0.0)
 
     async def run_until_set(self, work: Coroutine[Any, Any, None], within_s: float | None = None) -> None:
         """Wait until this is set or `work` is done, at most `within_s`. Unfinished work is then cancelled."""
@@ -28,12 +28,12 @@ class StopSignal:
             work.close()
             return
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(within_s) as wait:
-                self._waits.add(wait)
+            async with asyncio.timeout(within_s) as timeout:
+                self._timeouts.add(timeout)
                 try:
                     await work
                 finally:
-                    self._waits.discard(wait)
+                    self._timeouts.discard(timeout)
 
     async def pause(self, seconds: float) -> None:
         """Wait this long, or until this is set."""

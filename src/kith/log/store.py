@@ -104,8 +104,8 @@ class Subscription(Protocol):
         """The failures of events in its partitions."""
         ...
 
-    async def save(self, at: LogPosition | None, failures: Mapping[LogPosition, Failure | None]) -> None:
-        """Move the checkpoint to `at` (None: leave it). Set failures by their event's position, or remove them (None).
+    async def save(self, checkpoint: LogPosition | None, failures: Mapping[LogPosition, Failure | None]) -> None:
+        """Save a checkpoint (None: keep the old one). Set failures by their event's position, or remove them (None).
 
         All or nothing. Fenced if a partition that was read here has moved since.
         """
@@ -175,9 +175,9 @@ class LogStore(Protocol):
         """Append an event that is not an edge. The log sets its position and time."""
         ...
 
-    async def lease(self, name: str, at: LogPosition) -> bool:
-        """Keep the events after `at` for `name` from now on, instead of what this name kept before. Call it again to
-        renew.
+    async def lease(self, name: str, position: LogPosition) -> bool:
+        """Keep the events after `position` for `name` from now on, instead of those that this name kept before. Call it
+        again to renew.
 
         False: some of them were already deleted, and nothing is kept. Overloaded: LEASES_MAX other leases exist.
         """
@@ -203,7 +203,9 @@ class LogStore(Protocol):
         """The failures of a group, at most `limit`."""
         ...
 
-    async def save(self, group: str, at: LogPosition | None, failures: Mapping[LogPosition, Failure | None]) -> None:
+    async def save(
+        self, group: str, checkpoint: LogPosition | None, failures: Mapping[LogPosition, Failure | None]
+    ) -> None:
         """As `Subscription.save`, for the whole group, for operators' tools. Fences nobody."""
         ...
 

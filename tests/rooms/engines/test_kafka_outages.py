@@ -140,7 +140,7 @@ def test_an_acknowledgement_that_comes_while_earlier_ones_are_reported_is_report
 
     async def scene() -> None:
         producer = connecting._Producer({})
-        producer._loop, producer._done = loop, Interrupted()  # type: ignore[assignment]
+        producer._loop, producer._acknowledgements = loop, Interrupted()  # type: ignore[assignment]
         appended = [producer.append("events", 0, b"") for _ in range(3)]
         for acknowledge in told:
             acknowledge(None, Message())

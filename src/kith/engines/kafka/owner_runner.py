@@ -123,7 +123,7 @@ class OwnerRunner:
             waiter.cancel()
 
     async def _rebalance(self) -> None:
-        """Run a task for each partition of ours, and release those that are meant for others."""
+        """Run a task for each partition of this process, and release those that are meant for others."""
         group, now_s = self.registry.now.groups.get(GROUP, Group()), asyncio.get_running_loop().time()
         if len(group.members) > 1 and self._is_cut_off(now_s):
             await self._back_off(now_s)

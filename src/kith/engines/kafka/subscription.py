@@ -69,16 +69,19 @@ class KafkaSubscription:
         self._listed = registry.groups.get(self._group, _NONE).partitions_of(self._name)
         return failures_of(registry, self._group, self._listed)
 
-    async def save(self, at: LogPosition | None, failures: Mapping[LogPosition, Failure | None]) -> None:
+    async def save(self, checkpoint: LogPosition | None, failures: Mapping[LogPosition, Failure | None]) -> None:
         positions = self._registry.positions
-        places = None if at is None else positions.places(at)
+        places = None if checkpoint is None else positions.places(checkpoint)
         partition_failures = [
             (positions.partition(position), position, failure) for position, failure in failures.items()
         ]
-        since = {at: self._since.get(at, self._listed.get(at, -1)) for at, _, _ in partition_failures}
-        since |= {at: self._since.get(at, -1) for at in places or ()}
+        since = {
+            checkpoint: self._since.get(checkpoint, self._listed.get(checkpoint, -1))
+            for checkpoint, _, _ in partition_failures
+        }
+        since |= {checkpoint: self._since.get(checkpoint, -1) for checkpoint in places or ()}
         save = Save(self._group, self._name, since, places, partition_failures)
-        if (at is not None and not places) or not await self._registry.save(save):
+        if (checkpoint is not None and not places) or not await self._registry.save(save):
             self._places, self._since = {}, {}
             raise Fenced(f"another worker of {self._group} has partitions that were read here")
 
