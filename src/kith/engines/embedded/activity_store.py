@@ -92,30 +92,30 @@ class EmbeddedActivity:
         ):
             for key, part in _blocks(users):
                 lows, minutes = _read(txn.get(key, b"", self._seen_db))
-                now = (part & _LOW_MASK).astype(np.uint16)
-                known = np.isin(lows, now)
-                minutes[known] = np.maximum(minutes[known], np.uint32(minute))
-                new = now[~np.isin(now, lows)]
-                lows = np.concatenate((lows, new))
-                minutes = np.concatenate((minutes, np.full(len(new), minute, np.uint32)))
+                seen_lows = (part & _LOW_MASK).astype(np.uint16)
+                is_known = np.isin(lows, seen_lows)
+                minutes[is_known] = np.maximum(minutes[is_known], np.uint32(minute))
+                new_lows = seen_lows[~np.isin(seen_lows, lows)]
+                lows = np.concatenate((lows, new_lows))
+                minutes = np.concatenate((minutes, np.full(len(new_lows), minute, np.uint32)))
                 order = np.argsort(lows)
                 txn.put(key, lows[order].tobytes() + minutes[order].tobytes(), db=self._seen_db)
 
     def _last_seen(self, users: Users) -> Users:
         order = np.argsort(users, kind="stable")
         ascending = users[order]
-        found, at = np.zeros(len(users), np.int64), 0
+        minutes_seen, start = np.zeros(len(users), np.int64), 0
         with translate_errors("read who was seen"), self._lmdb.begin(self._seen_db) as txn:
             for key, part in _blocks(ascending):
                 lows, minutes = _read(txn.get(key, b""))
                 if len(lows):
-                    asked = part & _LOW_MASK
-                    places = np.minimum(np.searchsorted(lows, asked), len(lows) - 1)
-                    found[at : at + len(part)] = np.where(lows[places] == asked, minutes[places], 0)
-                at += len(part)
-        answered = np.empty_like(found)
-        answered[order] = found * SEEN_STEP_MS
-        return answered
+                    wanted_lows = part & _LOW_MASK
+                    places = np.minimum(np.searchsorted(lows, wanted_lows), len(lows) - 1)
+                    minutes_seen[start : start + len(part)] = np.where(lows[places] == wanted_lows, minutes[places], 0)
+                start += len(part)
+        result = np.empty_like(minutes_seen)
+        result[order] = minutes_seen * SEEN_STEP_MS
+        return result
 
     def _set_online(self, process: bytes, users: Users, until_ms: int) -> None:
         with (
@@ -148,8 +148,8 @@ def _blocks(users: Users) -> list[tuple[bytes, Users]]:
         return []
     blocks = users >> _LOW_BITS
     borders = np.flatnonzero(np.diff(blocks)) + 1
-    firsts = blocks[np.concatenate(([0], borders))].tolist()
-    return [(_KEY.pack(first), part) for first, part in zip(firsts, np.split(users, borders), strict=True)]
+    block_numbers = blocks[np.concatenate(([0], borders))].tolist()
+    return [(_KEY.pack(block), part) for block, part in zip(block_numbers, np.split(users, borders), strict=True)]
 
 
 def _read(row: bytes) -> tuple[Lows, Minutes]:

@@ -38,7 +38,7 @@ class Bells:
     def __init__(self, folder: Path, name: str = _FOLDER) -> None:
         self._folder = folder / name
         self._read_ns = 0
-        self._open: dict[str, int] = {}
+        self._open_fifos: dict[str, int] = {}
 
     def ring(self) -> None:
         """Wake all waiting processes. Takes microseconds; never blocks, never fails."""
@@ -49,25 +49,25 @@ class Bells:
         if changed_ns != self._read_ns:
             self._read_ns = changed_ns if time.time_ns() - changed_ns > _GRAIN_NS else 0
             self._read_folder()
-        for name, fifo in list(self._open.items()):
+        for name, fifo in list(self._open_fifos.items()):
             try:
                 os.write(fifo, b"\0")
             except BlockingIOError:  # full
                 pass
             except OSError:  # no process has it open any more
-                os.close(self._open.pop(name))
+                os.close(self._open_fifos.pop(name))
 
     def close(self) -> None:
         """Close the FIFOs."""
-        for fifo in self._open.values():
+        for fifo in self._open_fifos.values():
             os.close(fifo)
-        self._open.clear()
+        self._open_fifos.clear()
 
     def _read_folder(self) -> None:
         with contextlib.suppress(OSError):
-            for name in set(os.listdir(self._folder)) - set(self._open):
+            for name in set(os.listdir(self._folder)) - set(self._open_fifos):
                 with contextlib.suppress(OSError):  # the FIFO is gone, or its process is
-                    self._open[name] = os.open(self._folder / name, os.O_WRONLY | os.O_NONBLOCK)
+                    self._open_fifos[name] = os.open(self._folder / name, os.O_WRONLY | os.O_NONBLOCK)
 
 
 class Doorbell:
@@ -75,16 +75,16 @@ class Doorbell:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder / _FOLDER
-        self._heard: dict[int, _Fifo] = {}  # by thread
+        self._fifos: dict[int, _Fifo] = {}  # by thread
 
     @contextlib.contextmanager
     def bell(self) -> Iterator[FifoBell]:
         """A bell that every commit of events rings, while the context is open."""
         thread = threading.get_ident()
-        fifo = self._heard.get(thread)
+        fifo = self._fifos.get(thread)
         if fifo is None:
             try:
-                fifo = self._heard[thread] = _Fifo(*_make_fifo(self._folder))
+                fifo = self._fifos[thread] = _Fifo(*_make_fifo(self._folder))
             except OSError as error:
                 _log.warning("no FIFO can be made here; polling for new events", folder=self._folder, error=str(error))
                 yield FifoBell(None)
@@ -96,7 +96,7 @@ class Doorbell:
         finally:
             fifo.bells.discard(bell)
             if not fifo.bells:
-                self._heard.pop(thread, None)
+                self._fifos.pop(thread, None)
                 fifo.close()
 
 
@@ -105,8 +105,8 @@ class _Fifo:
     the FIFO stores the rings, so all commits made meanwhile wake the process once.
     """
 
-    def __init__(self, path: Path, number: int) -> None:
-        self._path, self._number = path, number
+    def __init__(self, path: Path, descriptor: int) -> None:
+        self._path, self._descriptor = path, descriptor
         self._loop: asyncio.AbstractEventLoop | None = None
         self.bells = set[FifoBell]()
 
@@ -115,21 +115,21 @@ class _Fifo:
         if loop is not self._loop:
             self._stop_listening()
             self._loop = loop
-            loop.add_reader(self._number, self._ring)
+            loop.add_reader(self._descriptor, self._ring)
 
     def close(self) -> None:
         self._stop_listening()
         self._path.unlink(missing_ok=True)
-        os.close(self._number)
+        os.close(self._descriptor)
 
     def _stop_listening(self) -> None:
         loop, self._loop = self._loop, None
         if loop is not None and not loop.is_closed():
-            loop.remove_reader(self._number)
+            loop.remove_reader(self._descriptor)
 
     def _ring(self) -> None:
         with contextlib.suppress(BlockingIOError):
-            os.read(self._number, _READ_BYTES)
+            os.read(self._descriptor, _READ_BYTES)
         for bell in self.bells:
             bell.ring()
         self._stop_listening()  # all bells have rung; the next one that waits listens again
@@ -157,18 +157,18 @@ class FifoBell:
             loop = asyncio.get_running_loop()
             self._fifo.listen(loop)
             self._waiting = loop.create_future()
-            late = loop.call_later(within_s, _time_out, self._waiting)
+            timeout = loop.call_later(within_s, _time_out, self._waiting)
             try:
                 await self._waiting
             finally:
-                late.cancel()
+                timeout.cancel()
                 self._waiting = None
         self._has_rung = False
 
 
-def _time_out(waiting: asyncio.Future[None]) -> None:
-    if not waiting.done():
-        waiting.set_result(None)
+def _time_out(future: asyncio.Future[None]) -> None:
+    if not future.done():
+        future.set_result(None)
 
 
 @contextlib.contextmanager
@@ -188,11 +188,11 @@ def _make_fifo(folder: Path) -> tuple[Path, int]:
     lock = os.open(folder, os.O_RDONLY)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX)  # otherwise another process could delete the new FIFO before it is open
-        for old in folder.iterdir():
+        for other in folder.iterdir():
             try:
-                os.close(os.open(old, os.O_WRONLY | os.O_NONBLOCK))
+                os.close(os.open(other, os.O_WRONLY | os.O_NONBLOCK))
             except OSError:
-                old.unlink(missing_ok=True)
+                other.unlink(missing_ok=True)
         path = folder / secrets.token_hex(8)
         os.mkfifo(path, 0o600)
         return path, os.open(path, os.O_RDWR | os.O_NONBLOCK)  # with a writer of its own it never reports its end

@@ -19,7 +19,7 @@ from kith.home.timelines import BUILD_PUSHES, RATE_MAX
 
 BUILDS_MAX = 64
 COLUMNS = 4 + BUILD_PUSHES
-_USER, _EPOCH, _LACKS, _PUSHES, _IDS = range(5)
+_USER, _EPOCH, _WITHHELD_RATE, _PUSHES, _IDS = range(5)
 
 
 class Build(NamedTuple):
@@ -42,11 +42,11 @@ class Builds:
         """Begin a build: keep the posts pushed to the user from now on. Returns the epoch of this build."""
         self.end(user)
         keys = self._rows[:, _USER]
-        at = int(np.flatnonzero(keys == 0)[0]) if int(self._words[_BUILDING]) < BUILDS_MAX else self._oldest()
-        self._words[_BUILDING] += int(keys[at] == 0)
+        row = int(np.flatnonzero(keys == 0)[0]) if int(self._words[_BUILDING]) < BUILDS_MAX else self._oldest()
+        self._words[_BUILDING] += int(keys[row] == 0)
         self._words[_BUILT] += 1
         epoch = int(self._words[_BUILT])
-        self._rows[at, : _PUSHES + 1] = ~user, epoch, RATE_MAX, 0
+        self._rows[row, : _PUSHES + 1] = ~user, epoch, RATE_MAX, 0
         return epoch
 
     def _oldest(self) -> int:
@@ -54,24 +54,24 @@ class Builds:
 
     def take(self, user: int, epoch: int) -> Build | None:
         """End the build of this epoch. Returns what was pushed since it began; None if it was dropped."""
-        at = self._row_of(user)
-        if at is None or self._rows[at, _EPOCH] != epoch:
+        index = self._row_of(user)
+        if index is None or self._rows[index, _EPOCH] != epoch:
             return None
-        row = self._rows[at]
-        build = Build(row[_IDS : _IDS + row[_PUSHES]][::-1].copy(), int(row[_LACKS]))
-        self._drop(at)
+        row = self._rows[index]
+        build = Build(row[_IDS : _IDS + row[_PUSHES]][::-1].copy(), int(row[_WITHHELD_RATE]))
+        self._drop(index)
         return build
 
     def end(self, user: int) -> None:
         """Drop the user's build, if there is one."""
-        at = self._row_of(user)
-        if at is not None:
-            self._drop(at)
+        index = self._row_of(user)
+        if index is not None:
+            self._drop(index)
 
     def end_all(self, users: Ids) -> None:
         """Drop the builds of these users."""
-        for at in self._among(users):
-            self._drop(at)
+        for index in self._rows_of(users):
+            self._drop(index)
 
     def clear(self) -> None:
         """Drop all builds."""
@@ -80,32 +80,32 @@ class Builds:
 
     def push(self, post: int, users: Ids) -> None:
         """Keep a push for the builds of these users. A build with BUILD_PUSHES already is dropped."""
-        for at in self._among(users):
-            row = self._rows[at]
+        for index in self._rows_of(users):
+            row = self._rows[index]
             if row[_PUSHES] == BUILD_PUSHES:
-                self._drop(at)
+                self._drop(index)
             else:
                 row[_IDS + row[_PUSHES]] = post
                 row[_PUSHES] += 1
 
     def withhold(self, rate: int, users: Ids) -> None:
         """Note that the builds of these users lack a post of an author of this rate."""
-        for at in self._among(users):
-            self._rows[at, _LACKS] = min(int(self._rows[at, _LACKS]), rate)
+        for index in self._rows_of(users):
+            self._rows[index, _WITHHELD_RATE] = min(int(self._rows[index, _WITHHELD_RATE]), rate)
 
     def _row_of(self, user: int) -> int | None:
         if not self._words[_BUILDING] or user < 0:
             return None
-        found = np.flatnonzero(self._rows[:, _USER] == ~user)
-        return int(found[0]) if len(found) else None
+        indexes = np.flatnonzero(self._rows[:, _USER] == ~user)
+        return int(indexes[0]) if len(indexes) else None
 
-    def _among(self, users: Ids) -> list[int]:
+    def _rows_of(self, users: Ids) -> list[int]:
         """The rows of builds of these users."""
         if not self._words[_BUILDING]:  # nearly always
             return []
         keys = self._rows[:, _USER]
-        return [at for at in np.flatnonzero(keys).tolist() if (users == ~keys[at]).any()]
+        return [index for index in np.flatnonzero(keys).tolist() if (users == ~keys[index]).any()]
 
-    def _drop(self, at: int) -> None:
-        self._rows[at, _USER] = 0
+    def _drop(self, index: int) -> None:
+        self._rows[index, _USER] = 0
         self._words[_BUILDING] -= 1

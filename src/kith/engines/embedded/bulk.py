@@ -74,19 +74,19 @@ class BulkLoad:
         self._note = LOADING_NOTE + graph
         self._pending: list[EdgeRows] = []
         self._pending_rows = 0
-        begun = environment.get_note(self._note)
-        kept = None if begun is None else self._saved_progress()
-        if kept is None and int(begun or b"0"):
+        ranges_note = environment.get_note(self._note)
+        saved = None if ranges_note is None else self._saved_progress()
+        if saved is None and int(ranges_note or b"0"):
             raise StoreMismatch(
                 f"{self._folder} is gone or damaged, and with it the rest of an import; {_discarding(graph)}"
             )
-        self.reading = kept or ReadProgress(file, updated_at, source)
+        self.reading = saved or ReadProgress(file, updated_at, source)
         if self.reading.file != file:
             raise Conflict(
                 f"another import into {graph!r}{_of(self.reading)} was cut short: run it again as it was to finish it, "
                 f"or {_discarding(graph)}"
             )
-        if kept is None:
+        if saved is None:
             if self._folder.exists():
                 shutil.rmtree(self._folder)
             self._folder.mkdir()
@@ -117,11 +117,11 @@ class BulkLoad:
             outs, ins = self._runs(self.reading.runs)
             total = sum(map(len, outs))
             borders = _borders(outs, ins, total)
-            done = int(self._environment.get_note(self._note) or b"0")
+            ranges_done = int(self._environment.get_note(self._note) or b"0")
             ranges = len(borders) - 1
-            progress(total * done // max(1, ranges), total)
-            edges = sum(len(_edges(outs, borders, index)) for index in range(done))
-            for index in range(done, ranges):
+            progress(total * ranges_done // max(1, ranges), total)
+            edges = sum(len(_edges(outs, borders, index)) for index in range(ranges_done))
+            for index in range(ranges_done, ranges):
                 edges += self._load_range(index, outs, ins, borders)
                 progress(total * (index + 1) // ranges, total)
             self._complete(edges)
@@ -130,11 +130,11 @@ class BulkLoad:
     def _saved_progress(self) -> ReadProgress | None:
         """The progress that the working folder holds; None if any of its files is lost or damaged."""
         try:
-            kept = msgspec.json.decode(self._state_file.read_bytes(), type=ReadProgress)
-            self._runs(kept.runs)
+            saved = msgspec.json.decode(self._state_file.read_bytes(), type=ReadProgress)
+            self._runs(saved.runs)
         except (FileNotFoundError, EOFError, ValueError):
             return None
-        return kept
+        return saved
 
     def _runs(self, count: int) -> tuple[list[EdgeRows], list[EdgeRows]]:
         """The first `count` runs: sorted by source, and sorted by destination."""
@@ -275,12 +275,12 @@ def _cut(sorted_runs: list[EdgeRows], column: int, low: int, high: int) -> EdgeR
     return np.concatenate(parts) if parts else np.empty((0, 3), np.int64)
 
 
-def _merged(rows: EdgeRows, node: int, other: int) -> EdgeRows:
+def _merged(rows: EdgeRows, node: int, other_column: int) -> EdgeRows:
     """Rows sorted by (node, other end), each edge once, with its greatest position."""
-    rows = rows[np.lexsort((rows[:, _POSITION], rows[:, other], rows[:, node]))]
+    rows = rows[np.lexsort((rows[:, _POSITION], rows[:, other_column], rows[:, node]))]
     same_as_next = (rows[1:, :2] == rows[:-1, :2]).all(axis=1)
-    kept: EdgeRows = rows[np.concatenate([~same_as_next, np.ones(min(1, len(rows)), np.bool_)])]
-    return kept
+    is_kept: EdgeRows = rows[np.concatenate([~same_as_next, np.ones(min(1, len(rows)), np.bool_)])]
+    return is_kept
 
 
 def _edge_items(rows: EdgeRows, updated_at: Hlc) -> list[tuple[bytes, bytes]]:
@@ -289,14 +289,14 @@ def _edge_items(rows: EdgeRows, updated_at: Hlc) -> list[tuple[bytes, bytes]]:
     return packed_edges(rows[:, _SOURCE], rows[:, _DESTINATION], rows[:, _POSITION], versions, states)
 
 
-def _list_items(rows: EdgeRows, direction: Direction, node: int, other: int) -> Iterator[tuple[bytes, bytes]]:
-    rows = rows[np.lexsort((rows[:, other], rows[:, _POSITION], rows[:, node]))]
+def _list_items(rows: EdgeRows, direction: Direction, node: int, other_column: int) -> Iterator[tuple[bytes, bytes]]:
+    rows = rows[np.lexsort((rows[:, other_column], rows[:, _POSITION], rows[:, node]))]
     prefixes = np.empty((len(rows), runs.PREFIX), np.uint8)
     prefixes[:, :8] = rows[:, node].astype(">i8").view(np.uint8).reshape(-1, 8)
     prefixes[:, 8] = list_tag(direction, State.NORMAL)
     entries = np.empty((len(rows), 2), ">u8")
     entries[:, 0] = rows[:, _POSITION].view(np.uint64) ^ np.uint64(SIGN)
-    entries[:, 1] = rows[:, other].view(np.uint64)
+    entries[:, 1] = rows[:, other_column].view(np.uint64)
     return runs.pack(prefixes, entries.view(np.uint8).reshape(-1, runs.ROW))
 
 

@@ -17,11 +17,11 @@ _RETRY_S = 0.000_5
 """Seconds before a refused wait is retried."""
 
 
-def lock(descriptor: int, length: int, at: int) -> None:
-    """Wait until this process has locked `length` bytes from offset `at`. This does not keep its threads apart."""
+def lock(descriptor: int, length: int, offset: int) -> None:
+    """Wait until this process has locked `length` bytes from `offset` on. This does not keep its threads apart."""
     while True:
         try:
-            fcntl.lockf(descriptor, fcntl.LOCK_EX, length, at)
+            fcntl.lockf(descriptor, fcntl.LOCK_EX, length, offset)
         except OSError as error:
             if error.errno != errno.EDEADLK:
                 raise
@@ -30,6 +30,6 @@ def lock(descriptor: int, length: int, at: int) -> None:
             return
 
 
-def unlock(descriptor: int, length: int, at: int) -> None:
+def unlock(descriptor: int, length: int, offset: int) -> None:
     """Unlock these bytes."""
-    fcntl.lockf(descriptor, fcntl.LOCK_UN, length, at)
+    fcntl.lockf(descriptor, fcntl.LOCK_UN, length, offset)

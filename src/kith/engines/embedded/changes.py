@@ -79,11 +79,11 @@ def read_claim_end(row_key: bytes) -> tuple[int, bytes] | None:
     return until_ms, key
 
 
-def edge_changed(before: State | None, edge: Edge) -> bytes:
-    """The event of an edge that was written. `before`: its state until then; None: it was not there."""
+def edge_changed(state_before: State | None, edge: Edge) -> bytes:
+    """The event of an edge that was written. `state_before`: its state until then; None: it was not there."""
     head = _HEAD.pack(
         edge.graph,
-        NONE_BEFORE if before is None else before,
+        NONE_BEFORE if state_before is None else state_before,
         edge.state,
         edge.source,
         edge.destination,
@@ -113,9 +113,11 @@ def records_forgotten(kind: int, below: int) -> bytes:
     return _HEAD.pack(0, NONE_BEFORE, RECORDS_FORGOTTEN, kind, below, 0, 0)
 
 
-def node_changed(node: int, after: Node) -> bytes:
-    """The event of a node's state, privacy and labels, as they are `after` the change."""
-    return _HEAD.pack(0, NONE_BEFORE, NODE_CHANGED, node, 0, 0, 0) + (b"" if after == Node() else node_row(after))
+def node_changed(node: int, node_after: Node) -> bytes:
+    """The event of a node's state, privacy and labels, as they are after the change."""
+    return _HEAD.pack(0, NONE_BEFORE, NODE_CHANGED, node, 0, 0, 0) + (
+        b"" if node_after == Node() else node_row(node_after)
+    )
 
 
 def claim_taken(key: bytes, until_ms: int, value: bytes) -> bytes:
@@ -145,7 +147,7 @@ def changed_record(change: bytes, kind: RecordKind) -> Record | None:
 
 def apply(txn: lmdb.Transaction[bytes], event: bytes, rows: Databases, graph: GraphDatabase) -> None:
     """Apply an event to the store. Idempotent."""
-    number, before, state, source, destination, position, updated_at = _HEAD.unpack_from(event)
+    number, state_before, state, source, destination, position, updated_at = _HEAD.unpack_from(event)
     data = event[_HEAD.size :]
     if state <= State.REMOVED:
         expires_ms = _TIME.unpack_from(data)[0] if data else 0  # a newer Kith may add more data after it
@@ -166,7 +168,9 @@ def apply(txn: lmdb.Transaction[bytes], event: bytes, rows: Databases, graph: Gr
         put_claim(txn, rows["objects"], data[:CLAIM_BYTES], source, data[CLAIM_BYTES:])
     elif state == NOTE_CHANGED:
         key_end = _KEY_LENGTH.size + _KEY_LENGTH.unpack_from(data)[0]
-        _set(txn, rows["meta"], data[_KEY_LENGTH.size : key_end], data[key_end:] if before == NONE_BEFORE else None)
+        _set(
+            txn, rows["meta"], data[_KEY_LENGTH.size : key_end], data[key_end:] if state_before == NONE_BEFORE else None
+        )
 
 
 def put_record(txn: lmdb.Transaction[bytes], db: lmdb._Database, record: Record) -> None:
@@ -187,17 +191,19 @@ def put_claim(txn: lmdb.Transaction[bytes], db: lmdb._Database, key: bytes, unti
 def expired_claims(txn: lmdb.Transaction[bytes], db: lmdb._Database, now_ms: int, limit: int) -> list[bytes]:
     """The keys of all rows of expired claims, those first that expired first; `limit` claims at most."""
     cursor, keys = txn.cursor(db), list[bytes]()
-    more = cursor.set_range(bytes([CLAIM_END]))
+    has_row = cursor.set_range(bytes([CLAIM_END]))
     for _ in range(limit):
-        end = read_claim_end(cursor.key()) if more else None
+        end = read_claim_end(cursor.key()) if has_row else None
         if end is None or end[0] > now_ms:
             break
-        over_ms, key = end
+        expired_ms, key = end
         keys.append(cursor.key())
-        held = txn.get(claim_key(key), None, db)
-        if held is not None and _VERSION.unpack_from(held)[0] == over_ms:  # otherwise the key was claimed again
+        claim_row = txn.get(claim_key(key), None, db)
+        if (
+            claim_row is not None and _VERSION.unpack_from(claim_row)[0] == expired_ms
+        ):  # otherwise the key was claimed again
             keys.append(claim_key(key))
-        more = cursor.next()
+        has_row = cursor.next()
     return keys
 
 
@@ -214,9 +220,9 @@ def record_keys(
 
 def newest_records(txn: lmdb.Transaction[bytes], db: lmdb._Database, kind: int, below: int, limit: int) -> list[int]:
     """The ids less than `below` of the records of a kind, descending; the first `limit` of them."""
-    cursor, first = txn.cursor(db), record_key(kind, 0)
+    cursor, lowest_key = txn.cursor(db), record_key(kind, 0)
     is_placed = cursor.prev() if cursor.set_range(record_key(kind, below)) else cursor.last()
-    keys = takewhile(first.__le__, cursor.iterprev(values=False)) if is_placed else ()
+    keys = takewhile(lowest_key.__le__, cursor.iterprev(values=False)) if is_placed else ()
     return [int.from_bytes(key[1:], "big") for key in islice(keys, limit)]
 
 

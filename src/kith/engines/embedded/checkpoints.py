@@ -64,7 +64,7 @@ class Checkpoints:
         self._pin: lmdb.Transaction[bytes] | None = None
         self._last_commit = 0
         """The newest transaction that this process committed."""
-        self._changed = 0
+        self._change_count = 0
         """About how many changes this process committed since its last checkpoint."""
         self._uncovered = threading.Event()  # set: there are commits that no checkpoint covers
         self._due = threading.Event()  # set: do not wait until INTERVAL_S, or YIELD_S, is over
@@ -123,8 +123,8 @@ class Checkpoints:
         """Note that a transaction has ended, and wake the checkpoint thread. `txn` is None if it did not commit."""
         if txn is not None:
             self._last_commit = txn
-            self._changed += changes
-            if self._changed >= CHANGES_MAX:
+            self._change_count += changes
+            if self._change_count >= CHANGES_MAX:
                 self._due.set()
         self._wake()
 
@@ -145,25 +145,25 @@ class Checkpoints:
         with self._write_lock() as txn:
             pin = self._store.begin()
             with self._abort_pin_on_error(pin):
-                self._changed = 0
+                self._change_count = 0
                 return _Checkpoint(txn - 1, self._meta(txn - 1), self._journal.end(txn - 1), pin)
 
-    def _finish(self, begun: _Checkpoint, *, to_commit: bool = False) -> None:
+    def _finish(self, checkpoint: _Checkpoint, *, to_commit: bool = False) -> None:
         """Sync the store, make the begun state the base unless there is a later base, and move the pin to it.
 
         The pin is dropped if the base covers all commits of this process, unless `to_commit`.
         """
-        with self._abort_pin_on_error(begun.pin):
+        with self._abort_pin_on_error(checkpoint.pin):
             base = self._journal.newest_base()
-            if base is None or base.txn < begun.txn:
+            if base is None or base.txn < checkpoint.txn:
                 self._sync()
-                self._last_made = begun.txn
+                self._last_made = checkpoint.txn
             with self._write_lock():
                 self._raise_if_sync_failed()  # another thread's sync may have failed meanwhile
-                self._journal.publish(begun.txn, begun.start, begun.meta)
+                self._journal.publish(checkpoint.txn, checkpoint.start, checkpoint.meta)
                 base = self._journal.adopt_base()
                 is_used = to_commit or base is None or self._last_commit > base.txn
-                pins = [pin for pin in (self._pin, begun.pin) if pin is not None]
+                pins = [pin for pin in (self._pin, checkpoint.pin) if pin is not None]
                 self._pin = max(pins, key=lambda pin: pin.id()) if is_used else None
                 unused = [pin for pin in pins if pin is not self._pin]
         for pin in unused:
@@ -212,11 +212,11 @@ class Checkpoints:
             if self._pin is None:  # a checkpoint was made meanwhile, and covers all commits of this process
                 continue
             try:
-                begun = self._begin()
-                with self._abort_pin_on_error(begun.pin):
+                checkpoint = self._begin()
+                with self._abort_pin_on_error(checkpoint.pin):
                     if self._other_process_leads():
                         self._due.wait(YIELD_S)
-                self._finish(begun)
+                self._finish(checkpoint)
             except (lmdb.Error, OSError) as error:
                 if self.broken:
                     _log.error("the store could not be synced; this process must be replaced", error=str(error))
@@ -232,9 +232,9 @@ class Checkpoints:
 
     def _meta(self, txn: int) -> bytes:
         """The store's newest meta page, which must be of transaction `txn`. Needs the write lock."""
-        found, meta = newest_meta(self._file)
-        if found != txn:
-            raise lmdb.CorruptedError(f"the store's meta page is of transaction {found}, not {txn}")
+        meta_txn, meta = newest_meta(self._file)
+        if meta_txn != txn:
+            raise lmdb.CorruptedError(f"the store's meta page is of transaction {meta_txn}, not {txn}")
         return meta
 
     @contextlib.contextmanager

@@ -153,9 +153,9 @@ class CommitQueue:
         with self._lock:
             if self._closed or self.failed:
                 raise StoreUnavailable("the store is closing; repeat the request on another instance")
-            waiting = self.depth
-            if waiting and waiting + writes > self._queue_max:
-                raise Overloaded(f"{waiting} writes are waiting, more than `commit_queue_max`; repeat later")
+            depth = self.depth
+            if depth and depth + writes > self._queue_max:
+                raise Overloaded(f"{depth} writes are waiting, more than `commit_queue_max`; repeat later")
             future: asyncio.Future[_Answer] | None = None
             if committer is not None and isinstance(work, WriteJob):
                 future = committer.ask(work, writes)
@@ -194,12 +194,12 @@ class CommitQueue:
                 continue
             if job is None:
                 return
-            batch, last = self._gather(job)
+            batch, is_last = self._gather(job)
             try:
                 self._commit(batch)
             except Exception:
                 self._answer_unknown(batch)
-            if last:
+            if is_last:
                 return
 
     def _answer_unknown(self, jobs: list[WaitingJob]) -> None:
@@ -230,8 +230,8 @@ class CommitQueue:
         """Whether there are expired edges to remove, in a store that takes writes."""
         try:
             with self._environment.lmdb.begin() as txn:
-                over = expiries.expired_edges(txn, self._environment.rows, self.now_ms)
-            return over is not None and not self._environment.is_closed()
+                expired = expiries.expired_edges(txn, self._environment.rows, self.now_ms)
+            return expired is not None and not self._environment.is_closed()
         except (lmdb.Error, KithError):
             return False
 
@@ -242,8 +242,8 @@ class CommitQueue:
             contextlib.suppress(lmdb.Error, OSError, KithError),  # retried at the next idle second
             self._environment.commit() as write,
         ):
-            _, last = event_log.bounds(write.txn, self._environment.log)
-            forgot = self.retention.forget(write.txn, last, now_ms)
+            _, last_event = event_log.bounds(write.txn, self._environment.log)
+            forgot = self.retention.forget(write.txn, last_event, now_ms)
             write.changes = redo.encode(now_ms, []) if forgot else b""
 
     def _notice_pause(self) -> bool:
@@ -261,8 +261,8 @@ class CommitQueue:
         deadline = time.monotonic() + self._wait_s
         while writes < self._writes_max:
             try:
-                left = deadline - time.monotonic() if self._wait_s else 0.0
-                job = self._jobs.get(timeout=left) if left > 0 else self._jobs.get_nowait()
+                left_s = deadline - time.monotonic() if self._wait_s else 0.0
+                job = self._jobs.get(timeout=left_s) if left_s > 0 else self._jobs.get_nowait()
             except queue.Empty:
                 break
             if job is None:
@@ -279,7 +279,7 @@ class CommitQueue:
         """
         started = time.perf_counter()
         outcomes: list[JobOutcome]
-        appended, last, now_ms = 0, None, self.now_ms()
+        appended, last_event, now_ms = 0, None, self.now_ms()
         writes = sum(job.writes for job in jobs)
         self._notice_pause()
         try:
@@ -287,34 +287,34 @@ class CommitQueue:
                 batch = Transaction(self._environment, write.txn, now_ms)
                 answers = [job.work(batch) for job in jobs]
                 batch.remove_expired()
-                appended, last = batch.log.flush(), batch.log.last
+                appended, last_event = batch.log.flush(), batch.log.last
                 write.changes, write.count = _journal_payload(batch, jobs), batch.count
                 if appended:
                     self.retention.forget(write.txn, batch.log.last, now_ms, batch.log.closed)
                 self._check_submitter()
         except (lmdb.Error, OSError) as error:
-            last = None
-            refused = translate(error, "write", self._environment.folder)
-            if may_free and isinstance(refused, StoreFull) and self._environment.free_pages():
+            last_event = None
+            translated = translate(error, "write", self._environment.folder)
+            if may_free and isinstance(translated, StoreFull) and self._environment.free_pages():
                 return self._commit(jobs, may_free=False)
-            self._observer.failed(refused)
+            self._observer.failed(translated)
             self.failed = self.failed or self._is_panicking()
-            outcomes = [(job, None, refused) for job in jobs]
+            outcomes = [(job, None, translated) for job in jobs]
         except Exception as error:  # usually a job raised, and the transaction was aborted: each job runs again alone
-            last = None
+            last_event = None
             self.failed = self.failed or self._environment.broken
             if len(jobs) > 1 and not isinstance(error, SubmitterGone):
                 size = -(-len(jobs) // 2) if isinstance(error, _TooLargeForOneEntry) else 1
-                for at in range(0, len(jobs), size):
-                    self._commit(jobs[at : at + size], may_free=may_free)
+                for start in range(0, len(jobs), size):
+                    self._commit(jobs[start : start + size], may_free=may_free)
                 return True
             outcomes = [(job, None, error) for job in jobs]
         else:
             outcomes = [(job, answer, None) for job, answer in zip(jobs, answers, strict=True)]
             self._observer.committed(len(jobs), writes, time.perf_counter() - started)
             if self._notice_pause() and self._environment.is_closed():  # the new primary does not have this commit
-                last, outcomes = None, [(job, None, NotConfirmed(_OUTCOME_UNKNOWN)) for job in jobs]
-        self._finish_when_confirmed(outcomes, writes, last)
+                last_event, outcomes = None, [(job, None, NotConfirmed(_OUTCOME_UNKNOWN)) for job in jobs]
+        self._finish_when_confirmed(outcomes, writes, last_event)
         if appended:
             self._bells.ring()
         if self.failed:
@@ -323,17 +323,17 @@ class CommitQueue:
             self._readers_checked = time.monotonic()
             with contextlib.suppress(lmdb.Error):  # checked again next time
                 self._environment.lmdb.reader_check()  # the slot of a killed reader keeps old pages from being reused
-        return last is not None
+        return last_event is not None
 
-    def _finish_when_confirmed(self, outcomes: list[JobOutcome], writes: int, last: int | None) -> None:
-        """Answer the jobs: at once, or where `confirmations` is set once a standby has event `last`.
+    def _finish_when_confirmed(self, outcomes: list[JobOutcome], writes: int, last_event: int | None) -> None:
+        """Answer the jobs: at once, or where `confirmations` is set once a standby has `last_event`.
 
-        `last`: None if nothing was committed.
+        `last_event`: None if nothing was committed.
         """
-        if last is None or self._confirmations is None:
+        if last_event is None or self._confirmations is None:
             self._finish(outcomes, writes)
         else:  # jobs that changed nothing wait, too: they may have read what no standby has confirmed yet
-            self._confirmations.hold(last, partial(self._finish_confirmed, outcomes, writes))
+            self._confirmations.hold(last_event, partial(self._finish_confirmed, outcomes, writes))
 
     def _finish(self, outcomes: list[JobOutcome], writes: int) -> None:
         if self._source is None:
@@ -370,15 +370,15 @@ def _answer(outcomes: list[JobOutcome]) -> None:
     by_submitter: dict[Any, list[JobOutcome]] = {}
     for outcome in outcomes:
         by_submitter.setdefault(outcome[0].submitter, []).append(outcome)
-    for submitter, theirs in by_submitter.items():
-        submitter.answer(theirs)
+    for submitter, outcomes_of_submitter in by_submitter.items():
+        submitter.answer(outcomes_of_submitter)
 
 
 def _resolve(outcomes: list[JobOutcome]) -> None:
-    for asked, answer, error in outcomes:
-        if asked.ticket.done():  # the caller was cancelled; the write stays committed
+    for job, answer, error in outcomes:
+        if job.ticket.done():  # the caller was cancelled; the write stays committed
             continue
         if error is None:
-            asked.ticket.set_result(answer)
+            job.ticket.set_result(answer)
         else:
-            asked.ticket.set_exception(error)
+            job.ticket.set_exception(error)

@@ -98,25 +98,25 @@ class _Messages:
         """The messages that are complete once `data` has come."""
         buffer = self._buffer
         buffer += data
-        at = 0
-        while len(buffer) - at >= _LENGTH.size:
-            end = at + _LENGTH.size + _LENGTH.unpack_from(buffer, at)[0]
+        start = 0
+        while len(buffer) - start >= _LENGTH.size:
+            end = start + _LENGTH.size + _LENGTH.unpack_from(buffer, start)[0]
             if len(buffer) < end:
                 break
-            yield bytes(buffer[at + _LENGTH.size : end])
-            at = end
-        del buffer[:at]
+            yield bytes(buffer[start + _LENGTH.size : end])
+            start = end
+        del buffer[:start]
 
 
-def _message(of: Any) -> bytes:
-    raw = _encode(of)
+def _message(value: Any) -> bytes:
+    raw = _encode(value)
     return _LENGTH.pack(len(raw)) + raw
 
 
-def run_committer(commits: CommitQueue, asked: ReceivedJobs) -> None:
-    """Run a committer until its jobs end, with a beat each second. `commits`: the queue whose source is `asked`."""
+def run_committer(commits: CommitQueue, jobs: ReceivedJobs) -> None:
+    """Run a committer until its jobs end, with a beat each second. `commits`: the queue whose source is `jobs`."""
     while commits.join(_BEAT_S):
-        asked.beat()
+        jobs.beat()
     commits.close()
 
 
@@ -165,7 +165,7 @@ class Committer(asyncio.Protocol):
     def __init__(self, connection: socket.socket, pid: int) -> None:
         self._connection, self.pid = connection, pid
         self._messages = _Messages()
-        self._asked: dict[int, tuple[type[WriteJob], int, asyncio.Future[Any]]] = {}
+        self._pending: dict[int, tuple[type[WriteJob], int, asyncio.Future[Any]]] = {}
         self._unsent: list[_Request] = []
         self._number = self.waiting = self._silent = 0
         self._closing, self._ended = False, asyncio.Event()
@@ -206,7 +206,7 @@ class Committer(asyncio.Protocol):
             loop.call_soon(self._send)  # in one message with all other jobs of this turn of the loop
         self._number += 1
         self.waiting += writes
-        self._asked[self._number] = type(job), writes, future
+        self._pending[self._number] = type(job), writes, future
         self._unsent.append(_Request(self._number, encoded, writes))
         return future
 
@@ -240,28 +240,28 @@ class Committer(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         self._silent = 0
         for message in self._messages.of(data):
-            answered = _read_response(message)
-            for commit in answered.commits:
+            response = _read_response(message)
+            for commit in response.commits:
                 self._observer.committed(*commit)
-            for error in answered.failures:
+            for error in response.failures:
                 self._observer.failed(pickle.loads(error))  # noqa: S301 - from our own fork
-            for number, answer, raised in answered.outcomes:
-                kind, writes, future = self._asked[number]
-                found = _read_answer[kind](answer) if raised is None else pickle.loads(raised)  # noqa: S301
-                del self._asked[number]
+            for number, answer, pickled_error in response.outcomes:
+                kind, writes, future = self._pending[number]
+                result = _read_answer[kind](answer) if pickled_error is None else pickle.loads(pickled_error)  # noqa: S301
+                del self._pending[number]
                 self.waiting -= writes
                 if future.done():  # the caller was cancelled; the write stays committed
                     continue
-                if raised is None:
-                    future.set_result(found)
+                if pickled_error is None:
+                    future.set_result(result)
                 else:
-                    future.set_exception(found)
+                    future.set_exception(result)
 
     def connection_lost(self, error: Exception | None) -> None:
         self._ended.set()
-        asked, self._asked, self.waiting = self._asked, {}, 0
+        pending, self._pending, self.waiting = self._pending, {}, 0
         self._watch.cancel()
-        for *_, future in asked.values():
+        for *_, future in pending.values():
             if not future.done():
                 future.set_exception(StoreUnavailable(_COMMITTER_GONE))
         if not self._closing:
@@ -283,7 +283,7 @@ class ReceivedJobs:
         self._poll.register(connection, select.POLLIN)
         self._waiting = deque[WaitingJob]()
         self._is_open = self._is_over = False
-        self._answering = threading.Lock()
+        self._send_lock = threading.Lock()
         """Held while sending: the queue's thread, the thread of confirmations, and the main thread (beats) all send."""
         self._commits: list[tuple[int, int, float]] = []
         self._failures: list[bytes] = []
@@ -319,7 +319,7 @@ class ReceivedJobs:
         while not self._is_over and self._poll.poll(0):
             self._receive()
 
-    def put(self, asked: WaitingJob | None) -> None:
+    def put(self, job: WaitingJob | None) -> None:
         """Do nothing: jobs come over the socket. `CommitQueue.close` calls this."""
 
     def check(self) -> None:
@@ -331,16 +331,16 @@ class ReceivedJobs:
         self.answer([])
 
     def committed(self, jobs: int, writes: int, seconds: float) -> None:
-        with self._answering:
+        with self._send_lock:
             self._commits.append((jobs, writes, seconds))
 
     def failed(self, error: KithError) -> None:
-        with self._answering:
+        with self._send_lock:
             self._failures.append(_pickled(error))
 
     def answer(self, outcomes: list[JobOutcome]) -> None:
-        encoded = [_Outcome(asked.ticket, *_outcome(answer, error)) for asked, answer, error in outcomes]
-        with self._answering:
+        encoded = [_Outcome(job.ticket, *_outcome(answer, error)) for job, answer, error in outcomes]
+        with self._send_lock:
             commits, self._commits = self._commits, []
             failures, self._failures = self._failures, []
             with contextlib.suppress(OSError):  # the parent is gone
@@ -355,11 +355,11 @@ class ReceivedJobs:
             self._waiting.clear()
             self._is_over = True
         for message in self._messages.of(data):
-            sent = _read_requests(message)
+            requests = _read_requests(message)
             self._waiting += [
-                WaitingJob(_job_of(request.job), request.writes, self, request.number) for request in sent
+                WaitingJob(_job_of(request.job), request.writes, self, request.number) for request in requests
             ]
-            if not sent:
+            if not requests:
                 self._is_open, self._is_over = True, self._is_open
 
 

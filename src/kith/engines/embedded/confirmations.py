@@ -101,17 +101,17 @@ class Confirmations:
             fifos = []
             with contextlib.suppress(OSError):  # where the file system has no FIFOs, the file is polled
                 fifos.append(stack.enter_context(bells.fifo_of_thread(self._folder, bells.CONFIRMATIONS_FOLDER)))
-            while (held := self._held.get()) is not None:
-                held.answer(self._wait(held, fifos))
+            while (waiting := self._held.get()) is not None:
+                waiting.answer(self._wait(waiting, fifos))
 
-    def _wait(self, held: _WaitingAnswer, fifos: list[int]) -> KithError | None:
-        while self._confirmed.sequence() < held.sequence:
-            left_s = held.until_s - time.monotonic()
+    def _wait(self, waiting: _WaitingAnswer, fifos: list[int]) -> KithError | None:
+        while self._confirmed.sequence() < waiting.sequence:
+            left_s = waiting.until_s - time.monotonic()
             if left_s <= 0:
                 return NotConfirmed(
                     "this is written here, and no standby had it within `standby_timeout_ms`, so it may not last; "
                     "repeat it, and see that a standby follows"
                 )
-            for rung in select.select(fifos, [], [], min(left_s, _POLL_S))[0]:
-                os.read(rung, _READ_BYTES)
+            for fifo in select.select(fifos, [], [], min(left_s, _POLL_S))[0]:
+                os.read(fifo, _READ_BYTES)
         return None

@@ -44,16 +44,16 @@ class EmbeddedContents:
 
     async def edges(self, after: bytes | None, limit: int) -> RowPage[Edge]:
         graphs = sorted(self._environment.graph_numbers().values())
-        first = after[0] if after else 0
-        found: list[Edge] = []
-        for graph in (graph for graph in graphs if graph >= first):
-            begin = after[1:] + b"\0" if after and graph == first else b""
+        first_graph = after[0] if after else 0
+        edges: list[Edge] = []
+        for graph in (graph for graph in graphs if graph >= first_graph):
+            start_key = after[1:] + b"\0" if after and graph == first_graph else b""
             with self._reading(self._environment.graph_db(graph)) as txn:
-                for key, row in _edge_rows(txn, begin):
-                    found.append(read_edge(graph, _id(key[:8]), _id(key[8:]), row))
-                    if len(found) == limit:
-                        return RowPage(found, bytes([graph]) + key)
-        return RowPage(found, None)
+                for key, row in _edge_rows(txn, start_key):
+                    edges.append(read_edge(graph, _id(key[:8]), _id(key[8:]), row))
+                    if len(edges) == limit:
+                        return RowPage(edges, bytes([graph]) + key)
+        return RowPage(edges, None)
 
     async def records(self, after: bytes | None, limit: int) -> RowPage[Record]:
         def read(key: bytes, row: bytes) -> Record:
@@ -99,35 +99,35 @@ class EmbeddedContents:
         db: lmdb._Database,
         after: bytes | None,
         limit: int,
-        read: Callable[[bytes, bytes], T],
+        decode: Callable[[bytes, bytes], T],
         *,
         begin: bytes = b"\0",
         end: bytes,
     ) -> RowPage[T]:
         """Rows of a database after the key `after`, or from `begin` on, up to `end`."""
-        found: list[T] = []
+        rows: list[T] = []
         with self._reading(db) as txn:
             cursor = txn.cursor()
-            more = cursor.set_range(begin if after is None else after + b"\0")
-            while more and cursor.key() < end:
-                found.append(read(cursor.key(), cursor.value()))
-                if len(found) == limit:
-                    return RowPage(found, cursor.key())
-                more = cursor.next()
-        return RowPage(found, None)
+            has_row = cursor.set_range(begin if after is None else after + b"\0")
+            while has_row and cursor.key() < end:
+                rows.append(decode(cursor.key(), cursor.value()))
+                if len(rows) == limit:
+                    return RowPage(rows, cursor.key())
+                has_row = cursor.next()
+        return RowPage(rows, None)
 
 
 def _edge_rows(txn: lmdb.Transaction[bytes], begin: bytes) -> Iterator[tuple[bytes, bytes]]:
     """Rows of edges from a key on. Skips the lists that stand between them."""
     cursor = txn.cursor()
-    more = cursor.set_range(begin) if begin else cursor.first()
-    while more:
+    has_row = cursor.set_range(begin) if begin else cursor.first()
+    while has_row:
         key = cursor.key()
         if len(key) == EDGE_KEY:
             yield key, cursor.value()
-            more = cursor.next()
+            has_row = cursor.next()
         else:
-            more = cursor.set_range(after_lists(key))
+            has_row = cursor.set_range(after_lists(key))
 
 
 def _id(raw: bytes) -> int:

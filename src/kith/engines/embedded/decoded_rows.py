@@ -18,9 +18,9 @@ class DecodedRows:
 
     def events_of(self, first: int, row: bytes, positions: StorePositions) -> list[Event]:
         """See `event_rows.events_of`. The caller must not change the list."""
-        kept = self._rows.get(first)
-        if kept is not None and kept[0] == row and kept[1] is positions.history:
-            return kept[2]
+        cached = self._rows.get(first)
+        if cached is not None and cached[0] == row and cached[1] is positions.history:
+            return cached[2]
         events = events_of(first, row, positions)
         if len(row) <= 2 * ROW_BYTES_MAX:
             self._rows.pop(first, None)

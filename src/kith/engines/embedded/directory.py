@@ -46,9 +46,9 @@ class Directory:
         for _ in range(_TRIES):
             turn = int(self._turn[0])
             table = self._tables[turn & 1]
-            at = self._place(table, user)
-            if table[at, 0] == ~user:
-                return int(table[at, 1])
+            cell = self._place(table, user)
+            if table[cell, 0] == ~user:
+                return int(table[cell, 1])
             if self._turn[0] == turn:
                 break
         return -1
@@ -69,10 +69,10 @@ class Directory:
             live = table[table[:, 0] < 0]
             self.rebuild(~live[:, 0], live[:, 1])
         table = self._tables[int(self._turn[0]) & 1]
-        at = self._place(table, user, free=True)
-        self._used[0] += int(table[at, 0] == 0)
-        table[at, 1] = slot
-        table[at, 0] = ~user  # after the slot, because readers look for this word
+        cell = self._place(table, user, free=True)
+        self._used[0] += int(table[cell, 0] == 0)
+        table[cell, 1] = slot
+        table[cell, 0] = ~user  # after the slot, because readers look for this word
 
     def remove(self, user: int) -> None:
         """Remove a user who must be in the table."""
@@ -85,28 +85,28 @@ class Directory:
         table = self._tables[turn & 1]
         table[:] = 0
         keys, homes, mask = ~users, self._homes(users), self._cells - 1
-        left = np.arange(len(users))
-        while left.size:  # each round fills a cell or moves on; the table is never full
-            at = homes[left]
-            free = table[at, 0] == 0
-            table[at[free], 0] = keys[left[free]]  # if several users want one cell, the last one gets it
-            placed = table[at, 0] == keys[left]
-            table[at[placed], 1] = slots[left[placed]]
-            left = left[~placed]
-            homes[left] = (homes[left] + 1) & mask
+        unplaced = np.arange(len(users))
+        while unplaced.size:  # each round fills a cell or moves on; the table is never full
+            cells_tried = homes[unplaced]
+            free = table[cells_tried, 0] == 0
+            table[cells_tried[free], 0] = keys[unplaced[free]]  # if several users want one cell, the last one gets it
+            placed = table[cells_tried, 0] == keys[unplaced]
+            table[cells_tried[placed], 1] = slots[unplaced[placed]]
+            unplaced = unplaced[~placed]
+            homes[unplaced] = (homes[unplaced] + 1) & mask
         self._used[0] = len(users)
         self._turn[0] = turn
 
     def _place(self, table: NDArray[np.int64], user: int, *, free: bool = False) -> int:
         """The cell of a user, or the unused cell where the search ends. `free`: the first cell that can be written."""
         key, mask = ~user, self._cells - 1
-        at: int = (user * _MULTIPLIER & 0xFFFF_FFFF_FFFF_FFFF) >> self._shift
+        cell: int = (user * _MULTIPLIER & 0xFFFF_FFFF_FFFF_FFFF) >> self._shift
         for _ in range(self._cells):
-            found = int(table[at, 0])
-            if found in (key, 0) or (free and found == _FREED):
+            key_found = int(table[cell, 0])
+            if key_found in (key, 0) or (free and key_found == _FREED):
                 break
-            at = (at + 1) & mask
-        return at
+            cell = (cell + 1) & mask
+        return cell
 
     def _homes(self, users: Ids) -> Ids:
         hashed = users.view(np.uint64) * np.uint64(_MULTIPLIER)
@@ -114,22 +114,22 @@ class Directory:
 
     def _search(self, table: NDArray[np.int64], users: Ids) -> Ids:
         cells = table.view(np.complex128).reshape(-1)  # both words of a cell are fetched as one
-        at, mask = self._homes(users), self._cells - 1
-        fetched = cells.take(at, mode="wrap").view(np.int64).reshape(-1, 2)
+        cell_indexes, mask = self._homes(users), self._cells - 1
+        fetched = cells.take(cell_indexes, mode="wrap").view(np.int64).reshape(-1, 2)
         slots = fetched[:, 1].copy()
-        left = np.flatnonzero(fetched[:, 0] != ~users)
-        slots[left] = -1
-        left = left[fetched[left, 0] != 0]
-        at, keys = at[left], ~users[left]
+        unfound = np.flatnonzero(fetched[:, 0] != ~users)
+        slots[unfound] = -1
+        unfound = unfound[fetched[unfound, 0] != 0]
+        cell_indexes, keys = cell_indexes[unfound], ~users[unfound]
         for _ in range(0, self._cells, _STRIDE):
-            if not len(left):
+            if not len(unfound):
                 break
-            near = (at[:, np.newaxis] + _NEXT) & mask  # the next 8 cells of each search, compared together
-            found = table[near, 0]
-            hit = found == keys[:, np.newaxis]
-            which, where = np.nonzero(hit)
-            slots[left[which]] = table[near[which, where], 1]
-            going = ~(hit | (found == 0)).any(axis=1)
-            left, keys, at = left[going], keys[going], near[going, -1]
+            near = (cell_indexes[:, np.newaxis] + _NEXT) & mask  # the next 8 cells of each search, compared together
+            keys_near = table[near, 0]
+            hit = keys_near == keys[:, np.newaxis]
+            rows, columns = np.nonzero(hit)
+            slots[unfound[rows]] = table[near[rows, columns], 1]
+            continues = ~(hit | (keys_near == 0)).any(axis=1)
+            unfound, keys, cell_indexes = unfound[continues], keys[continues], near[continues, -1]
         slots[users < 0] = -1  # as in `find`
         return slots

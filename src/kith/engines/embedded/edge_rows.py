@@ -66,8 +66,8 @@ def forget_edge(
 
 def entries_of(edge: Edge) -> tuple[tuple[bytes, bytes], tuple[bytes, bytes]]:
     """The entries of an edge in the lists of its source and its destination, as (prefix of the run, row)."""
-    out, in_ = list_prefixes(edge.source, edge.destination, edge.state)
-    return (out, list_row(edge.position, edge.destination)), (in_, list_row(edge.position, edge.source))
+    out_prefix, in_prefix = list_prefixes(edge.source, edge.destination, edge.state)
+    return (out_prefix, list_row(edge.position, edge.destination)), (in_prefix, list_row(edge.position, edge.source))
 
 
 def packed_edges(

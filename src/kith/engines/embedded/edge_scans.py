@@ -82,14 +82,14 @@ class EmbeddedScans:
         return [(read_prefix(graph, prefix), stored, real) for prefix, stored, real in wrong]
 
     async def strays(self, graph: int, repair: bool) -> int:
-        found = 0
+        count = 0
         start: bytes | None = b""
         while start is not None:
             entries, start = await asyncio.to_thread(self._find_strays, graph, start)
-            found += len(entries)
+            count += len(entries)
             if repair and entries:
                 await self._commits.run(partial(unlist_strays, graph=graph, entries=entries), len(entries))
-        return found
+        return count
 
     async def repair(self, edges: Sequence[Edge]) -> None:
         def relist(batch: Transaction) -> None:
@@ -100,53 +100,53 @@ class EmbeddedScans:
 
     def _degrees(self, graph: int, start: bytes, limit: int) -> DegreesPage:
         db = self._graph_db(graph)
-        found: list[Degrees] = []
+        degrees: list[Degrees] = []
         with self._begin(db) as txn:
             cursor = txn.cursor()
-            while len(found) < limit and (cursor.set_range(start) if start else cursor.first()):
+            while len(degrees) < limit and (cursor.set_range(start) if start else cursor.first()):
                 node = int.from_bytes(cursor.key()[:8], "big")
                 prefixes = list_prefixes(node, node, State.NORMAL)
-                found.append(Degrees(node, *(runs.length(txn, db, prefix) for prefix in prefixes)))
+                degrees.append(Degrees(node, *(runs.length(txn, db, prefix) for prefix in prefixes)))
                 start = node_key(node + 1)
-        return DegreesPage(found, start if len(found) == limit else None)
+        return DegreesPage(degrees, start if len(degrees) == limit else None)
 
     def _find_strays(self, graph: int, start: bytes) -> tuple[list[Stray], bytes | None]:
         db = self._graph_db(graph)
         with self._begin(db) as txn:
             return find_strays(txn, db, graph, start, _SCAN_ROWS)
 
-    async def _scan(self, graph: int, found_of: Callable[[runs.RunCursor, Edge], T]) -> AsyncIterator[list[T]]:
-        """`found_of` of every edge of a graph, in chunks. The cursor that it gets reads lists as of the same moment."""
+    async def _scan(self, graph: int, convert: Callable[[runs.RunCursor, Edge], T]) -> AsyncIterator[list[T]]:
+        """`convert` of every edge of a graph, in chunks. The cursor that it gets reads lists as of the same moment."""
         start: bytes | None = b""
         while start is not None:
-            chunk, start = self._chunk(graph, start, found_of)
+            chunk, start = self._chunk(graph, start, convert)
             if chunk:
                 yield chunk
             await asyncio.sleep(0)
 
     def _chunk(
-        self, graph: int, start: bytes, found_of: Callable[[runs.RunCursor, Edge], T]
+        self, graph: int, start: bytes, convert: Callable[[runs.RunCursor, Edge], T]
     ) -> tuple[list[T], bytes | None]:
         """The chunk that begins at key `start`, and the key to continue at; None at the end."""
         chunk: list[T] = []
         with self._begin() as txn:
             db = self._graph_db(graph)
             rows, lists = txn.cursor(db), txn.cursor(db)
-            more = rows.set_range(start) if start else rows.first()
-            while more and len(chunk) < _SCAN_ROWS:
+            has_row = rows.set_range(start) if start else rows.first()
+            while has_row and len(chunk) < _SCAN_ROWS:
                 key = rows.key()
                 if len(key) != EDGE_KEY:
-                    more = rows.set_range(after_lists(key))
+                    has_row = rows.set_range(after_lists(key))
                     continue
                 edge = read_edge(graph, int.from_bytes(key[:8], "big"), int.from_bytes(key[8:], "big"), rows.value())
-                chunk.append(found_of(lists, edge))
-                more = rows.next()
-            return chunk, rows.key() if more else None
+                chunk.append(convert(lists, edge))
+                has_row = rows.next()
+            return chunk, rows.key() if has_row else None
 
 
 def _ends_of(lists: runs.RunCursor, edge: Edge) -> EdgeEnds:
-    out, in_ = entries_of(edge)
-    return EdgeEnds(edge, runs.contains(lists, *out), runs.contains(lists, *in_))
+    out_entry, in_entry = entries_of(edge)
+    return EdgeEnds(edge, runs.contains(lists, *out_entry), runs.contains(lists, *in_entry))
 
 
 def _row_alone(_: runs.RunCursor, edge: Edge) -> Edge:

@@ -100,16 +100,16 @@ class EmbeddedEdges(EmbeddedScans):
     async def exists_many(self, graph: int, pairs: Sequence[Pair]) -> list[bool]:
         db = self._graph_db(graph)
         with self._begin(db) as txn:
-            get, over = txn.get, self._expired_edges(txn)
+            get, expired = txn.get, self._expired_edges(txn)
             rows = [get(pair_key(source, destination)) for source, destination in pairs]
-            if over is not None:
-                return [row is not None and not over.state(row) for row in rows]
+            if expired is not None:
+                return [row is not None and not expired.state(row) for row in rows]
             return [row is not None and not row[STATE_BYTE] & STATE_MASK for row in rows]
 
     async def get_many(self, graph: int, pairs: Sequence[Pair]) -> list[Edge | None]:
         with self._begin(self._graph_db(graph)) as txn:
-            rows, over = [txn.get(pair_key(*pair), None) for pair in pairs], self._expired_edges(txn)
-        read = read_edge if over is None else over.edge
+            rows, expired = [txn.get(pair_key(*pair), None) for pair in pairs], self._expired_edges(txn)
+        read = read_edge if expired is None else expired.edge
         return [
             None if row is None else read(graph, source, destination, row)
             for (source, destination), row in zip(pairs, rows, strict=True)
@@ -123,20 +123,20 @@ class EmbeddedEdges(EmbeddedScans):
         counts: list[int] = []
         pages: list[Page] = []
         with self._begin() as txn:
-            get, over = txn.get, self._expired_edges(txn)
+            get, expired = txn.get, self._expired_edges(txn)
             rows = [get(pair_key(source, to), None, graph_db(graph)) for graph, source, to in questions.asked_states]
             for graph, source, ends in questions.asked_towards:
                 db = graph_db(graph)
-                towards.append(_states([get(pair_key(source, to), None, db) for to in ends], over))
+                towards.append(_states([get(pair_key(source, to), None, db) for to in ends], expired))
             if questions.asked_nodes:
                 nodes = self._nodes(txn, questions.asked_nodes)
             if questions.asked_members:
-                members = [self._contains(txn, listing, ids, over) for listing, ids in questions.asked_members]
+                members = [self._contains(txn, listing, ids, expired) for listing, ids in questions.asked_members]
             if questions.asked_counts:
-                counts = self._lengths(txn, questions.asked_counts, over)
+                counts = self._lengths(txn, questions.asked_counts, expired)
             for listing, window in questions.asked_pages:
-                pages.append(self._page(txn, listing, window, over))
-        return Answers(_states(rows, over), towards, members, nodes, counts, pages)
+                pages.append(self._page(txn, listing, window, expired))
+        return Answers(_states(rows, expired), towards, members, nodes, counts, pages)
 
     async def last_logged_commit(self) -> int:
         commit, first_ms = self._first_expiry
@@ -165,33 +165,33 @@ class EmbeddedEdges(EmbeddedScans):
             self._first_expiry = txn.id(), first_ms
         return None if first_ms is None else expiries.expired_edges(txn, self._environment.rows, self._commits.now_ms)
 
-    def _page(self, txn: Txn, listing: Listing, window: Window, over: expiries.ExpiredEdges | None) -> Page:
+    def _page(self, txn: Txn, listing: Listing, window: Window, expired: expiries.ExpiredEdges | None) -> Page:
         db, prefix = self._graph_db(listing.graph), list_prefix(listing)
-        if over is not None:
-            return page_of(txn.cursor(db), prefix, window, over.hides(listing, db))
+        if expired is not None:
+            return page_of(txn.cursor(db), prefix, window, expired.hides(listing, db))
         if window[1:5] == _UNBOUNDED and (page := newest_page(txn.get(tail_key(prefix), None, db), window.limit)):
             return page
         return page_of(txn.cursor(db), prefix, window)
 
-    def _lengths(self, txn: Txn, listings: Sequence[Listing], over: expiries.ExpiredEdges | None) -> list[int]:
+    def _lengths(self, txn: Txn, listings: Sequence[Listing], expired: expiries.ExpiredEdges | None) -> list[int]:
         length, graph_db = runs.length, self._graph_db
-        used = {listing.graph for listing in listings}
+        graphs = {listing.graph for listing in listings}
         if len(listings) > _EMPTY_CHECK_LOOKUPS:
-            used = {graph for graph in used if txn.stat(graph_db(graph))["entries"]}
+            graphs = {graph for graph in graphs if txn.stat(graph_db(graph))["entries"]}
         lengths = [
-            length(txn, graph_db(listing.graph), list_prefix(listing)) if listing.graph in used else 0
+            length(txn, graph_db(listing.graph), list_prefix(listing)) if listing.graph in graphs else 0
             for listing in listings
         ]
-        if over is None:
+        if expired is None:
             return lengths
-        return [length - over.count(listing) for length, listing in zip(lengths, listings, strict=True)]
+        return [length - expired.count(listing) for length, listing in zip(lengths, listings, strict=True)]
 
-    def _rows(self, txn: Txn, listing: Listing, newest: int, over: expiries.ExpiredEdges | None) -> bytes:
+    def _rows(self, txn: Txn, listing: Listing, newest: int, expired: expiries.ExpiredEdges | None) -> bytes:
         """The newest entries of a list, ascending."""
         cursor, prefix = txn.cursor(self._graph_db(listing.graph)), list_prefix(listing)
-        if over is None:
+        if expired is None:
             return runs.rows_newest(cursor, prefix, newest)
-        entries = over.entries(listing)
+        entries = expired.entries(listing)
         rows = expiries.without(runs.rows_newest(cursor, prefix, newest + len(entries)), entries)
         return rows[max(0, len(rows) - newest * runs.ROW) :]
 
@@ -199,21 +199,21 @@ class EmbeddedEdges(EmbeddedScans):
         def read() -> Ids:
             keys = {direction: tail_keys(direction, nodes) for direction in {direction for _, direction in sides}}
             with self._begin() as txn:
-                get, over = txn.get, self._expired_edges(txn)
-                if over is not None:
+                get, expired = txn.get, self._expired_edges(txn)
+                if expired is not None:
                     lists = [Listing(graph, node, direction) for graph, direction in sides for node in nodes.tolist()]
-                    return np.array(self._lengths(txn, lists, over), np.int64).reshape(len(sides), len(nodes))
+                    return np.array(self._lengths(txn, lists, expired), np.int64).reshape(len(sides), len(nodes))
                 tails = [
                     None if is_empty(txn, db) else [get(key, None, db) for key in keys[direction]]
                     for db, direction in dbs
                 ]
-            lengths = [nobodys if tails_of_side is None else _lengths_of(tails_of_side) for tails_of_side in tails]
+            lengths = [zeros if tails_of_side is None else _lengths_of(tails_of_side) for tails_of_side in tails]
             return np.array(lengths, np.int64).reshape(len(sides), len(nodes))
 
         def is_empty(txn: Txn, db: lmdb._Database) -> bool:
             return len(nodes) > _EMPTY_CHECK_LOOKUPS and not txn.stat(db)["entries"]
 
-        dbs, nobodys = [(self._graph_db(graph), direction) for graph, direction in sides], [0] * len(nodes)
+        dbs, zeros = [(self._graph_db(graph), direction) for graph, direction in sides], [0] * len(nodes)
         return read() if len(nodes) * len(sides) <= _IN_LOOP_MAX else await asyncio.to_thread(read)
 
     async def ids(self, listing: Listing, newest: int) -> Ids:
@@ -229,9 +229,9 @@ class EmbeddedEdges(EmbeddedScans):
     async def chunk(self, listing: Listing, after: bytes | None, limit: int) -> Chunk:
         def read() -> tuple[bytes, bytes]:
             with self._begin() as txn:
-                over = self._expired_edges(txn)
+                expired = self._expired_edges(txn)
                 rows = runs.rows_newest(txn.cursor(self._graph_db(listing.graph)), list_prefix(listing), limit, after)
-                return rows, rows if over is None else expiries.without(rows, over.entries(listing))
+                return rows, rows if expired is None else expiries.without(rows, expired.entries(listing))
 
         rows, shown = read() if limit <= _IN_LOOP_MAX else await asyncio.to_thread(read)
         return Chunk(ids_of(shown), rows[: runs.ROW] if len(rows) == limit * runs.ROW else None)
@@ -239,12 +239,12 @@ class EmbeddedEdges(EmbeddedScans):
     async def ids_many(self, listings: Sequence[Listing], newest: int) -> IdLists:
         def read() -> IdLists:
             with self._begin() as txn:
-                over, cursor = self._expired_edges(txn), txn.cursor(self._graph_db(listings[0].graph))
+                expired, cursor = self._expired_edges(txn), txn.cursor(self._graph_db(listings[0].graph))
                 # a run is oldest first: read the lists backwards and reverse all ids once, so each list is newest first
-                if over is None:
+                if expired is None:
                     rows = [runs.rows_newest(cursor, list_prefix(listing), newest) for listing in reversed(listings)]
                 else:
-                    rows = [self._rows(txn, listing, newest, over) for listing in reversed(listings)]
+                    rows = [self._rows(txn, listing, newest, expired) for listing in reversed(listings)]
             lengths = np.fromiter((len(run) // runs.ROW for run in reversed(rows)), np.int64, len(rows))
             return IdLists(ids_of(b"".join(rows))[::-1], lengths)
 
@@ -262,12 +262,14 @@ class EmbeddedEdges(EmbeddedScans):
 
         return read() if len(ids) <= _IN_LOOP_MAX else await asyncio.to_thread(read)
 
-    def _contains(self, txn: Txn, listing: Listing, ids: Ids, over: expiries.ExpiredEdges | None) -> NDArray[np.bool_]:
+    def _contains(
+        self, txn: Txn, listing: Listing, ids: Ids, expired: expiries.ExpiredEdges | None
+    ) -> NDArray[np.bool_]:
         db = self._graph_db(listing.graph)
         rows = runs.short(txn, db, list_prefix(listing))
         if rows is not None:  # most lists of blocks, mutes and hides are short or empty
-            if over is not None:
-                rows = expiries.without(rows, over.entries(listing))
+            if expired is not None:
+                rows = expiries.without(rows, expired.entries(listing))
             if not rows:
                 return np.zeros(len(ids), np.bool_)
             if len(ids) >= _BULK_LOOKUPS_MIN:
@@ -275,15 +277,17 @@ class EmbeddedEdges(EmbeddedScans):
             listed = set(ids_of(rows).tolist())
             return np.fromiter((id_ in listed for id_ in ids.tolist()), np.bool_, len(ids))
         if (
-            over is None
+            expired is None
             and len(ids) >= _BULK_LOOKUPS_MIN
             and runs.length(txn, db, list_prefix(listing)) <= _ROWS_PER_LOOKUP_MAX * len(ids)
         ):
             return _are_among(ids, ids_of(runs.rows_newest(txn.cursor(db), list_prefix(listing), None)))
-        state, node, others = listing.state, repeat(listing.node), ids.tolist()
-        keys = map(pair_key, node, others) if listing.direction is Direction.OUT else map(pair_key, others, node)
-        found = _states(list(map(txn.get, keys, repeat(None), repeat(db))), over)
-        return np.array([found_state is state for found_state in found], np.bool_)
+        state, node, other_ends = listing.state, repeat(listing.node), ids.tolist()
+        keys = (
+            map(pair_key, node, other_ends) if listing.direction is Direction.OUT else map(pair_key, other_ends, node)
+        )
+        states = _states(list(map(txn.get, keys, repeat(None), repeat(db))), expired)
+        return np.array([state_of_edge is state for state_of_edge in states], np.bool_)
 
     async def nodes(self, nodes: Sequence[int]) -> list[Node]:
         with self._begin() as txn:
@@ -342,7 +346,7 @@ class EmbeddedEdges(EmbeddedScans):
         return await self._commits.run(write)
 
     async def notes(self, prefix: str) -> dict[str, bytes]:
-        return {prefix + rest: value for rest, value in self._environment.notes(prefix).items()}
+        return {prefix + suffix: value for suffix, value in self._environment.notes(prefix).items()}
 
     def restore_clock(self, clock: HybridClock) -> None:
         """Make `clock` continue above the newest version in the log, even if the machine's clock went back."""
@@ -359,8 +363,8 @@ def _lengths_of(tails: Sequence[bytes | None]) -> list[int]:
 def _are_among(ids: Ids, listed: Ids) -> NDArray[np.bool_]:
     """Which of many ids are in `listed`, which must not be empty."""
     listed = np.sort(listed)
-    found: NDArray[np.bool_] = listed.take(listed.searchsorted(ids), mode="clip") == ids
-    return found
+    is_listed: NDArray[np.bool_] = listed.take(listed.searchsorted(ids), mode="clip") == ids
+    return is_listed
 
 
 def _forget(batch: Transaction, graph: int, pairs: Sequence[Pair]) -> None:
@@ -369,6 +373,6 @@ def _forget(batch: Transaction, graph: int, pairs: Sequence[Pair]) -> None:
         batch.apply(changes.edge_forgotten(graph, source, destination))
 
 
-def _states(rows: Sequence[bytes | None], over: expiries.ExpiredEdges | None) -> list[State | None]:
-    """The states of stored edges; None where there is no row. `over`: the expired edges, if there are any."""
-    return states_of(rows) if over is None else [None if row is None else over.state(row) for row in rows]
+def _states(rows: Sequence[bytes | None], expired: expiries.ExpiredEdges | None) -> list[State | None]:
+    """The states of stored edges; None where there is no row. `expired`: the expired edges, if there are any."""
+    return states_of(rows) if expired is None else [None if row is None else expired.state(row) for row in rows]

@@ -84,8 +84,8 @@ class Environment:
             try:
                 folder.mkdir(parents=True, exist_ok=True)
             except OSError as error:
-                why = f"cannot use {folder} as a data folder: {error.strerror}"
-                raise StoreUnavailable(f"{why}; name one that you may write to with --data") from error
+                reason = f"cannot use {folder} as a data folder: {error.strerror}"
+                raise StoreUnavailable(f"{reason}; name one that you may write to with --data") from error
             store = folder / STORE_FILE
             if store.exists() and not store.stat().st_size:
                 raise StoreMismatch(
@@ -149,8 +149,8 @@ class Environment:
             self._open_graphs(txn)
             self._redo(txn, payloads, older)
             if alone:
-                _, last = event_log.bounds(txn, self.log)
-                after_opening(txn, self.notes_db, last, was_relaxed=was_relaxed, relaxed=relaxed)
+                _, last_event = event_log.bounds(txn, self.log)
+                after_opening(txn, self.notes_db, last_event, was_relaxed=was_relaxed, relaxed=relaxed)
         if alone:
             self.lmdb.sync(True)
             self.journal.begin(*newest_meta(store), relaxed=relaxed)
@@ -241,11 +241,11 @@ class Environment:
     def reopen(self) -> None:
         """Let the store take writes again. May be repeated."""
         if self.is_closed():
-            before, self._follows = self._follows, True
+            followed, self._follows = self._follows, True
             try:
                 self.put_note(CLOSED_KEY, None)
             finally:
-                self._follows = before
+                self._follows = followed
 
     def sync(self) -> None:
         """Sync the whole store, so that it is durable without its journal. Errors: StoreFull, StoreUnavailable."""
@@ -302,17 +302,17 @@ class Environment:
     def notes(self, prefix: str, limit: int | None = None) -> dict[str, bytes]:
         """The notes whose keys start with `prefix`, by the rest of the key; the first `limit` of them."""
         start = prefix.encode()
-        found: dict[str, bytes] = {}
+        notes: dict[str, bytes] = {}
         try:
             with self.lmdb.begin(db=self.notes_db) as txn:
                 cursor = txn.cursor()
-                more = cursor.set_range(start)
-                while more and len(found) != limit and cursor.key().startswith(start):
-                    found[cursor.key()[len(start) :].decode()] = cursor.value()
-                    more = cursor.next()
+                has_row = cursor.set_range(start)
+                while has_row and len(notes) != limit and cursor.key().startswith(start):
+                    notes[cursor.key()[len(start) :].decode()] = cursor.value()
+                    has_row = cursor.next()
         except lmdb.Error as error:
             raise translate(error, "read") from error
-        return found
+        return notes
 
     def history(self) -> History:
         """The history of this store: its restores."""
@@ -321,8 +321,8 @@ class Environment:
     def begin_history(self) -> None:
         """Begin a new history, because this store was restored from a backup."""
         with translate_errors("begin a history"), self.lmdb.begin() as txn:
-            _, last = event_log.bounds(txn, self.log)
-        self.put_note(HISTORY, self.history().restored(last).packed())
+            _, last_event = event_log.bounds(txn, self.log)
+        self.put_note(HISTORY, self.history().restored(last_event).packed())
         self.positions.use_history(self.history())
 
     def follow_history(self) -> None:
@@ -342,14 +342,14 @@ class Environment:
     def secret(self, name: str) -> bytes:
         """A random secret of 32 bytes, created at its first use and stored."""
         key = f"secret/{name}"
-        found = self.get_note(key)
-        if found is None:
+        secret = self.get_note(key)
+        if secret is None:
             with translate_errors("make a secret"), self.commit() as write:
-                found = write.txn.get(key.encode(), None, self.notes_db)
-                if found is None:
-                    found = os.urandom(32)
-                    put_note(write.txn, self.notes_db, key, found)
-        return found
+                secret = write.txn.get(key.encode(), None, self.notes_db)
+                if secret is None:
+                    secret = os.urandom(32)
+                    put_note(write.txn, self.notes_db, key, secret)
+        return secret
 
     def last_commit(self) -> int:
         """The number of the last transaction that any process committed. Opens no transaction."""
@@ -361,8 +361,8 @@ class Environment:
 
     def _older_format(self, txn: Txn, *, alone: bool) -> int | None:
         """The older format to upgrade from; None if the format is current. StoreMismatch if it cannot be upgraded."""
-        found = int(txn.get(b"format", b"0", self.lmdb.open_db(_META, txn=txn))) if txn.get(_META) else 0
-        return found if formats.is_upgraded(found, self.folder, alone=alone) else None
+        stored_format = int(txn.get(b"format", b"0", self.lmdb.open_db(_META, txn=txn))) if txn.get(_META) else 0
+        return stored_format if formats.is_upgraded(stored_format, self.folder, alone=alone) else None
 
     def _redo(self, txn: Txn, payloads: list[bytes], older: int | None) -> None:
         """Replay the journal, and upgrade an `older` format. A log that held edges only is whole from its end on."""
@@ -370,8 +370,8 @@ class Environment:
             event_log.split_open_row(txn, self.log)
         redo.replay(txn, payloads, self.log, self.rows, self.graph_db)
         if older == formats.EDGES_LOGGED:
-            _, last = event_log.bounds(txn, self.log)
-            txn.put(LOG_WHOLE_AFTER.encode(), str(last).encode(), db=self.notes_db)
+            _, last_event = event_log.bounds(txn, self.log)
+            txn.put(LOG_WHOLE_AFTER.encode(), str(last_event).encode(), db=self.notes_db)
         if older:
             txn.put(b"format", b"%d" % formats.FORMAT, db=self.notes_db)
 

@@ -73,9 +73,9 @@ class LogWriter:
     def __init__(self, txn: lmdb.Transaction[bytes], log: LogRows, now_ms: int = 0) -> None:
         self._txn, self._log = txn, log
         self._now = max(0, now_ms).to_bytes(MS_BYTES, "big")
-        self._row_at, row = _open_row(txn, log)
-        self._version, self._kept = version_of(row), unpacked(row)
-        self._last = self._row_at + len(self._kept) - 1
+        self._row_first, row = _open_row(txn, log)
+        self._version, self._open_events = version_of(row), unpacked(row)
+        self._last = self._row_first + len(self._open_events) - 1
         self._events: list[bytes] = []
         self.closed = 0  # how many rows this transaction closed
 
@@ -105,18 +105,18 @@ class LogWriter:
 
         The row replaces the open row, and has all of its events.
         """
-        if first != self._row_at or self._events:
+        if first != self._row_first or self._events:
             return False
         self._last = first + events_in(row) - 1
         self._version = version_of(row)
         if is_open(row):
-            self._kept = unpacked(row)
+            self._open_events = unpacked(row)
             _put_open(self._txn, self._log, first, row)
         else:
-            self._kept, self._row_at = [], self._last + 1
+            self._open_events, self._row_first = [], self._last + 1
             self.closed += 1
             _put_closed(self._txn, self._log, first, row)
-            _put_open(self._txn, self._log, self._row_at, empty_row(row[:VERSION_BYTES]))
+            _put_open(self._txn, self._log, self._row_first, empty_row(row[:VERSION_BYTES]))
         return True
 
     def flush(self) -> int:
@@ -124,16 +124,16 @@ class LogWriter:
         if not self._events:
             return 0
         version = max(self._version.to_bytes(VERSION_BYTES, "big"), newest_update(self._events))
-        at, last = self._row_at, empty_row(version)
-        for events in split_into_rows(self._kept + self._events):
+        row_first, open_row = self._row_first, empty_row(version)
+        for events in split_into_rows(self._open_events + self._events):
             row = packed(version, events)
             if is_open(row):
-                last = row
+                open_row = row
             else:
-                _put_closed(self._txn, self._log, at, row)
+                _put_closed(self._txn, self._log, row_first, row)
                 self.closed += 1
-                at += len(events)
-        _put_open(self._txn, self._log, at, last)
+                row_first += len(events)
+        _put_open(self._txn, self._log, row_first, open_row)
         count = len(self._events)
         self._events.clear()
         return count
@@ -154,8 +154,8 @@ def split_open_row(txn: lmdb.Transaction[bytes], log: LogRows) -> None:
 def bounds(txn: lmdb.Transaction[bytes], log: LogRows) -> tuple[int, int]:
     """The first and last sequence numbers in the log; (1, 0) if it never had an event."""
     cursor = txn.cursor(log.closed)
-    opened, row = _open_row(txn, log)
-    return first_number(cursor.key()) if cursor.first() else opened, opened + events_in(row) - 1
+    open_first, row = _open_row(txn, log)
+    return first_number(cursor.key()) if cursor.first() else open_first, open_first + events_in(row) - 1
 
 
 def first_open(txn: lmdb.Transaction[bytes], log: LogRows) -> int | None:
@@ -186,14 +186,16 @@ def read(
 
     `decode`: a function to use in place of `events_of`.
     """
-    found, decode = list[Event](), decode or events_of
+    result, decode = list[Event](), decode or events_of
     for first, row in _stored(txn, log, after + 1):
         events = decode(first, row, positions)
-        known = max(0, after + 1 - first)
-        found += events[known : known + limit - len(found)] if known or len(events) > limit - len(found) else events
-        if len(found) == limit:
+        skipped = max(0, after + 1 - first)
+        result += (
+            events[skipped : skipped + limit - len(result)] if skipped or len(events) > limit - len(result) else events
+        )
+        if len(result) == limit:
             break
-    return found
+    return result
 
 
 def read_logged(txn: lmdb.Transaction[bytes], log: LogRows, after: int, limit: int) -> Iterator[LoggedEvent]:
@@ -205,15 +207,15 @@ def read_logged(txn: lmdb.Transaction[bytes], log: LogRows, after: int, limit: i
 
 def _read(txn: lmdb.Transaction[bytes], log: LogRows, after: int, limit: int) -> Iterator[tuple[int, Sequence[bytes]]]:
     """Like `read_logged`, a row at a time: the number of the first event that is returned, and the packed events."""
-    left = limit
-    for at, row in _stored(txn, log, after + 1):
+    remaining = limit
+    for first, row in _stored(txn, log, after + 1):
         events = unpacked(row)
-        known = max(0, after + 1 - at)
-        if known or len(events) > left:
-            events = events[known : known + left]
-        yield at + known, events
-        left -= len(events)
-        if left <= 0:
+        skipped = max(0, after + 1 - first)
+        if skipped or len(events) > remaining:
+            events = events[skipped : skipped + remaining]
+        yield first + skipped, events
+        remaining -= len(events)
+        if remaining <= 0:
             return
 
 
@@ -235,19 +237,19 @@ def _stored(txn: lmdb.Transaction[bytes], log: LogRows, sequence: int) -> Iterat
 
     The last row if the log has not come to that event yet.
     """
-    opened, last = _open_row(txn, log)
-    is_empty = not events_in(last)
-    if sequence < opened or is_empty:
+    open_first, open_row = _open_row(txn, log)
+    is_empty = not events_in(open_row)
+    if sequence < open_first or is_empty:
         cursor = txn.cursor(log.closed)
         if cursor.set_range(_SEQUENCE.pack(sequence)):
-            found = first_number(cursor.key()) == sequence or cursor.prev() or cursor.first()
+            has_row = first_number(cursor.key()) == sequence or cursor.prev() or cursor.first()
         else:
-            found = cursor.last()
-        while found:
+            has_row = cursor.last()
+        while has_row:
             yield first_number(cursor.key()), cursor.value()
-            found = cursor.next()
+            has_row = cursor.next()
     if not is_empty:
-        yield opened, last
+        yield open_first, open_row
 
 
 def _open_row(txn: lmdb.Transaction[bytes], log: LogRows) -> tuple[int, bytes]:

@@ -101,17 +101,17 @@ def split_into_rows(events: Sequence[bytes]) -> Iterator[Sequence[bytes]]:
 
 def packed(version: bytes, events: Sequence[bytes]) -> bytes:
     """Pack events into one row. By column, neighbouring bytes are alike, so deflating leaves a third of them."""
-    together = b"".join(events)
+    joined = b"".join(events)
     count = len(events)
-    closed = count == EVENTS_PER_ROW or len(together) >= ROW_BYTES_MAX
-    if len(together) == count * _EVENT_BYTES:
-        if not closed:
-            return version + bytes([_PLAIN]) + together
-        return version + bytes([_DEFLATED]) + zlib.compress(_by_column(together, _EVENT_BYTES), 1)
+    is_full = count == EVENTS_PER_ROW or len(joined) >= ROW_BYTES_MAX
+    if len(joined) == count * _EVENT_BYTES:
+        if not is_full:
+            return version + bytes([_PLAIN]) + joined
+        return version + bytes([_DEFLATED]) + zlib.compress(_by_column(joined, _EVENT_BYTES), 1)
     lengths = struct.pack(f">{count}I", *(len(event) - _EVENT_BYTES for event in events))
     heads = b"".join([event[:_EVENT_BYTES] for event in events])
     data = b"".join([event[_EVENT_BYTES:] for event in events])
-    if not closed:
+    if not is_full:
         return version + bytes([_PLAIN_DATA, count]) + lengths + heads + data
     columns = _by_column(lengths, _LENGTH_BYTES) + _by_column(heads, _EVENT_BYTES)
     return version + bytes([_DEFLATED_DATA, count]) + zlib.compress(columns + data, 1)
@@ -120,8 +120,8 @@ def packed(version: bytes, events: Sequence[bytes]) -> bytes:
 def unpacked(row: bytes) -> list[bytes]:
     """The packed events of a row. StoreMismatch if it is damaged, or has a form of a newer Kith."""
     heads, data = _parts_of(row)
-    each = list(_CLOSED_HEADS.unpack(heads)) if len(heads) == _CLOSED_HEADS.size else _cut(heads)
-    return list(map(add, each, data)) if data else each
+    heads_of_events = list(_CLOSED_HEADS.unpack(heads)) if len(heads) == _CLOSED_HEADS.size else _cut(heads)
+    return list(map(add, heads_of_events, data)) if data else heads_of_events
 
 
 def _parts_of(row: bytes) -> tuple[bytes, list[bytes]]:
@@ -139,7 +139,7 @@ def _parts_of(row: bytes) -> tuple[bytes, list[bytes]]:
 
 
 def _cut(heads: bytes) -> list[bytes]:
-    return [heads[at : at + _EVENT_BYTES] for at in range(0, len(heads), _EVENT_BYTES)]
+    return [heads[offset : offset + _EVENT_BYTES] for offset in range(0, len(heads), _EVENT_BYTES)]
 
 
 def _read_parts(row: bytes) -> tuple[bytes, list[bytes]] | None:
@@ -185,5 +185,7 @@ def events_in(row: bytes) -> int:
 
 def _event(log_position: LogPosition, head: tuple[Any, ...], data: bytes) -> Event:
     high, low, graph, before, state, source, destination, position, updated_at = head
-    known = None if before == NONE_BEFORE else before
-    return Event(graph, known, state, source, destination, position, updated_at, high << 32 | low, log_position, data)
+    state_before = None if before == NONE_BEFORE else before
+    return Event(
+        graph, state_before, state, source, destination, position, updated_at, high << 32 | low, log_position, data
+    )

@@ -49,21 +49,21 @@ def changed(txn: Txn, rows: Rows, before: Edge | None, after: Edge | None) -> No
 
     None: there was, or is, no edge.
     """
-    old, new = (None if edge is None or not edge.expires_ms else edge for edge in (before, after))
-    if old is new is None:
+    old_edge, new_edge = (None if edge is None or not edge.expires_ms else edge for edge in (before, after))
+    if old_edge is new_edge is None:
         return
     db = rows["objects"]
-    for edge in () if old is None else (old,):
+    for edge in () if old_edge is None else (old_edge,):
         for key in _keys(edge):
             txn.delete(key, db=db)
-    for edge in () if new is None else (new,):
+    for edge in () if new_edge is None else (new_edge,):
         for key in _keys(edge):
             txn.put(key, b"", db=db)
-    first = next(_by_time(txn, db), None)
-    if first is None:
+    soonest = next(_by_time(txn, db), None)
+    if soonest is None:
         txn.delete(_FIRST, db=rows["meta"])
     else:
-        txn.put(_FIRST, _TIME.pack(first[0]), db=rows["meta"])
+        txn.put(_FIRST, _TIME.pack(soonest[0]), db=rows["meta"])
 
 
 def expired_edges(txn: Txn, rows: Rows, now_ms: Callable[[], int]) -> ExpiredEdges | None:
@@ -83,8 +83,8 @@ def first_expiry_ms(txn: Txn, rows: Rows) -> int | None:
 
 def expiring_by(txn: Txn, rows: Rows, until_ms: int, limit: int) -> list[ExpiringEdge]:
     """See `graph.store.Edges.expiring_by`."""
-    by_time = takewhile(lambda found: found[0] <= until_ms, _by_time(txn, rows["objects"]))
-    return [ExpiringEdge(*found) for found in islice(by_time, limit)]
+    by_time = takewhile(lambda row: row[0] <= until_ms, _by_time(txn, rows["objects"]))
+    return [ExpiringEdge(*row) for row in islice(by_time, limit)]
 
 
 class ExpiredEdges:
@@ -115,30 +115,30 @@ class ExpiredEdges:
         The first 64 entries are looked up one by one, by the rows of their edges. After these, all expired entries of
         the list are read at once.
         """
-        get, node, out = self._txn.get, listing.node, listing.direction is Direction.OUT
-        left, entries = _LOOKED_UP_MAX, frozenset[bytes]()
+        get, node, is_out = self._txn.get, listing.node, listing.direction is Direction.OUT
+        lookups_left, entries = _LOOKED_UP_MAX, frozenset[bytes]()
 
-        def is_over(entry: bytes) -> bool:
-            nonlocal left, entries
-            if left:
-                left -= 1
-                other = read_mark(entry).id
-                row = get(pair_key(node, other) if out else pair_key(other, node), None, graph)
-                if not left:
+        def has_expired(entry: bytes) -> bool:
+            nonlocal lookups_left, entries
+            if lookups_left:
+                lookups_left -= 1
+                other_end = read_mark(entry).id
+                row = get(pair_key(node, other_end) if is_out else pair_key(other_end, node), None, graph)
+                if not lookups_left:
                     entries = self.entries(listing)
                 return row is not None and self.state(row) is not state_of(row)
             return entry in entries
 
-        return is_over
+        return has_expired
 
     def first(self, limit: int) -> list[tuple[int, int, int]]:
         """Up to `limit` expired edges as (graph, source, destination), those first that expired first."""
-        found: list[tuple[int, int, int]] = []
+        edges: list[tuple[int, int, int]] = []
         for expires_ms, *edge in _by_time(self._txn, self._db):
-            if expires_ms > self._now_ms or len(found) == limit:
+            if expires_ms > self._now_ms or len(edges) == limit:
                 break
-            found.append((edge[0], edge[1], edge[2]))
-        return found
+            edges.append((edge[0], edge[1], edge[2]))
+        return edges
 
     def _keys_of(self, listing: Listing) -> list[bytes]:
         """The keys of the expired entries of a list. There may be many, so no loop here is in Python."""
@@ -152,15 +152,17 @@ def without(rows: bytes, entries: frozenset[bytes]) -> bytes:
     """Packed entries of a list, without `entries`."""
     if not entries:
         return rows
-    return b"".join(row for at in range(0, len(rows), runs.ROW) if (row := rows[at : at + runs.ROW]) not in entries)
+    return b"".join(
+        row for offset in range(0, len(rows), runs.ROW) if (row := rows[offset : offset + runs.ROW]) not in entries
+    )
 
 
 def _keys(edge: Edge) -> Iterator[bytes]:
-    at = _TIME.pack(edge.expires_ms)
+    time = _TIME.pack(edge.expires_ms)
     yield _TIME_KEY.pack(_BY_TIME, edge.expires_ms, edge.graph, edge.source, edge.destination)
-    others = edge.destination, edge.source
-    for prefix, other in zip(list_prefixes(edge.source, edge.destination, edge.state), others, strict=True):
-        yield _LIST_HEAD.pack(_BY_LIST, edge.graph, prefix) + at + list_row(edge.position, other)
+    other_ends = edge.destination, edge.source
+    for prefix, other_end in zip(list_prefixes(edge.source, edge.destination, edge.state), other_ends, strict=True):
+        yield _LIST_HEAD.pack(_BY_LIST, edge.graph, prefix) + time + list_row(edge.position, other_end)
 
 
 def _by_time(txn: Txn, db: lmdb._Database) -> Iterator[tuple[int, int, int, int]]:

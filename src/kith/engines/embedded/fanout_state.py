@@ -68,12 +68,12 @@ class EmbeddedFanoutState:
         return FanoutSnapshot(progress, None if name is None else int(name), deliveries, withheld, failures)
 
     async def withhold(self, rates: Mapping[int, int]) -> None:
-        def raised(batch: Transaction) -> None:
-            known = {author: _row(batch, _WITHHELD, author) for author in rates}
-            higher = {author: _RATE.pack(rate) for author, rate in rates.items() if rate > _rate(known[author])}
+        def raise_rates(batch: Transaction) -> None:
+            stored_rows = {author: _row(batch, _WITHHELD, author) for author in rates}
+            higher = {author: _RATE.pack(rate) for author, rate in rates.items() if rate > _rate(stored_rows[author])}
             _put(batch, _WITHHELD, higher)
 
-        await self._commits.run(raised)
+        await self._commits.run(raise_rates)
 
     async def deliver(self, delivery: Delivery) -> None:
         row = _DELIVERY.pack(delivery.author, delivery.failures) + (delivery.after or b"")
@@ -83,28 +83,28 @@ class EmbeddedFanoutState:
         await self._commits.run(lambda batch: _put(batch, DELIVERIES, {post: None}))
 
     async def reset(self, name: int) -> None:
-        def begun(batch: Transaction) -> None:
+        def replace_name(batch: Transaction) -> None:
             cursor = batch.txn.cursor(batch.environment.notes_db)
             _put(batch, DELIVERIES, dict.fromkeys(_rows(cursor, DELIVERIES)))
             batch.put_note(NAME_NOTE, str(name).encode())
 
-        await self._commits.run(begun)
+        await self._commits.run(replace_name)
 
 
 class _Cached(Generic[T]):
     """The decoded rows of a kind, reloaded when their version changes."""
 
-    def __init__(self, kind: str, read: Callable[[dict[int, bytes]], T]) -> None:
-        self._kind, self._read, self._version_key = kind, read, _version_key(kind).encode()
+    def __init__(self, kind: str, decode: Callable[[dict[int, bytes]], T]) -> None:
+        self._kind, self._read, self._version_key = kind, decode, _version_key(kind).encode()
         self._version: bytes | None = None
-        self._known = read({})
+        self._value = decode({})
 
     def read(self, txn: lmdb.Transaction[bytes]) -> T:
         """The rows as `txn` sees them; its default database must be `meta`."""
         version = txn.get(self._version_key, None)
         if version != self._version:
-            self._known, self._version = self._read(_rows(txn.cursor(), self._kind)), version
-        return self._known
+            self._value, self._version = self._read(_rows(txn.cursor(), self._kind)), version
+        return self._value
 
 
 def _version_key(kind: str) -> str:
@@ -114,12 +114,12 @@ def _version_key(kind: str) -> str:
 def _rows(cursor: lmdb.Cursor[bytes], kind: str) -> dict[int, bytes]:
     """The rows of a kind by their ids, ascending."""
     prefix = rows_of(kind).encode()
-    found: dict[int, bytes] = {}
-    more = cursor.set_range(prefix)
-    while more and cursor.key().startswith(prefix):
-        found[int(cursor.key()[len(prefix) :])] = cursor.value()
-        more = cursor.next()
-    return found
+    rows: dict[int, bytes] = {}
+    has_row = cursor.set_range(prefix)
+    while has_row and cursor.key().startswith(prefix):
+        rows[int(cursor.key()[len(prefix) :])] = cursor.value()
+        has_row = cursor.next()
+    return rows
 
 
 def _row_key(kind: str, id_: int) -> str:

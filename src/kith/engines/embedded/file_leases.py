@@ -74,9 +74,10 @@ class FileLeases:
         descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX)
-            noted = os.pread(descriptor, _TOKEN_DIGITS, 0)
-            last = int(noted) if noted.isdigit() else 0  # a power cut may leave a new file empty, or full of NULs
-            token = max(last + 1, time.time_ns())
+            stored = os.pread(descriptor, _TOKEN_DIGITS, 0)
+            # a power cut may leave a new file empty, or full of NULs
+            last_token = int(stored) if stored.isdigit() else 0
+            token = max(last_token + 1, time.time_ns())
             os.pwrite(descriptor, b"%0*d" % (_TOKEN_DIGITS, token), 0)
             os.fsync(descriptor)
         finally:

@@ -30,22 +30,24 @@ def serving(folder: Path, shared_settings: Mapping[str, str | int]) -> Iterator[
     """
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / LOCK_FILE).open("a+") as file:
-        first = _lock(file, fcntl.LOCK_EX)
-        if first:
+        is_first = _lock(file, fcntl.LOCK_EX)
+        if is_first:
             file.truncate(0)
             file.write(json.dumps(shared_settings))
             file.flush()
             fcntl.flock(file, fcntl.LOCK_SH)
         elif _lock(file, fcntl.LOCK_SH):
             file.seek(0)
-            theirs = json.loads(file.read() or "{}")
-            differing = sorted(key for key in shared_settings if theirs.get(key) != shared_settings[key])
+            their_settings = json.loads(file.read() or "{}")
+            differing = sorted(key for key in shared_settings if their_settings.get(key) != shared_settings[key])
             if differing:
-                named = ", ".join(f"{key}={theirs.get(key)} (here {shared_settings[key]})" for key in differing)
-                raise StoreMismatch(f"another server uses {folder} with {named}; start this one with the same")
+                settings_text = ", ".join(
+                    f"{key}={their_settings.get(key)} (here {shared_settings[key]})" for key in differing
+                )
+                raise StoreMismatch(f"another server uses {folder} with {settings_text}; start this one with the same")
         else:
             raise _held(folder)
-        yield first
+        yield is_first
 
 
 @contextlib.contextmanager
@@ -73,9 +75,9 @@ def alone(folder: Path) -> Iterator[bool]:
 def publish_text(file: Path, text: str) -> Iterator[None]:
     """Keep `text` in a locked file while the context is open. If this process is killed, `said` ignores the file."""
     with translate_errors(f"write {file}", file.parent):
-        held = file.open("a+")
-    with held:
-        fcntl.flock(held, fcntl.LOCK_SH)  # waits while another process is in `said`
+        locked_file = file.open("a+")
+    with locked_file:
+        fcntl.flock(locked_file, fcntl.LOCK_SH)  # waits while another process is in `said`
         with translate_errors(f"write {file}", file.parent):
             file.write_text(text)
         try:
@@ -87,15 +89,15 @@ def publish_text(file: Path, text: str) -> Iterator[None]:
 def said(file: Path) -> str:
     """The text of a file of `publish_text`; empty if its process has ended."""
     try:
-        with file.open("r+") as found:
-            return "" if _lock(found, fcntl.LOCK_EX) else found.read()
+        with file.open("r+") as locked_file:
+            return "" if _lock(locked_file, fcntl.LOCK_EX) else locked_file.read()
     except FileNotFoundError:
         return ""
 
 
-def _lock(file: IO[str], how: int) -> bool:
+def _lock(file: IO[str], mode: int) -> bool:
     try:
-        fcntl.flock(file, how | fcntl.LOCK_NB)
+        fcntl.flock(file, mode | fcntl.LOCK_NB)
     except OSError:
         return False
     return True

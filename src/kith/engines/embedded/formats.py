@@ -28,18 +28,18 @@ def is_upgraded(found: int, folder: Path, *, alone: bool) -> bool:
     if found in _UPGRADED and alone:
         return True
     if found in _UPGRADED:
-        says = (
+        message = (
             f"a server of an older Kith uses {folder} (format {found}, this one knows {FORMAT}); "
             "stop it first, so that the folder can be upgraded"
         )
     elif found > FORMAT:
-        says = (
+        message = (
             f"{folder} was written by a newer Kith (format {found}, this one knows {FORMAT}); "
             "upgrade Kith, or restore a backup made by this version"
         )
     else:
-        says = (
+        message = (
             f"{folder} was written by an older Kith (format {found}, this one knows {FORMAT}); "
             "export its edges with that version, and import them into a new folder"
         )
-    raise StoreMismatch(says, format=found, known=FORMAT)
+    raise StoreMismatch(message, format=found, known=FORMAT)

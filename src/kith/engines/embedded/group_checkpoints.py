@@ -19,29 +19,37 @@ FAILURES_MAX = 100
 
 def group_notes(store: Environment) -> dict[str, bytes]:
     """The notes of all groups. Read these before the log: the log then has every write a group made up to its place."""
-    found: dict[str, bytes] = {}
+    notes: dict[str, bytes] = {}
     for group, place in store.notes(GROUP_PREFIX).items():
         failed = store.notes(f"{FAILURE_PREFIX}{group}/", FAILURES_MAX + 1)
-        beyond = list(failed)[FAILURES_MAX:]
-        found[GROUP_PREFIX + group] = str(min([int(place), *(int(sequence) - 1 for sequence in beyond)])).encode()
-        found |= {
-            f"{FAILURE_PREFIX}{group}/{sequence}": row for sequence, row in failed.items() if sequence not in beyond
+        left_out = list(failed)[FAILURES_MAX:]
+        notes[GROUP_PREFIX + group] = str(min([int(place), *(int(sequence) - 1 for sequence in left_out)])).encode()
+        notes |= {
+            f"{FAILURE_PREFIX}{group}/{sequence}": row for sequence, row in failed.items() if sequence not in left_out
         }
-    return found
+    return notes
 
 
-def changed_notes(store: Environment, shipped: Mapping[str, bytes], but: Collection[str]) -> dict[str, bytes | None]:
-    """The notes to write, or to remove (None), so that the places of all groups except `but` are as in `shipped`.
+def changed_notes(
+    store: Environment, shipped: Mapping[str, bytes], excluded: Collection[str]
+) -> dict[str, bytes | None]:
+    """The notes to write, or to remove (None), so that the places of all groups except `excluded` are as in `shipped`.
 
     `shipped`: the places that came with a part of the log. Write them in the same commit as that part, or later.
     """
-    found: dict[str, bytes | None] = {}
-    for group in {key.removeprefix(GROUP_PREFIX) for key in shipped if key.startswith(GROUP_PREFIX)}.difference(but):
+    changes: dict[str, bytes | None] = {}
+    for group in {key.removeprefix(GROUP_PREFIX) for key in shipped if key.startswith(GROUP_PREFIX)}.difference(
+        excluded
+    ):
         prefix = f"{FAILURE_PREFIX}{group}/"
-        had = {prefix + sequence: row for sequence, row in store.notes(prefix).items()}
-        new = {key: row for key, row in shipped.items() if key.startswith(prefix)}
+        stored_notes = {prefix + sequence: row for sequence, row in store.notes(prefix).items()}
+        shipped_notes = {key: row for key, row in shipped.items() if key.startswith(prefix)}
         if (place := store.get_note(GROUP_PREFIX + group)) is not None:
-            had[GROUP_PREFIX + group] = place
-        new[GROUP_PREFIX + group] = shipped[GROUP_PREFIX + group]
-        found |= {key: new.get(key) for key in had.keys() | new.keys() if had.get(key) != new.get(key)}
-    return found
+            stored_notes[GROUP_PREFIX + group] = place
+        shipped_notes[GROUP_PREFIX + group] = shipped[GROUP_PREFIX + group]
+        changes |= {
+            key: shipped_notes.get(key)
+            for key in stored_notes.keys() | shipped_notes.keys()
+            if stored_notes.get(key) != shipped_notes.get(key)
+        }
+    return changes

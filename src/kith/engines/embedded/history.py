@@ -53,9 +53,9 @@ class History(NamedTuple):
         names = [ORIGINAL, *(restore.name for restore in self.restores)]
         return name in names and all(sequence <= restore.shared for restore in self.restores[names.index(name) :])
 
-    def restored(self, last: int, *, cut: bool = False) -> History:
-        """The history after a restore from a backup that ends with sequence number `last`, or after a power `cut`."""
-        return History((*self.restores, Restore(1 + secrets.randbelow(2**63 - 1), last, cut)))
+    def restored(self, last_event: int, *, cut: bool = False) -> History:
+        """The history after a restore from a backup that ends with `last_event`, or after a power `cut`."""
+        return History((*self.restores, Restore(1 + secrets.randbelow(2**63 - 1), last_event, cut)))
 
     def packed(self) -> bytes:
         """The history as the note `history`."""
@@ -68,20 +68,20 @@ def read_history(note: bytes | None) -> History:
 
 
 def after_opening(
-    txn: lmdb.Transaction[bytes], meta: lmdb._Database, last: int, *, was_relaxed: bool, relaxed: bool
+    txn: lmdb.Transaction[bytes], meta: lmdb._Database, last_event: int, *, was_relaxed: bool, relaxed: bool
 ) -> None:
     """Begin a new history if a power cut may have undone events. Called after recovery, by the process that opens the
     store alone.
 
-    `last`: the newest event. `was_relaxed`: whether earlier commits may not have been synced. `relaxed`: whether later
-    ones may not be.
+    `last_event`: the newest event. `was_relaxed`: whether earlier commits may not have been synced. `relaxed`: whether
+    later ones may not be.
     """
-    before, now = txn.get(_BOOT.encode(), None, meta), boot_id().encode()
-    if was_relaxed and before != now:
-        history = read_history(txn.get(HISTORY.encode(), None, meta)).restored(last, cut=True)
+    noted_boot, current_boot = txn.get(_BOOT.encode(), None, meta), boot_id().encode()
+    if was_relaxed and noted_boot != current_boot:
+        history = read_history(txn.get(HISTORY.encode(), None, meta)).restored(last_event, cut=True)
         txn.put(HISTORY.encode(), history.packed(), db=meta)
-    if relaxed and before != now:
-        txn.put(_BOOT.encode(), now, db=meta)
+    if relaxed and noted_boot != current_boot:
+        txn.put(_BOOT.encode(), current_boot, db=meta)
 
 
 class StorePositions:
@@ -122,8 +122,8 @@ class StorePositions:
         """See `log.store.LogStore.covers`."""
         if len(position) == len(other) and position[_NUMBER.size :] == self._name == other[_NUMBER.size :]:
             return position >= other
-        asked, reached = self.sequence(other), self.sequence(position)
-        return asked is not None and reached is not None and asked <= reached
+        required, reached = self.sequence(other), self.sequence(position)
+        return required is not None and reached is not None and required <= reached
 
     def joined(self, position: LogPosition, other: LogPosition) -> LogPosition:
         """See `log.store.LogStore.joined`."""

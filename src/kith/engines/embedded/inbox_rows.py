@@ -60,10 +60,10 @@ def bits_of(notice: int, period: int) -> int:
 
 def notices_of(values: Sequence[bytes], period: int) -> list[int]:
     """The notice in each of these values, all of one database."""
-    newest, most, bits = base_of(period) + BITS_MAX, BITS_MAX, b"".join(values)
+    newest, mask, bits = base_of(period) + BITS_MAX, BITS_MAX, b"".join(values)
     if len(bits) > _U64.size * len(values):  # values of `far`
         bits = b"".join([value[-_U64.size :] for value in values])
-    return [newest - (row & most) for row in struct.unpack(f">{len(values)}Q", bits)]
+    return [newest - (row & mask) for row in struct.unpack(f">{len(values)}Q", bits)]
 
 
 def rows_of(users: Users, bits: int) -> tuple[list[tuple[bytes, bytes]], list[tuple[bytes, bytes]]]:
@@ -85,19 +85,19 @@ def rows_after(
     """Up to `limit` rows of a week after a place, as (user, notice). Also returns the place of the last row; b"" if
     there are no more. `cursors`: of `near` and of `far`.
     """
-    found: list[tuple[int, int]] = []
-    first = after[0] if after else 0
+    rows: list[tuple[int, int]] = []
+    first_database = after[0] if after else 0
     for far, cursor in enumerate(cursors):
-        if far < first:
+        if far < first_database:
             continue
-        more = _set_after(cursor, after[1:9], after[9:]) if after and far == first else cursor.first()
-        while more:
+        has_row = _set_after(cursor, after[1:9], after[9:]) if after and far == first_database else cursor.first()
+        while has_row:
             key, value = cursor.item()
-            found.append((_user_of(key, value), notices_of([value], period)[0]))
-            if len(found) == limit:
-                return found, bytes([far]) + key + value
-            more = cursor.next()
-    return found, b""
+            rows.append((_user_of(key, value), notices_of([value], period)[0]))
+            if len(rows) == limit:
+                return rows, bytes([far]) + key + value
+            has_row = cursor.next()
+    return rows, b""
 
 
 def _set_after(cursor: lmdb.Cursor[bytes], key: bytes, value: bytes) -> bool:
@@ -110,8 +110,8 @@ def _set_after(cursor: lmdb.Cursor[bytes], key: bytes, value: bytes) -> bool:
 
 def _user_of(key: bytes, value: bytes) -> int:
     """The user of a row."""
-    (high,), (last,) = _U64.unpack(key), _U64.unpack(value[-_U64.size :])
-    low = last >> _NOTICE_BITS
+    (high,), (tail,) = _U64.unpack(key), _U64.unpack(value[-_U64.size :])
+    low = tail >> _NOTICE_BITS
     if len(value) == _U64.size:
         return int(high << _LOW_BITS | low)
     return int(high << _FAR_SHIFT | int.from_bytes(value[: -_U64.size], "big") << _LOW_BITS | low)
@@ -127,12 +127,12 @@ def newest_first(cursor: lmdb.Cursor[bytes], key: bytes, first: bytes, last: byt
 def oldest_first(cursor: lmdb.Cursor[bytes], key: bytes, first: bytes, last: bytes) -> Iterator[bytes]:
     """The values from `last` to `first`, both included, descending: the oldest notice first."""
     if cursor.set_range_dup(key, last):
-        more = True if cursor.value() == last else cursor.prev_dup()
+        has_value = True if cursor.value() == last else cursor.prev_dup()
     else:
-        more = cursor.set_key(key) and cursor.last_dup()
-    while more and (value := cursor.value()) >= first:
+        has_value = cursor.set_key(key) and cursor.last_dup()
+    while has_value and (value := cursor.value()) >= first:
         yield value
-        more = cursor.prev_dup()
+        has_value = cursor.prev_dup()
 
 
 def _values(users: Users, bits: int) -> np.ndarray[tuple[int], np.dtype[np.uint64]]:
@@ -145,4 +145,4 @@ def _cut(keys: Users) -> list[bytes]:
 
 
 def _slices(packed: bytes, size: int) -> list[bytes]:
-    return [packed[at : at + size] for at in range(0, len(packed), size)]
+    return [packed[offset : offset + size] for offset in range(0, len(packed), size)]

@@ -60,10 +60,10 @@ class _WriteBatch:
 
     def __init__(self, weeks: Weeks) -> None:
         self._weeks = weeks
-        self._made: dict[int, Week] = {}
+        self._weeks_written: dict[int, Week] = {}
         self.txns: dict[int, lmdb.Transaction[bytes]] = {}
 
-    def done(self, jobs: Sequence[_Job]) -> list[Any]:
+    def run(self, jobs: Sequence[_Job]) -> list[Any]:
         """Run the jobs and commit all transactions. Returns the jobs' answers. If a job fails, nothing is written."""
         try:
             answers = [job.work(self) for job in jobs]
@@ -84,9 +84,9 @@ class _WriteBatch:
 
     def get_or_make(self, period: int) -> Week:
         """The week of a period. Its file is made if there is none."""
-        week = self._made.get(period)
+        week = self._weeks_written.get(period)
         if week is None:
-            week = self._made[period] = self._weeks.get_or_make(period)
+            week = self._weeks_written[period] = self._weeks.get_or_make(period)
         return week
 
     def get(self, period: int) -> Week | None:
@@ -95,8 +95,8 @@ class _WriteBatch:
 
     def weeks(self) -> list[Week]:
         """All weeks that have a file."""
-        found = (self._weeks.get(period) for period in self._weeks.periods())
-        return [week for week in found if week is not None]
+        weeks = (self._weeks.get(period) for period in self._weeks.periods())
+        return [week for week in weeks if week is not None]
 
 
 class EmbeddedInboxes:
@@ -116,8 +116,8 @@ class EmbeddedInboxes:
     async def add(self, rows: Sequence[InboxRow]) -> list[bool]:
         _check_size(len(rows), ADDED_MAX)
         added: list[bool] = []
-        for at in range(0, len(rows), ROWS_A_COMMIT):
-            part = rows[at : at + ROWS_A_COMMIT]
+        for start in range(0, len(rows), ROWS_A_COMMIT):
+            part = rows[start : start + ROWS_A_COMMIT]
             added += await self._run(partial(_add, rows=part), len(part))
         return added
 
@@ -127,8 +127,8 @@ class EmbeddedInboxes:
     async def add_for_all(self, notice: int, users: Users) -> int:
         _check_size(len(users), ADDED_MAX)
         added = 0
-        for at in range(0, len(users), ROWS_A_COMMIT):
-            part = users[at : at + ROWS_A_COMMIT]
+        for start in range(0, len(users), ROWS_A_COMMIT):
+            part = users[start : start + ROWS_A_COMMIT]
             added += await self._run(partial(_add_for_all, notice=notice, users=part), len(part))
         return added
 
@@ -140,17 +140,17 @@ class EmbeddedInboxes:
             for period in self._weeks.periods()
             if (before is None or period <= period_of(before)) and (after is None or period >= period_of(after))
         ]
-        found: list[int] = []
+        notices: list[int] = []
         try:
             for period in periods if nearest else reversed(periods):
                 week = await self._week(period)
                 if week is not None:
-                    found += _page(week, user, before, after, limit - len(found), nearest=nearest)
-                if len(found) >= limit:
+                    notices += _page(week, user, before, after, limit - len(notices), nearest=nearest)
+                if len(notices) >= limit:
                     break
         except lmdb.Error as error:
             raise translate(error, "read an inbox") from error
-        return found[::-1] if nearest else found
+        return notices[::-1] if nearest else notices
 
     async def holding(self, notice: int, users: Users) -> NDArray[np.bool_]:
         period = period_of(notice)
@@ -180,18 +180,18 @@ class EmbeddedInboxes:
         """Up to `limit` rows of all users after a place; None: from the first on. Also returns the place of the last
         row; None if there are no more.
         """
-        found: list[InboxRow] = []
-        begin, _, rest = (after or b"").partition(b"/")
-        for period in (one for one in self._weeks.periods() if one >= int(begin or 0)):
+        result: list[InboxRow] = []
+        first_period, _, place = (after or b"").partition(b"/")
+        for period in (week_number for week_number in self._weeks.periods() if week_number >= int(first_period or 0)):
             week = self._weeks.get(period)
             if week is not None:
                 with translate_errors("read inboxes"), week.lmdb.begin() as txn:
                     dbs = txn.cursor(week.near), txn.cursor(week.far)
-                    rows, rest = rows_after(dbs, rest, limit - len(found), period)
-                found += [InboxRow(*row) for row in rows]
-                if rest:
-                    return found, b"%d/%s" % (period, rest)
-        return found, None
+                    rows, place = rows_after(dbs, place, limit - len(result), period)
+                result += [InboxRow(*row) for row in rows]
+                if place:
+                    return result, b"%d/%s" % (period, place)
+        return result, None
 
     async def expire(self, before_ms: int) -> int:
         return await asyncio.to_thread(self._weeks.delete, before_ms // PERIOD_MS)
@@ -252,21 +252,21 @@ class EmbeddedInboxes:
 
     def _commit(self, jobs: list[_Job]) -> None:
         """Run jobs, sync and answer them. If one fails, nothing is written, and each job is retried alone."""
-        writing = _WriteBatch(self._weeks)
+        batch = _WriteBatch(self._weeks)
         try:
             with self._weeks.turn():
-                answers = writing.done(jobs)
+                answers = batch.run(jobs)
         except Exception as error:
-            for period in writing.txns:
+            for period in batch.txns:
                 self._reopen_if_refusing(period)
             if len(jobs) > 1:
                 for job in jobs:
                     self._commit([job])
                 return
-            refused = error
+            translated = error
             if isinstance(error, lmdb.Error | OSError) and not isinstance(error, KithError):
-                refused = translate(error, "write inboxes", self._folder)
-            _answer(jobs[0], None, refused)
+                translated = translate(error, "write inboxes", self._folder)
+            _answer(jobs[0], None, translated)
             return
         for job, answer in zip(jobs, answers, strict=True):
             _answer(job, answer, None)
@@ -300,38 +300,38 @@ def _check_size(size: int, size_max: int) -> None:
         raise BatchTooLarge(f"{size} rows of inboxes in one call; at most {size_max}")
 
 
-def _add(writing: _WriteBatch, rows: Sequence[InboxRow]) -> list[bool]:
+def _add(batch: _WriteBatch, rows: Sequence[InboxRow]) -> list[bool]:
     added = list[bool]()
     for period, rows_of_period in groupby(rows, lambda row: period_of(row.notice)):
-        week = writing.get_or_make(period)
-        put, oldest = writing.begin(week).put, bits_of(0, period)
+        week = batch.get_or_make(period)
+        put, oldest = batch.begin(week).put, bits_of(0, period)
         for user, notice in rows_of_period:
             place = place_of(user)
             added.append(put(place.key, place.value(oldest - notice), dupdata=False, db=week.db(place)))
     return added
 
 
-def _add_for_all(writing: _WriteBatch, notice: int, users: Users) -> int:
-    week = writing.get_or_make(period_of(notice))
+def _add_for_all(batch: _WriteBatch, notice: int, users: Users) -> int:
+    week = batch.get_or_make(period_of(notice))
     added = 0
     for db, rows in zip((week.near, week.far), rows_of(users, bits_of(notice, week.period)), strict=True):
         if rows:
-            added += writing.begin(week).cursor(db).putmulti(rows, dupdata=False)[1]
+            added += batch.begin(week).cursor(db).putmulti(rows, dupdata=False)[1]
     return added
 
 
-def _remove(writing: _WriteBatch, user: int, notices: Sequence[int]) -> None:
+def _remove(batch: _WriteBatch, user: int, notices: Sequence[int]) -> None:
     place = place_of(user)
     for notice in notices:
-        week = writing.get(period_of(notice))
+        week = batch.get(period_of(notice))
         if week is not None:
-            writing.begin(week).delete(place.key, place.value(bits_of(notice, week.period)), week.db(place))
+            batch.begin(week).delete(place.key, place.value(bits_of(notice, week.period)), week.db(place))
 
 
-def _remove_all(writing: _WriteBatch, user: int) -> None:
+def _remove_all(batch: _WriteBatch, user: int) -> None:
     place = place_of(user)
-    for week in writing.weeks():
-        txn, db = writing.begin(week), week.db(place)
+    for week in batch.weeks():
+        txn, db = batch.begin(week), week.db(place)
         for value in list(newest_first(txn.cursor(db), place.key, place.value(0), place.value(BITS_MAX))):
             txn.delete(place.key, value, db)
 
@@ -341,16 +341,16 @@ def _page(week: Week, user: int, before: int | None, after: int | None, limit: i
     first.
     """
     place = place_of(user)
-    least, most = 0, BITS_MAX
+    least_bits, most_bits = 0, BITS_MAX
     if before is not None and period_of(before) == week.period:
-        least = bits_of(before, week.period) + 1
+        least_bits = bits_of(before, week.period) + 1
     if after is not None and period_of(after) == week.period:
-        most = bits_of(after, week.period) - 1
-    if least > most:
+        most_bits = bits_of(after, week.period) - 1
+    if least_bits > most_bits:
         return []
     walk = oldest_first if nearest else newest_first
     with week.lmdb.begin(week.db(place)) as txn:
-        values = walk(txn.cursor(), place.key, place.value(least), place.value(most))
+        values = walk(txn.cursor(), place.key, place.value(least_bits), place.value(most_bits))
         return notices_of(list(islice(values, limit)), week.period)
 
 
@@ -359,8 +359,8 @@ def _holding(week: Week, notice: int, users: Users) -> NDArray[np.bool_]:
     with week.lmdb.begin() as txn:
         cursors = txn.cursor(week.near), txn.cursor(week.far)
         places = map(place_of, users.tolist())
-        found = (cursors[place.far].set_key_dup(place.key, place.value(bits)) for place in places)
-        return np.fromiter(found, np.bool_, len(users))
+        is_held = (cursors[place.far].set_key_dup(place.key, place.value(bits)) for place in places)
+        return np.fromiter(is_held, np.bool_, len(users))
 
 
 def _answer(job: _Job, answer: Any, error: BaseException | None) -> None:

@@ -81,8 +81,8 @@ class Weeks:
                     int(file.name.removesuffix(_ENDING)) for file in self._folder.glob(f"*{_ENDING}")
                 )
                 self._open = {period: week for period, week in self._open.items() if not week.lost()}
-                lately = abs(time.time_ns() - changed_ns) < _TICK_NS
-                self._changed_ns = -1 if lately else changed_ns
+                is_recent = abs(time.time_ns() - changed_ns) < _TICK_NS
+                self._changed_ns = -1 if is_recent else changed_ns
             return self._periods
 
     def get(self, period: int) -> Week | None:
@@ -119,15 +119,15 @@ class Weeks:
 
     def delete(self, before: int) -> int:
         """Delete the files of all periods before `before`. Returns how many."""
-        over = [period for period in self.periods() if period < before]
+        expired = [period for period in self.periods() if period < before]
         with translate_errors("forget old inboxes", self._folder):
-            if over:
+            if expired:
                 with self._alone():
-                    for period in over:
+                    for period in expired:
                         file = self._file(period)
                         file.unlink(missing_ok=True)
                         file.with_name(f"{file.name}-lock").unlink(missing_ok=True)
-        return len(over)
+        return len(expired)
 
     def close(self) -> None:
         """Close every file."""
@@ -161,10 +161,10 @@ class Weeks:
             with (
                 lmdb.Environment(
                     str(partial), subdir=False, lock=False, map_size=self._bytes_max, max_dbs=2, mode=0o600
-                ) as made,
-                made.begin(write=True) as txn,
+                ) as environment,
+                environment.begin(write=True) as txn,
             ):
-                _databases(made, txn)
+                _databases(environment, txn)
             partial.replace(file)
             sync_folder(self._folder)
 

@@ -63,7 +63,7 @@ class JobSource(Protocol):
         """The same without waiting."""
         ...
 
-    def put(self, asked: WaitingJob | None) -> None:
+    def put(self, job: WaitingJob | None) -> None:
         """Add a job of this process; None marks the end of the jobs."""
         ...
 

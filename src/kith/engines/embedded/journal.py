@@ -141,9 +141,9 @@ class Journal:
             if base is not None and base.txn == store_txn() and (base.start or base.relaxed):
                 self.begin(base.txn, base.meta, relaxed=False)
 
-    def _lock(self, how: int) -> bool:
+    def _lock(self, mode: int) -> bool:
         try:
-            fcntl.flock(self._fd, how | fcntl.LOCK_NB)
+            fcntl.flock(self._fd, mode | fcntl.LOCK_NB)
         except BlockingIOError:
             return False
         return True
@@ -200,36 +200,36 @@ class Journal:
         an entry. `make_room` makes a checkpoint of all earlier transactions; it is called where a payload needs that to
         become durable. Needs the write lock. Errors: OSError.
         """
-        before = self._tail_before(txn)
+        tail = self._tail_before(txn)
         length = 0 if payload is None else _ENTRY.size + len(payload)
-        if payload is not None and self._wants_checkpoint(before, length):
+        if payload is not None and self._wants_checkpoint(tail, length):
             make_room()
-        gap = before.txn != txn - 1  # a writer that does not know the journal committed in between
-        if payload is None or gap or not self._has_room(before.end + length):
+        gap = tail.txn != txn - 1  # a writer that does not know the journal committed in between
+        if payload is None or gap or not self._has_room(tail.end + length):
             self._note_without_entry(txn)
-            self._write_tail(JournalTail(txn, before.end, before.end, txn))
+            self._write_tail(JournalTail(txn, tail.end, tail.end, txn))
             return False
-        missing = before.without_entry
+        missing = tail.without_entry
         if missing and self._is_covered(missing):
             missing = 0
         head = _ENTRY.pack(0, len(payload), txn, self._epoch)[_CRC_BYTES:] + payload
         try:
-            self._write(before.end, zlib.crc32(head).to_bytes(_CRC_BYTES, "little") + head)
+            self._write(tail.end, zlib.crc32(head).to_bytes(_CRC_BYTES, "little") + head)
             if not self._relaxed:
                 os.fdatasync(self._fd)
-            self._write_tail(JournalTail(txn, before.end, before.end + length, missing))
+            self._write_tail(JournalTail(txn, tail.end, tail.end + length, missing))
         except OSError:
             with contextlib.suppress(OSError):  # the next entry overwrites it anyway
-                self._write(before.end, bytes(_ENTRY.size))
+                self._write(tail.end, bytes(_ENTRY.size))
             raise
         return not missing
 
-    def _wants_checkpoint(self, before: JournalTail, length: int) -> bool:
+    def _wants_checkpoint(self, tail: JournalTail, length: int) -> bool:
         """Whether an entry of this length becomes durable, or has room, only after a checkpoint of all before it."""
-        missing = before.without_entry
+        missing = tail.without_entry
         if missing and not self._is_covered(missing):
             return True
-        return length <= RING_BYTES and not self._has_room(before.end + length)
+        return length <= RING_BYTES and not self._has_room(tail.end + length)
 
     def _note_without_entry(self, txn: int) -> None:
         """Note on the disk that the chain will lack transaction `txn`, before any of its pages can reach the disk."""
@@ -268,17 +268,17 @@ class Journal:
 
     def entries(self, base: Base) -> Iterator[tuple[int, bytes]]:
         """The chain of entries after a base: each transaction with its payload."""
-        at, txn = base.start, base.txn + 1
-        while at + _ENTRY.size <= base.start + RING_BYTES:
-            head = self._read(at, _ENTRY.size)
-            crc, length, of, epoch = _ENTRY.unpack(head)
-            if (of, epoch) != (txn, base.epoch) or at + _ENTRY.size + length > base.start + RING_BYTES:
+        offset, txn = base.start, base.txn + 1
+        while offset + _ENTRY.size <= base.start + RING_BYTES:
+            head = self._read(offset, _ENTRY.size)
+            crc, length, entry_txn, epoch = _ENTRY.unpack(head)
+            if (entry_txn, epoch) != (txn, base.epoch) or offset + _ENTRY.size + length > base.start + RING_BYTES:
                 return
-            payload = self._read(at + _ENTRY.size, length)
+            payload = self._read(offset + _ENTRY.size, length)
             if zlib.crc32(head[_CRC_BYTES:] + payload) != crc:
                 return
             yield txn, payload
-            at, txn = at + _ENTRY.size + length, txn + 1
+            offset, txn = offset + _ENTRY.size + length, txn + 1
 
     def _is_covered(self, txn: int) -> bool:
         base = self.adopt_base()
@@ -291,12 +291,12 @@ class Journal:
 
     def _tails(self) -> list[JournalTail]:
         raw = os.pread(self._fd, 2 * _TAIL_ROOM, 0).ljust(2 * _TAIL_ROOM, b"\0")
-        found = []
-        for at in (0, _TAIL_ROOM):
-            *fields, crc = _TAIL.unpack_from(raw, at)
-            if crc == zlib.crc32(raw[at : at + _TAIL.size - _CRC_BYTES]):
-                found.append(JournalTail(*fields))
-        return found
+        tails = []
+        for offset in (0, _TAIL_ROOM):
+            *fields, crc = _TAIL.unpack_from(raw, offset)
+            if crc == zlib.crc32(raw[offset : offset + _TAIL.size - _CRC_BYTES]):
+                tails.append(JournalTail(*fields))
+        return tails
 
     def _tail_before(self, txn: int) -> JournalTail:
         """The newest tail before transaction `txn`. A tail of `txn` itself is of a writer that did not commit it."""
@@ -322,21 +322,21 @@ class Journal:
         crc = zlib.crc32(head + base.meta).to_bytes(_CRC_BYTES, "little")
         self._put(head + crc + base.meta, slot * _SLOT)
 
-    def _put(self, raw: bytes, at: int) -> None:
+    def _put(self, raw: bytes, offset: int) -> None:
         """Write at an offset of the file. A full disk may cut the write short; that is an OSError."""
-        if os.pwrite(self._fd, raw, at) != len(raw):
+        if os.pwrite(self._fd, raw, offset) != len(raw):
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    def _write(self, at: int, raw: bytes) -> None:
+    def _write(self, offset: int, raw: bytes) -> None:
         """Write into the ring, and wrap at its end."""
-        at %= RING_BYTES
-        fits = RING_BYTES - at
-        self._put(raw[:fits], _RING_AT + at)
-        if len(raw) > fits:
-            self._put(raw[fits:], _RING_AT)
+        offset %= RING_BYTES
+        room = RING_BYTES - offset
+        self._put(raw[:room], _RING_AT + offset)
+        if len(raw) > room:
+            self._put(raw[room:], _RING_AT)
 
-    def _read(self, at: int, length: int) -> bytes:
-        at %= RING_BYTES
-        fits = min(length, RING_BYTES - at)
-        raw = os.pread(self._fd, fits, _RING_AT + at).ljust(fits, b"\0")
-        return raw + os.pread(self._fd, length - fits, _RING_AT).ljust(length - fits, b"\0") if length > fits else raw
+    def _read(self, offset: int, length: int) -> bytes:
+        offset %= RING_BYTES
+        room = min(length, RING_BYTES - offset)
+        raw = os.pread(self._fd, room, _RING_AT + offset).ljust(room, b"\0")
+        return raw + os.pread(self._fd, length - room, _RING_AT).ljust(length - room, b"\0") if length > room else raw

@@ -112,8 +112,8 @@ def state_at(row: bytes, now_ms: int) -> State:
 
 def states_of(rows: Sequence[bytes | None]) -> list[State | None]:
     """The state in each stored edge row; None where there is none."""
-    states, at = _STATES_BY_BYTE, STATE_BYTE
-    return [None if row is None else states[row[at]] for row in rows]
+    states, state_byte = _STATES_BY_BYTE, STATE_BYTE
+    return [None if row is None else states[row[state_byte]] for row in rows]
 
 
 def list_prefix(listing: Listing | tuple[int, int, Direction, State]) -> bytes:
@@ -131,7 +131,7 @@ def tail_keys(direction: Direction, nodes: NDArray[np.int64]) -> list[bytes]:
     keys[:, :8] = nodes.astype(">u8").view(np.uint8).reshape(-1, 8)
     keys[:, 8:] = tag, 1
     packed = keys.tobytes()
-    return [packed[at : at + TAIL_KEY] for at in range(0, len(packed), TAIL_KEY)]
+    return [packed[offset : offset + TAIL_KEY] for offset in range(0, len(packed), TAIL_KEY)]
 
 
 def list_prefixes(source: int, destination: int, state: State) -> tuple[bytes, bytes]:
@@ -155,9 +155,9 @@ def after_lists(key: bytes) -> bytes:
     return (int.from_bytes(key[:8], "big") + 1).to_bytes(8, "big")
 
 
-def list_row(position: int, other: int) -> bytes:
+def list_row(position: int, other_end: int) -> bytes:
     """An entry of a list; its bytes sort like (position, other end)."""
-    return _PAIR.pack(position + SIGN, other)
+    return _PAIR.pack(position + SIGN, other_end)
 
 
 AFTER_ALL = b"\xff" * ROW
@@ -177,14 +177,14 @@ def just_after(row: bytes) -> bytes:
 
 def read_mark(row: bytes) -> Mark:
     """The (position, other end) of an entry."""
-    position, other = _PAIR.unpack(row)
-    return Mark(position - SIGN, other)
+    position, other_end = _PAIR.unpack(row)
+    return Mark(position - SIGN, other_end)
 
 
 def read_marks(rows: bytes) -> list[Mark]:
     """The (position, other end) of each of the packed entries."""
-    made = tuple.__new__  # what `Mark(...)` does, without a call of a Python function
-    return [made(Mark, (position - SIGN, other)) for position, other in _PAIR.iter_unpack(rows)]
+    new = tuple.__new__  # what `Mark(...)` does, without a call of a Python function
+    return [new(Mark, (position - SIGN, other_end)) for position, other_end in _PAIR.iter_unpack(rows)]
 
 
 def ids_of(rows: bytes) -> NDArray[np.int64]:

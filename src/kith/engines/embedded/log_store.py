@@ -59,8 +59,8 @@ class EmbeddedLog:
     async def read(self, after: LogPosition, limit: int) -> store.Batch:
         sequence = self._positions.sequence(after)
         with self.begin() as txn:
-            found = self.read_after(txn, sequence or 0, limit)
-        return found if sequence is not None else found._replace(lost=True)
+            batch = self.read_after(txn, sequence or 0, limit)
+        return batch if sequence is not None else batch._replace(lost=True)
 
     async def latest(self, after: LogPosition, limit: int) -> store.Batch:
         return await self.read(after, limit)
@@ -113,27 +113,27 @@ class EmbeddedLog:
         packed = changes.announced(event)
         await self._commits.run(lambda batch: batch.append(packed))
 
-    async def lease(self, name: str, at: LogPosition) -> bool:
-        sequence = self._positions.sequence(at)
+    async def lease(self, name: str, lease_position: LogPosition) -> bool:
+        sequence = self._positions.sequence(lease_position)
 
         def write(batch: Transaction) -> bool:
             first, last = event_log.bounds(batch.txn, self._environment.log)
-            kept = sequence is not None and first - 1 <= sequence <= last
-            if kept and batch.note(LEASE_PREFIX + name) is None:
+            is_kept = sequence is not None and first - 1 <= sequence <= last
+            if is_kept and batch.note(LEASE_PREFIX + name) is None:
                 self._make_room(batch, first)
-            batch.put_note(LEASE_PREFIX + name, lease_row(sequence or 0, batch.now_ms) if kept else None)
-            return kept
+            batch.put_note(LEASE_PREFIX + name, lease_row(sequence or 0, batch.now_ms) if is_kept else None)
+            return is_kept
 
         return await self._commits.run(write)
 
     def _make_room(self, batch: Transaction, first: int) -> None:
         """If there are LEASES_MAX leases, remove the lost ones; Overloaded if none is lost."""
-        found = list(leased(batch.txn, self._environment.notes_db))
-        lost = [lease for lease in found if self._lost(lease, first, batch.now_ms)]
-        if len(found) >= LEASES_MAX:
-            if not lost:
+        leases = list(leased(batch.txn, self._environment.notes_db))
+        lost_leases = [lease for lease in leases if self._lost(lease, first, batch.now_ms)]
+        if len(leases) >= LEASES_MAX:
+            if not lost_leases:
                 raise Overloaded(f"{LEASES_MAX} leases of the log are held; release some (`kith log release`)")
-            for lease in lost:
+            for lease in lost_leases:
                 batch.put_note(LEASE_PREFIX + lease.name, None)
 
     def _lost(self, lease: StoredLease, first: int, now_ms: int) -> bool:
@@ -175,15 +175,17 @@ class EmbeddedLog:
         notes = self._environment.notes(f"{FAILURE_PREFIX}{group}/", limit)
         return [self._failure(int(sequence), row) for sequence, row in notes.items()]
 
-    async def save(self, group: str, at: LogPosition | None, failures: Mapping[LogPosition, Failure | None]) -> None:
-        await self.note(group, at, failures)
+    async def save(
+        self, group: str, checkpoint: LogPosition | None, failures: Mapping[LogPosition, Failure | None]
+    ) -> None:
+        await self.note(group, checkpoint, failures)
 
     async def forget(self, group: str) -> None:
         failures = f"{FAILURE_PREFIX}{group}/"
         keys = [
             GROUP_PREFIX + group,
             _OWNER_PREFIX + group,
-            *(failures + rest for rest in self._environment.notes(failures)),
+            *(failures + suffix for suffix in self._environment.notes(failures)),
         ]
 
         def remove(batch: Transaction) -> None:
@@ -196,7 +198,7 @@ class EmbeddedLog:
     async def note(
         self,
         group: str,
-        at: LogPosition | None,
+        checkpoint: LogPosition | None,
         failures: Mapping[LogPosition, Failure | None],
         owner: bytes | None = None,
     ) -> None:
@@ -210,8 +212,8 @@ class EmbeddedLog:
             )
             for position, failure in failures.items()
         }
-        if at is not None:
-            rows[GROUP_PREFIX + group] = str(self.sequence(at)).encode()
+        if checkpoint is not None:
+            rows[GROUP_PREFIX + group] = str(self.sequence(checkpoint)).encode()
 
         def write(batch: Transaction) -> None:
             if owner is not None and self.owner(batch.txn, group) != owner:
@@ -221,15 +223,15 @@ class EmbeddedLog:
 
         await self._commits.run(write)
 
-    async def hand_over(self, group: str, old: bytes | None, new: bytes | None) -> None:
-        """Make subscription `new` the owner of a group's events (None: no owner), if `old` owns them now.
+    async def hand_over(self, group: str, old_owner: bytes | None, new_owner: bytes | None) -> None:
+        """Make `new_owner` the owner of a group's events (None: no owner), if `old_owner` owns them now.
 
-        `old` None: replace any owner.
+        `old_owner` None: replace any owner.
         """
 
         def write(batch: Transaction) -> None:
-            if old is None or self.owner(batch.txn, group) == old:
-                batch.put_note(_OWNER_PREFIX + group, new)
+            if old_owner is None or self.owner(batch.txn, group) == old_owner:
+                batch.put_note(_OWNER_PREFIX + group, new_owner)
 
         await self._commits.run(write)
 
@@ -239,8 +241,8 @@ class EmbeddedLog:
 
     def checkpoint(self, txn: Txn, group: str) -> int | None:
         """The checkpoint of a group, as a sequence number; None if it never saved one."""
-        found = txn.get((GROUP_PREFIX + group).encode(), None, self._environment.notes_db)
-        return None if found is None else int(found)
+        stored = txn.get((GROUP_PREFIX + group).encode(), None, self._environment.notes_db)
+        return None if stored is None else int(stored)
 
     def begin(self) -> Txn:
         """A read transaction."""
@@ -261,7 +263,7 @@ class EmbeddedSubscription:
 
     def __init__(self, log: EmbeddedLog, group: str) -> None:
         self._log, self._group, self._name = log, group, secrets.token_bytes(8)
-        self._at: int | None = None  # the last event that was read; None: continue at the checkpoint
+        self._last_read: int | None = None  # the last event that was read; None: continue at the checkpoint
 
     async def claim(self) -> None:
         """Take over the partition."""
@@ -272,28 +274,30 @@ class EmbeddedSubscription:
             owner = self._log.owner(txn, self._group)
             if owner == self._name:
                 return self._read(txn, limit)
-        self._at = None
+        self._last_read = None
         if owner is None:
             await self.claim()
         return store.Batch((), NOWHERE)
 
     def _read(self, txn: Txn, limit: int) -> store.Batch:
-        if self._at is None:
-            self._at = self._log.checkpoint(txn, self._group)
-        found = self._log.empty_batch(txn) if self._at is None else self._log.read_after(txn, self._at, limit)
-        self._at = self._log.sequence(found.next)
-        return found
+        if self._last_read is None:
+            self._last_read = self._log.checkpoint(txn, self._group)
+        batch = (
+            self._log.empty_batch(txn) if self._last_read is None else self._log.read_after(txn, self._last_read, limit)
+        )
+        self._last_read = self._log.sequence(batch.next)
+        return batch
 
     async def failures(self) -> Sequence[Failure]:
         with self._log.begin() as txn:
             is_owner = self._log.owner(txn, self._group) == self._name
         return await self._log.failures(self._group) if is_owner else ()
 
-    async def save(self, at: LogPosition | None, failures: Mapping[LogPosition, Failure | None]) -> None:
+    async def save(self, checkpoint: LogPosition | None, failures: Mapping[LogPosition, Failure | None]) -> None:
         try:
-            await self._log.note(self._group, at, failures, self._name)
+            await self._log.note(self._group, checkpoint, failures, self._name)
         except Fenced:
-            self._at = None
+            self._last_read = None
             raise
 
     async def close(self) -> None:

@@ -54,12 +54,12 @@ class MergeEdges(WriteJob, frozen=True):
 
 def graphs_of(writes: Sequence[EdgeWrite]) -> set[int]:
     """The graphs that these writes change or read."""
-    found = {write.edge.graph for write in writes}
+    graphs = {write.edge.graph for write in writes}
     for write in writes:
         if write.unless or write.while_edge is not None or write.any_of:
-            looked_at = (*write.unless, *write.any_of, *([write.while_edge[:3]] if write.while_edge else ()))
-            found.update([graph for graph, *_ in looked_at])
-    return found
+            condition_edges = (*write.unless, *write.any_of, *([write.while_edge[:3]] if write.while_edge else ()))
+            graphs.update([graph for graph, *_ in condition_edges])
+    return graphs
 
 
 def _never() -> bool:
@@ -116,20 +116,20 @@ def _parts(writes: Sequence[EdgeWrite]) -> Iterator[Sequence[EdgeWrite] | dict[b
 def _apply_plain(batch: Transaction, writes: Mapping[bytes, EdgeWrite]) -> list[EdgeChange]:
     """Merge plain writes of different edges of one graph; `writes`: by the edge's key."""
     graph = next(iter(writes.values())).edge.graph
-    cursor, away = batch.cursor(graph), batch.inactive_users(writes.values())
+    cursor, inactive = batch.cursor(graph), batch.inactive_users(writes.values())
     stored_row = dict(cursor.getmulti(sorted(writes))).get
     positions = iter(batch.environment.positions.of_many(batch.log.last + 1, len(writes)))
     merged: list[EdgeChange] = []
     events: list[bytes] = []
-    new: list[bytes] = []
+    new_events: list[bytes] = []
     replaced: list[tuple[Edge | None, Edge]] = []
     for key, write in writes.items():
         edge, row = write.edge, stored_row(key)
         stored = None if row is None else read_edge(graph, edge.source, edge.destination, row)
-        if stored is not None or away or edge.expires_ms or write.only_from is not None:
+        if stored is not None or inactive or edge.expires_ms or write.only_from is not None:
             ends = State.NORMAL
-            if away:
-                ends = max((away.get(user, ends) for user in batch.environment.user_ends.of(edge)), default=ends)
+            if inactive:
+                ends = max((inactive.get(user, ends) for user in batch.environment.user_ends.of(edge)), default=ends)
             edge = resolve(stored, write, ends)
             outcome = decide(stored, write, edge, barred=_never, limited=_none)
             if outcome is not Outcome.APPLIED:
@@ -138,12 +138,12 @@ def _apply_plain(batch: Transaction, writes: Mapping[bytes, EdgeWrite]) -> list[
         event = edge_changed(None if stored is None else stored.state, edge)
         events.append(event)
         if stored is None and not edge.expires_ms:
-            new.append(event)
+            new_events.append(event)
         else:
             replaced.append((stored, edge))
         merged.append(EdgeChange(Outcome.APPLIED, stored, edge, next(positions)))
-    if new:
-        add_new(cursor, new)
+    if new_events:
+        add_new(cursor, new_events)
     for stored, edge in replaced:
         replace_edge(batch.txn, cursor, batch.environment.graph_db(graph), batch.environment.rows, stored, edge)
     batch.append_all(events)
@@ -152,22 +152,22 @@ def _apply_plain(batch: Transaction, writes: Mapping[bytes, EdgeWrite]) -> list[
 
 def _apply_singly(batch: Transaction, writes: Sequence[EdgeWrite], merged: list[EdgeChange]) -> None:
     for write in writes:
-        last = merged[-1] if merged else None
-        skipped = write.chained and last is not None and (last is _SKIPPED or last.outcome in REFUSED)
+        previous = merged[-1] if merged else None
+        skipped = write.chained and previous is not None and (previous is _SKIPPED or previous.outcome in REFUSED)
         merged.append(_SKIPPED if skipped else _apply(batch, write))
 
 
 def _apply(batch: Transaction, write: EdgeWrite) -> EdgeChange:
     """Merge one write into the row, both lists and the log."""
-    asked = write.edge
-    graph, txn, db = asked.graph, batch.txn, batch.environment.graph_db(asked.graph)
-    key = pair_key(asked.source, asked.destination)
-    found = txn.get(key, None, db)
-    stored = None if found is None else read_edge(graph, asked.source, asked.destination, found)
-    if stored is not None and (ended := as_of(stored, batch.now_ms)) is not stored:
-        batch.write_edge(stored, ended)
-        stored = ended
-    edge = resolve(stored, write, batch.ends(asked))
+    requested = write.edge
+    graph, txn, db = requested.graph, batch.txn, batch.environment.graph_db(requested.graph)
+    key = pair_key(requested.source, requested.destination)
+    stored_row = txn.get(key, None, db)
+    stored = None if stored_row is None else read_edge(graph, requested.source, requested.destination, stored_row)
+    if stored is not None and (current := as_of(stored, batch.now_ms)) is not stored:
+        batch.write_edge(stored, current)
+        stored = current
+    edge = resolve(stored, write, batch.ends(requested))
 
     def private() -> bool:
         return batch.nodes_known and batch.node(edge.destination).private
@@ -190,19 +190,19 @@ def _apply(batch: Transaction, write: EdgeWrite) -> EdgeChange:
     def limited(limit: EdgeLimit) -> int:
         return length_of(limit.direction, limit.states, limit.edges_max)
 
-    def length_of(direction: Direction, states: Iterable[State] = (State.NORMAL,), least: int = 0) -> int:
+    def length_of(direction: Direction, states: Iterable[State] = (State.NORMAL,), edges_max: int = 0) -> int:
         node = edge.source if direction is Direction.OUT else edge.destination
         listings = [Listing(graph, node, direction, state) for state in states]
         length = sum(runs.length(txn, db, list_prefix(listing)) for listing in listings)
-        if length < least:
-            return length  # below `least` already; without expired entries it is smaller still
-        over = batch.expired_edges()
-        return length if over is None else length - sum(over.count(listing) for listing in listings)
+        if length < edges_max:
+            return length  # below `edges_max` already; without expired entries it is smaller still
+        expired = batch.expired_edges()
+        return length if expired is None else length - sum(expired.count(listing) for listing in listings)
 
     outcome = decide(stored, write, edge, private=private, lapsed=lapsed, barred=barred, limited=limited)
     log_position, after = NOWHERE, stored
     if outcome is Outcome.APPLIED:
         log_position, after = batch.write_edge(stored, edge), edge
     length = 0 if write.counted is None else length_of(write.counted)
-    listed = bool(write.any_of) and batch.any_listed(write.any_of)
-    return EdgeChange(outcome, stored, after, log_position, length, listed)
+    any_listed = bool(write.any_of) and batch.any_listed(write.any_of)
+    return EdgeChange(outcome, stored, after, log_position, length, any_listed)

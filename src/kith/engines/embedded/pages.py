@@ -42,31 +42,31 @@ def page_of(
     ceiling = AFTER_ALL if window.until is None else list_row(window.until, 0)
 
     def newer(than: bytes, limit: int) -> list[bytes]:
-        return shown(runs.above, max(than, floor), limit, ceiling.__gt__)
+        return read_visible(runs.above, max(than, floor), limit, ceiling.__gt__)
 
     def older(than: bytes, limit: int) -> list[bytes]:
-        return shown(runs.below, min(than, ceiling), limit, floor.__lt__)
+        return read_visible(runs.below, min(than, ceiling), limit, floor.__lt__)
 
-    def shown(read: _Read, place: bytes, limit: int, is_within: Callable[[bytes], bool]) -> list[bytes]:
+    def read_visible(read: _Read, place: bytes, limit: int, is_within: Callable[[bytes], bool]) -> list[bytes]:
         if hidden is None:
             return list(filter(is_within, read(cursor, prefix, place, limit)))
-        found, size = list[bytes](), max(limit, _FIRST_STEP)
+        visible, size = list[bytes](), max(limit, _FIRST_STEP)
         while True:
             rows = read(cursor, prefix, place, size)
             within = list(filter(is_within, rows))
-            found += filterfalse(hidden, within)
-            if len(found) >= limit or len(within) < size:
-                return found[:limit]
+            visible += filterfalse(hidden, within)
+            if len(visible) >= limit or len(within) < size:
+                return visible[:limit]
             place, size = rows[-1], min(2 * size, _STEP_MAX)
 
     if window.before is not None:
         start = list_row(*window.before)
         rows = newer(start, window.limit + 1)
-        more_before, rows = len(rows) > window.limit, rows[: window.limit][::-1]
-        more_after = bool(older(rows[-1] if rows else just_after(start), 1))
+        has_newer, rows = len(rows) > window.limit, rows[: window.limit][::-1]
+        has_older = bool(older(rows[-1] if rows else just_after(start), 1))
     else:
         start = ceiling if window.after is None else list_row(*window.after)
         rows = older(start, window.limit + 1)
-        more_after, rows = len(rows) > window.limit, rows[: window.limit]
-        more_before = window.after is not None and bool(newer(rows[0] if rows else just_before(start), 1))
-    return Page(read_marks(b"".join(rows)), more_after, more_before)
+        has_older, rows = len(rows) > window.limit, rows[: window.limit]
+        has_newer = window.after is not None and bool(newer(rows[0] if rows else just_before(start), 1))
+    return Page(read_marks(b"".join(rows)), has_older, has_newer)

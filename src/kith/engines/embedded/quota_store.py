@@ -48,10 +48,10 @@ class FileQuotas:
         os.close(self._descriptor)
 
     async def take(self, kind: int, user: int, quota_: Quota, now_s: float) -> TakeResult:
-        return self._update(kind, user, lambda held: sliding_window.take(held, quota_, now_s))
+        return self._update(kind, user, lambda counts: sliding_window.take(counts, quota_, now_s))
 
     async def refund(self, kind: int, user: int, part: int) -> None:
-        self._update(kind, user, lambda held: (sliding_window.refund(held, part), None))
+        self._update(kind, user, lambda counts: (sliding_window.refund(counts, part), None))
 
     async def fullest(self, kind: int, quota: Quota, used_min: int, now_s: float, limit: int) -> list[QuotaUsage]:
         return await asyncio.to_thread(self._fullest, kind, quota, used_min, now_s, limit)
@@ -60,28 +60,28 @@ class FileQuotas:
         """Reads without locks, so a row that is being written may be counted wrongly."""
         rows = os.pread(self._descriptor, SETS * _SET_BYTES, kind * SETS * _SET_BYTES)
         table = np.frombuffer(rows[: len(rows) // _ROW.size * _ROW.size], _TABLE)
-        kept = table[(table["owner"] > 0) & (table["counts"].sum(axis=1) >= used_min)]
-        columns = [kept[name].tolist() for name in ("owner", "part", "last_s", "counts")]
-        found = [
+        used_rows = table[(table["owner"] > 0) & (table["counts"].sum(axis=1) >= used_min)]
+        columns = [used_rows[name].tolist() for name in ("owner", "part", "last_s", "counts")]
+        usages = [
             QuotaUsage(owner - 1, sliding_window.used(Counts(part, tuple(counts), last_s), quota, now_s))
             for owner, part, last_s, counts in zip(*columns, strict=True)
         ]
-        return sorted((row for row in found if row.used >= used_min), key=lambda row: (-row.used, row.user))[:limit]
+        return sorted((row for row in usages if row.used >= used_min), key=lambda row: (-row.used, row.user))[:limit]
 
     def _update(self, kind: int, user: int, change: Callable[[Counts], tuple[Counts, _Answer]]) -> _Answer:
         """Replace a user's counts by what `change` makes of them, under the lock, and return its answer."""
-        at, descriptor = _place(kind, user), self._descriptor
-        lock(descriptor, _SET_BYTES, at)
+        offset, descriptor = _place(kind, user), self._descriptor
+        lock(descriptor, _SET_BYTES, offset)
         try:
-            rows = os.pread(descriptor, _SET_BYTES, at).ljust(_SET_BYTES, b"\0")
-            way, held = _find(rows, user)
-            counts, answer = change(held)
-            if counts is not held:
+            rows = os.pread(descriptor, _SET_BYTES, offset).ljust(_SET_BYTES, b"\0")
+            row_number, stored = _find(rows, user)
+            counts, answer = change(stored)
+            if counts is not stored:
                 with contextlib.suppress(OSError):  # a full disk counts nothing; the port allows that
                     row = _ROW.pack(user + 1, counts.part, counts.last_s, *counts.counts)
-                    os.pwrite(descriptor, row, at + way * _ROW.size)
+                    os.pwrite(descriptor, row, offset + row_number * _ROW.size)
         finally:
-            unlock(descriptor, _SET_BYTES, at)
+            unlock(descriptor, _SET_BYTES, offset)
         return answer
 
 
@@ -91,9 +91,9 @@ def _find(rows: bytes, user: int) -> tuple[int, Counts]:
     owners, parts = heads[::2], heads[1::2]
     if user + 1 not in owners:
         return parts.index(min(parts)), Counts()
-    way = owners.index(user + 1)
-    _, part, last_s, *counts = _ROW.unpack_from(rows, way * _ROW.size)
-    return way, Counts(part, tuple(counts), last_s)
+    row_number = owners.index(user + 1)
+    _, part, last_s, *counts = _ROW.unpack_from(rows, row_number * _ROW.size)
+    return row_number, Counts(part, tuple(counts), last_s)
 
 
 def _place(kind: int, user: int) -> int:

@@ -26,10 +26,10 @@ def first_read(now_ms: int) -> int:
     return now_ms << _BITS | _UNIT
 
 
-def add_reads(word: int, now_ms: int, more: int) -> int:
-    """The word as of now, with `more` reads added."""
-    lately = (word & _MASK) * math.exp(min(0, (word >> _BITS) - now_ms) / RATE_WINDOW_MS)
-    return now_ms << _BITS | min(_MASK, round(lately) + more * _UNIT)
+def add_reads(word: int, now_ms: int, reads: int) -> int:
+    """The word as of now, with these `reads` added."""
+    recent = (word & _MASK) * math.exp(min(0, (word >> _BITS) - now_ms) / RATE_WINDOW_MS)
+    return now_ms << _BITS | min(_MASK, round(recent) + reads * _UNIT)
 
 
 def read_ms(words: Ids) -> Ids:

@@ -32,32 +32,32 @@ def rebuild(source: Environment, target: Environment, progress: Callable[[int], 
     `progress`: called with the number of events replayed so far. Errors: Conflict; StoreFull, StoreUnavailable, after
     which a repeated call resumes.
     """
-    began = at = segments.last_event(target)
+    first = replayed = segments.last_event(target)
     end: int | None = None
-    was = target.get_note(REBUILDING)
+    earlier_note = target.get_note(REBUILDING)
     target.put_note(REBUILDING, str(source.folder).encode())
     try:
-        while end is None or at < end:
-            segment = segments.next_segment(source, at, BYTES_A_SEGMENT)
+        while end is None or replayed < end:
+            segment = segments.next_segment(source, replayed, BYTES_A_SEGMENT)
             end = segment.end if end is None else end
-            at = segments.replay(target, segment)
-            progress(at - began)
+            replayed = segments.replay(target, segment)
+            progress(replayed - first)
     except Conflict:
-        if at == began:  # nothing was replayed, so the target is what it was
-            target.put_note(REBUILDING, was)
+        if replayed == first:  # nothing was replayed, so the target is unchanged
+            target.put_note(REBUILDING, earlier_note)
         raise
     target.put_note(REBUILDING, None)
-    return at - began
+    return replayed - first
 
 
 def unfinished(environment: Environment) -> Iterator[str]:
     """A message that says how to finish an interrupted rebuild of this store; none if there is none."""
     log = environment.get_note(REBUILDING)
     if log is not None:
-        again = f"kith rebuild {environment.folder} --from {log.decode(errors='replace')}"
+        command = f"kith rebuild {environment.folder} --from {log.decode(errors='replace')}"
         yield (
             f"{environment.folder} is being rebuilt from a log, and has a part of it so far: wait for the rebuild, or "
-            f"run `{again}` again to finish it; if that log is lost, `kith rebuild {environment.folder} --as-is` "
+            f"run `{command}` again to finish it; if that log is lost, `kith rebuild {environment.folder} --as-is` "
             "accepts what was done so far as the whole store"
         )
 
@@ -80,14 +80,14 @@ def check_format(folder: Path) -> None:
         return
     with (
         translate_errors(f"read {folder}", folder),
-        lmdb.Environment(str(store), subdir=False, readonly=True, lock=False, max_dbs=1) as opened,
-        opened.begin() as txn,
+        lmdb.Environment(str(store), subdir=False, readonly=True, lock=False, max_dbs=1) as environment,
+        environment.begin() as txn,
     ):
-        found = int(txn.get(b"format", b"0", opened.open_db(b"meta", txn=txn, create=False)))
-    if found <= EDGES_LOGGED:
+        stored_format = int(txn.get(b"format", b"0", environment.open_db(b"meta", txn=txn, create=False)))
+    if stored_format <= EDGES_LOGGED:
         raise StoreMismatch(
-            f"{folder} is of an older Kith (format {found}), whose log holds edges only; "
+            f"{folder} is of an older Kith (format {stored_format}), whose log holds edges only; "
             "`kith restore` it into a folder of its own and serve that one: its log is whole from then on",
-            format=found,
+            format=stored_format,
             known=FORMAT,
         )

@@ -125,8 +125,8 @@ class EmbeddedRecords:
 
     async def forget(self, kind: RecordKind, ids: Sequence[int], versions: Sequence[int] | None = None) -> None:
         def drop(batch: Transaction) -> None:
-            at: Sequence[int | None] = [None] * len(ids) if versions is None else versions
-            for id_, version in zip(ids, at, strict=True):
+            versions_of_ids: Sequence[int | None] = [None] * len(ids) if versions is None else versions
+            for id_, version in zip(ids, versions_of_ids, strict=True):
                 condition = None if version is None else AtVersion(kind, id_, version)
                 if condition is None or _holds(batch.txn, batch.environment.records, condition):
                     batch.apply(record_forgotten(kind, id_))
@@ -169,20 +169,20 @@ def _put(
 
 def _put_many(batch: Transaction, writes: Sequence[Write]) -> list[Put]:
     """One call of `put_many`, inside a transaction."""
-    txn, db, known = batch.txn, batch.environment.records, list[bytes | None]()
+    txn, db, claim_values = batch.txn, batch.environment.records, list[bytes | None]()
     claims = [write.claim for write in writes if write.claim is not None]
     if claims:
         _forget_expired(batch, max(claim.now_ms for claim in claims), _DELETED_PER_CLAIM * len(claims))
     for records, claim in writes:
         claimed = None if claim is None else _claimed(txn, db, claim)
-        known.append(claimed)
+        claim_values.append(claimed)
         if claimed is None:
             if claim is not None:
                 _take(batch, claim)
             _store(batch, records)
     newest = max((record.updated_at for write in writes for record in write.records), default=0)
     mark = WriteMark(batch.log_position(), newest)
-    return [Put(claimed is None, [], mark, claimed) for claimed in known]
+    return [Put(claimed is None, [], mark, claimed) for claimed in claim_values]
 
 
 def _store(batch: Transaction, records: Sequence[Record]) -> None:
@@ -232,18 +232,18 @@ def _forget_expired(batch: Transaction, now_ms: int, limit: int) -> None:
 
 def every_record(environment: Environment, kind: RecordKind) -> Iterator[Record]:
     """All records of a kind, ascending by id, read 1,000 at a time. Those written meanwhile may be included or not."""
-    after = record_key(kind, 0)
+    start = record_key(kind, 0)
     while True:
         rows: list[tuple[bytes, bytes]] = []
         with translate_errors("read", environment.folder), environment.lmdb.begin(environment.records) as txn:
             cursor = txn.cursor()
-            more = cursor.set_range(after)
-            while more and cursor.key()[0] == kind and len(rows) < _READ_AT_ONCE:
+            has_row = cursor.set_range(start)
+            while has_row and cursor.key()[0] == kind and len(rows) < _READ_AT_ONCE:
                 rows.append((cursor.key(), cursor.value()))
-                more = cursor.next()
+                has_row = cursor.next()
         for key, row in rows:
             id_ = int.from_bytes(key[1:], "big")
             yield Record(kind, id_, Hlc(*_VERSION.unpack_from(row)), row[_VERSION.size :])
         if len(rows) < _READ_AT_ONCE:
             return
-        after = rows[-1][0] + b"\0"
+        start = rows[-1][0] + b"\0"

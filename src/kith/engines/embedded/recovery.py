@@ -55,7 +55,7 @@ def choose_recovery(base: Base | None, chain_end: int, store_txn: int, *, lacks_
 
 def newest_meta(store: Path | int) -> tuple[int, bytes]:
     """The transaction of a store's newest meta page, and that page. StoreMismatch if it has no valid one."""
-    shown = "the store" if isinstance(store, int) else store
+    name = "the store" if isinstance(store, int) else store
     fd = store if isinstance(store, int) else os.open(store, os.O_RDONLY | os.O_CLOEXEC)
     try:
         head = os.pread(fd, _HEAD_BYTES, 0).ljust(_HEAD_BYTES, b"\0")
@@ -64,16 +64,16 @@ def newest_meta(store: Path | int) -> tuple[int, bytes]:
     finally:
         if fd is not store:
             os.close(fd)
-    whole = [page for page in pages if len(page) >= _HEAD_BYTES and _field(page, _MAGIC) == _LMDB_MAGIC]
-    if not whole:
-        raise StoreMismatch(f"{shown} is damaged, or no store at all; restore a backup (`kith restore`)")
-    newest = max(whole, key=lambda page: _field(page, _TXN))
+    valid = [page for page in pages if len(page) >= _HEAD_BYTES and _field(page, _MAGIC) == _LMDB_MAGIC]
+    if not valid:
+        raise StoreMismatch(f"{name} is damaged, or no store at all; restore a backup (`kith restore`)")
+    newest = max(valid, key=lambda page: _field(page, _TXN))
     return _field(newest, _TXN), newest
 
 
-def same_store(meta: bytes, other: bytes) -> bool:
+def same_store(meta: bytes, other_meta: bytes) -> bool:
     """Whether two meta pages belong to one store, by the names in them."""
-    return meta[-_NAME_BYTES:] == other[-_NAME_BYTES:]
+    return meta[-_NAME_BYTES:] == other_meta[-_NAME_BYTES:]
 
 
 def give_name(store: Path) -> None:
@@ -94,18 +94,18 @@ def give_name(store: Path) -> None:
 def reset_to_base(store: Path, base: Base) -> None:
     """Reset a store to `base`, by writing both meta pages. No process may have the store open."""
     number = _field(base.meta, _PAGE_NUMBER)
-    other = bytearray(base.meta)
-    struct.pack_into(_PAGE_NUMBER[1], other, _PAGE_NUMBER[0], 1 - number)
-    struct.pack_into(_TXN[1], other, _TXN[0], max(0, base.txn - 1))
+    older_meta = bytearray(base.meta)
+    struct.pack_into(_PAGE_NUMBER[1], older_meta, _PAGE_NUMBER[0], 1 - number)
+    struct.pack_into(_TXN[1], older_meta, _TXN[0], max(0, base.txn - 1))
     fd = os.open(store, os.O_WRONLY | os.O_CLOEXEC)
     try:
         os.pwrite(fd, base.meta, number * len(base.meta))
-        os.pwrite(fd, other, (1 - number) * len(base.meta))
+        os.pwrite(fd, older_meta, (1 - number) * len(base.meta))
         os.fdatasync(fd)
     finally:
         os.close(fd)
 
 
 def _field(page: bytes, field: tuple[int, str]) -> int:
-    at, kind = field
-    return int(struct.unpack_from(kind, page, at)[0])
+    offset, format_ = field
+    return int(struct.unpack_from(format_, page, offset)[0])

@@ -39,9 +39,9 @@ def shipped(event: bytes) -> RedoEntry:
     return (SHIPPED, event)
 
 
-def encode(now_ms: int, done: list[RedoEntry]) -> bytes:
+def encode(now_ms: int, changes_made: list[RedoEntry]) -> bytes:
     """The payload of a transaction."""
-    return _encode((now_ms, done))
+    return _encode((now_ms, changes_made))
 
 
 def replay(
@@ -49,9 +49,9 @@ def replay(
 ) -> None:
     """Replay the changes of consecutive transactions, in one transaction."""
     for payload in payloads:
-        now_ms, done = _decode(payload)
+        now_ms, entries = _decode(payload)
         writer = LogWriter(txn, log, now_ms)
-        for change in done:
+        for change in entries:
             if isinstance(change, bytes):
                 changes.apply(txn, change, rows, graph)
                 writer.append(change)

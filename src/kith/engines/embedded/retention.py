@@ -63,33 +63,38 @@ class Retention:
         """Whether events may have become too old since the oldest row was last read."""
         return self.bounds.age_ms_max is not None and now_ms >= self._young_until_ms
 
-    def forget(self, txn: lmdb.Transaction[bytes], last: int, now_ms: int, rows: int | None = None) -> bool:
+    def forget(self, txn: lmdb.Transaction[bytes], last_event: int, now_ms: int, rows: int | None = None) -> bool:
         """Delete the oldest events that are out of bounds. Returns whether any were deleted.
 
-        `last`: the newest event. `rows`: how many rows the transaction closed; None if it adds no events.
+        `last_event`: the newest event. `rows`: how many rows the transaction closed; None if it adds no events.
         """
         rows_max = _ROWS_IDLE_MAX if rows is None else rows + ROWS_A_COMMIT
-        cursor, held, done = txn.cursor(self._log.closed), None, 0
-        while done < rows_max and cursor.first():
+        cursor, leased_from, deleted = txn.cursor(self._log.closed), None, 0
+        while deleted < rows_max and cursor.first():
             row = cursor.value()
-            following = event_log.first_number(cursor.key()) if cursor.next() else event_log.first_open(txn, self._log)
-            if following is None:
+            next_first = event_log.first_number(cursor.key()) if cursor.next() else event_log.first_open(txn, self._log)
+            if next_first is None:
                 break
-            end = following - 1
+            end = next_first - 1
             size = self.size(txn)
-            if last - end < self.bounds.events_max and size <= self.bounds.bytes_max and not self._too_old(row, now_ms):
+            if (
+                last_event - end < self.bounds.events_max
+                and size <= self.bounds.bytes_max
+                and not self._is_too_old(row, now_ms)
+            ):
                 break
-            if held is None:
-                held = min(
-                    (lease.sequence for lease in leased(txn, self._meta) if self.is_valid(lease, now_ms)), default=last
+            if leased_from is None:
+                leased_from = min(
+                    (lease.sequence for lease in leased(txn, self._meta) if self.is_valid(lease, now_ms)),
+                    default=last_event,
                 )
-            if end >= held and size <= self.bounds.leased_bytes_max:
+            if end >= leased_from and size <= self.bounds.leased_bytes_max:
                 self._young_until_ms = max(self._young_until_ms, now_ms + _AGE_CHECK_MS)
                 break
             cursor.first()
             cursor.delete()
-            done += 1
-        return done > 0
+            deleted += 1
+        return deleted > 0
 
     def size(self, txn: lmdb.Transaction[bytes]) -> int:
         """Bytes of the log's closed rows, in whole pages."""
@@ -100,7 +105,7 @@ class Retention:
         """Whether a lease still holds: it was renewed within `lease_ms`."""
         return now_ms < lease.renewed_ms + self.bounds.lease_ms
 
-    def _too_old(self, row: bytes, now_ms: int) -> bool:
+    def _is_too_old(self, row: bytes, now_ms: int) -> bool:
         """Whether the newest event of the oldest row is too old. Reads the row only when it may have become too old."""
         if self.bounds.age_ms_max is None or now_ms < self._young_until_ms:
             return False
@@ -111,10 +116,10 @@ class Retention:
 def leased(txn: lmdb.Transaction[bytes], meta: lmdb._Database) -> Iterator[StoredLease]:
     """All leases, by name."""
     cursor, start = txn.cursor(meta), LEASE_PREFIX.encode()
-    more = cursor.set_range(start)
-    while more and cursor.key().startswith(start):
+    has_row = cursor.set_range(start)
+    while has_row and cursor.key().startswith(start):
         yield StoredLease(cursor.key()[len(start) :].decode(), *_read(cursor.value()))
-        more = cursor.next()
+        has_row = cursor.next()
 
 
 def lease_row(sequence: int, now_ms: int) -> bytes:

@@ -76,13 +76,13 @@ class Layout(NamedTuple):
     def of(cls, slots: int) -> Layout:
         """The layout of a file with `slots` slots."""
         column, tables = 8 * slots, 2 * 16 * cells_for(slots)
-        at, starts = _HEADER_BYTES, []
+        offset, starts = _HEADER_BYTES, []
         reads = (column, _ALIGNED)  # mapped separately, so it shares no page with other parts
-        written = (*[(column, 64)] * 5, (column * LINE, 64), (tables, 64), (8 * BUILDS_MAX * COLUMNS, 64))
-        for size, aligned in (*written, reads, (column * WIDTH, _ALIGNED), (0, _ALIGNED)):
-            at = -(-at // aligned) * aligned
-            starts.append(at)
-            at += size
+        parts = (*[(column, 64)] * 5, (column * LINE, 64), (tables, 64), (8 * BUILDS_MAX * COLUMNS, 64))
+        for size, aligned in (*parts, reads, (column * WIDTH, _ALIGNED), (0, _ALIGNED)):
+            offset = -(-offset // aligned) * aligned
+            starts.append(offset)
+            offset += size
         return cls(*starts)
 
 
@@ -95,21 +95,21 @@ class RingFile:
         weakref.finalize(self, os.close, self._descriptor)
         self.slots = slots = _checked_slots(self._descriptor)
         layout = Layout.of(slots)
-        whole = mmap.mmap(self._descriptor, layout.end, prot=mmap.PROT_READ | (mmap.PROT_WRITE if writable else 0))
+        mapped = mmap.mmap(self._descriptor, layout.end, prot=mmap.PROT_READ | (mmap.PROT_WRITE if writable else 0))
         reads = mmap.mmap(self._descriptor, 8 * slots, offset=layout.reads)
         self._layout = layout
-        self._words = np.frombuffer(whole, np.int64, _WORDS, _WORDS_AT)
-        self.heads = np.frombuffer(whole, np.int64, slots, layout.heads)
-        self.owners = np.frombuffer(whole, np.int64, slots, layout.owners)
-        self.versions = np.frombuffer(whole, np.int64, slots, layout.versions)
-        self.lacks = np.frombuffer(whole, np.int64, slots, layout.lacks)
-        self.floors = np.frombuffer(whole, np.int64, slots, layout.floors)
+        self._words = np.frombuffer(mapped, np.int64, _WORDS, _WORDS_AT)
+        self.heads = np.frombuffer(mapped, np.int64, slots, layout.heads)
+        self.owners = np.frombuffer(mapped, np.int64, slots, layout.owners)
+        self.versions = np.frombuffer(mapped, np.int64, slots, layout.versions)
+        self.lacks = np.frombuffer(mapped, np.int64, slots, layout.lacks)
+        self.floors = np.frombuffer(mapped, np.int64, slots, layout.floors)
         self.reads = np.frombuffer(reads, np.int64, slots)
-        self.tails = np.frombuffer(whole, np.int64, slots * LINE, layout.tails)
-        self.cells = np.frombuffer(whole, np.int64, slots * WIDTH, layout.cells)
-        tables = np.frombuffer(whole, np.int64, 4 * cells_for(slots), layout.directory)
+        self.tails = np.frombuffer(mapped, np.int64, slots * LINE, layout.tails)
+        self.cells = np.frombuffer(mapped, np.int64, slots * WIDTH, layout.cells)
+        tables = np.frombuffer(mapped, np.int64, 4 * cells_for(slots), layout.directory)
         self.directory = Directory(tables.reshape(2, -1, 2), self._words[_TURN:])
-        builds = np.frombuffer(whole, np.int64, BUILDS_MAX * COLUMNS, layout.builds)
+        builds = np.frombuffer(mapped, np.int64, BUILDS_MAX * COLUMNS, layout.builds)
         self.builds = Builds(builds.reshape(BUILDS_MAX, COLUMNS), self._words[_BUILT:])
         self.changing = self._words[_CHANGING : _CHANGING + 1]
         self._reserved: set[int] = set()

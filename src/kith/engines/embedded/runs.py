@@ -107,17 +107,17 @@ def remove(cursor: RunCursor, prefix: bytes, row: bytes) -> bool:
         return False
     tail = cursor.value()
     count, rows = int.from_bytes(tail[:_LENGTH], "big"), tail[_LENGTH:]
-    at = _find(rows, row)
-    if at >= 0:
-        rows = rows[:at] + rows[at + ROW :]
+    offset = _find(rows, row)
+    if offset >= 0:
+        rows = rows[:offset] + rows[offset + ROW :]
     else:
         cursor.set_range(prefix + _SEALED + row)
         key = cursor.key()
         block = cursor.value()
-        at = -1 if key == tail_key else _find(block, row)
-        if at < 0:
+        offset = -1 if key == tail_key else _find(block, row)
+        if offset < 0:
             return False
-        block = block[:at] + block[at + ROW :]
+        block = block[:offset] + block[offset + ROW :]
         if not block or key[PREFIX + 1 :] == row:
             cursor.delete()
         if block:
@@ -142,14 +142,14 @@ def below(cursor: RunCursor, prefix: bytes, row: bytes | None, limit: int) -> li
     if block is None:
         return []
     end = len(block) if row is None else _lower_bound(block, row)
-    found: list[bytes] = []
+    result: list[bytes] = []
     while True:
-        for at in range(end - ROW, -1, -ROW):
-            found.append(block[at : at + ROW])
-            if len(found) == limit:
-                return found
+        for offset in range(end - ROW, -1, -ROW):
+            result.append(block[offset : offset + ROW])
+            if len(result) == limit:
+                return result
         if not cursor.prev() or cursor.key()[:PREFIX] != prefix:
-            return found
+            return result
         block = cursor.value()  # blocks before the first reached are always sealed
         end = len(block)
 
@@ -157,26 +157,26 @@ def below(cursor: RunCursor, prefix: bytes, row: bytes | None, limit: int) -> li
 def above(cursor: RunCursor, prefix: bytes, row: bytes, limit: int) -> list[bytes]:
     """Up to `limit` rows greater than `row`, least first."""
     block = _block_at(cursor, prefix, row)
-    found: list[bytes] = []
+    result: list[bytes] = []
     while block is not None:
         start = _lower_bound(block, row)
         if block[start : start + ROW] == row:
             start += ROW
-        for at in range(start, len(block), ROW):
-            found.append(block[at : at + ROW])
-            if len(found) == limit:
-                return found
+        for offset in range(start, len(block), ROW):
+            result.append(block[offset : offset + ROW])
+            if len(result) == limit:
+                return result
         block = _next_block(cursor, prefix)
-    return found
+    return result
 
 
-def rows_newest(cursor: RunCursor, prefix: bytes, newest: int | None, less: bytes | None = None) -> bytes:
-    """Rows in ascending order: all, or the greatest `newest` of them. `less`: of the rows less than this only."""
-    if less is None:
+def rows_newest(cursor: RunCursor, prefix: bytes, newest: int | None, before: bytes | None = None) -> bytes:
+    """Rows in ascending order: all, or the greatest `newest` of them. `before`: of the rows less than this only."""
+    if before is None:
         block = cursor.value()[_LENGTH:] if cursor.set_key(prefix + _TAIL) else None
     else:
-        block = _block_at(cursor, prefix, less)
-        block = block and block[: _lower_bound(block, less)]
+        block = _block_at(cursor, prefix, before)
+        block = block and block[: _lower_bound(block, before)]
     if block is None:
         return b""
     blocks = [block]
@@ -216,8 +216,8 @@ def lengths(cursor: RunCursor) -> Iterator[Length]:
 
 def length_at(cursor: RunCursor, prefix: bytes) -> Length:
     """The length of one run, which may have lost its tail; reads all of it."""
-    found = next(lengths(cursor), None) if cursor.set_range(prefix + _SEALED) else None
-    return found if found is not None and found.prefix == prefix else Length(prefix, 0, 0)
+    run = next(lengths(cursor), None) if cursor.set_range(prefix + _SEALED) else None
+    return run if run is not None and run.prefix == prefix else Length(prefix, 0, 0)
 
 
 def set_length(cursor: RunCursor, prefix: bytes, real: int) -> None:
@@ -255,12 +255,12 @@ def pack(prefixes: NDArray[np.uint8], rows: NDArray[np.uint8]) -> Iterator[tuple
     packed = rows.tobytes()
     for index, (start, end) in enumerate(zip(starts, ends, strict=True)):
         prefix = heads[index * PREFIX : (index + 1) * PREFIX]
-        at = start
-        while end - at > BLOCK_ROWS:
-            block = packed[at * ROW : (at + BLOCK_ROWS) * ROW]
+        row = start
+        while end - row > BLOCK_ROWS:
+            block = packed[row * ROW : (row + BLOCK_ROWS) * ROW]
             yield prefix + _SEALED + block[-ROW:], block
-            at += BLOCK_ROWS
-        yield prefix + _TAIL, (end - start).to_bytes(_LENGTH, "big") + packed[at * ROW : end * ROW]
+            row += BLOCK_ROWS
+        yield prefix + _TAIL, (end - start).to_bytes(_LENGTH, "big") + packed[row * ROW : end * ROW]
 
 
 def extend(
@@ -276,14 +276,14 @@ def extend(
     written 64 at a time, so that pages are still in the processor's cache when they are written.
     """
     heads = prefixes[borders[:-1]].tobytes()
-    keys = [heads[at : at + PREFIX] + _TAIL for at in range(0, len(heads), PREFIX)]
-    put = 0
-    for at in range(0, len(keys), _RUNS_AT_ONCE):
-        chunk, following = keys[at : at + _RUNS_AT_ONCE], at + _RUNS_AT_ONCE
-        changed = _extended(cursor, chunk, rows, borders[at : following + 1])
+    keys = [heads[start : start + PREFIX] + _TAIL for start in range(0, len(heads), PREFIX)]
+    items_put = 0
+    for start in range(0, len(keys), _RUNS_AT_ONCE):
+        chunk, following = keys[start : start + _RUNS_AT_ONCE], start + _RUNS_AT_ONCE
+        changed = _extended(cursor, chunk, rows, borders[start : following + 1])
         end = bisect(beside, (chunk[-1],)) if following < len(keys) else len(beside)
-        cursor.putmulti(sorted([*beside[put:end], *changed]))
-        put = end
+        cursor.putmulti(sorted([*beside[items_put:end], *changed]))
+        items_put = end
 
 
 def _extended(
@@ -302,8 +302,8 @@ def _extended(
                 continue
             count = (end - start) // ROW
         elif len(tail) < _LENGTH + ROW or not tail[-ROW:] < block[:ROW]:
-            for at in range(0, len(block), ROW):
-                insert(cursor, key[:PREFIX], block[at : at + ROW])
+            for offset in range(0, len(block), ROW):
+                insert(cursor, key[:PREFIX], block[offset : offset + ROW])
             continue
         else:
             count = number_of(tail[:_LENGTH], "big") + (end - start) // ROW
@@ -349,18 +349,18 @@ def _inserted(block: bytes, row: bytes) -> bytes | None:
     """`block` with `row` inserted in order; None if the row is there already."""
     if row > block[-ROW:]:
         return block + row
-    at = _lower_bound(block, row)
-    if block[at : at + ROW] == row:
+    offset = _lower_bound(block, row)
+    if block[offset : offset + ROW] == row:
         return None
-    return block[:at] + row + block[at:]
+    return block[:offset] + row + block[offset:]
 
 
 def _find(block: bytes, row: bytes) -> int:
     """The offset of `row` in `block`, or -1."""
-    at = block.find(row)  # several times faster than a binary search, because blocks are short
-    while at > 0 and at % ROW:
-        at = block.find(row, at + 1)
-    return at
+    offset = block.find(row)  # several times faster than a binary search, because blocks are short
+    while offset > 0 and offset % ROW:
+        offset = block.find(row, offset + 1)
+    return offset
 
 
 def _lower_bound(block: bytes, row: bytes) -> int:

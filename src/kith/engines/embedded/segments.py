@@ -104,7 +104,7 @@ def next_segment(source: Environment, after: int, bytes_max: int) -> Segment:
 def identity(store: Environment) -> tuple[dict[str, int], dict[str, bytes]]:
     """The identity of a store: its graphs, and the notes of `_IDENTITY_NOTES`."""
     graphs = store.graph_numbers()
-    return graphs, {prefix + rest: note for prefix in _IDENTITY_NOTES for rest, note in store.notes(prefix).items()}
+    return graphs, {prefix + suffix: note for prefix in _IDENTITY_NOTES for suffix, note in store.notes(prefix).items()}
 
 
 def numbered(segment: Segment) -> Iterator[tuple[int, bytes]]:
@@ -120,8 +120,8 @@ def newest(segment: Segment) -> tuple[int, bytes]:
     if not segment.rows:
         return segment.after, b""
     first, row = segment.rows[-1]
-    found = event_rows.unpacked(row)
-    return first + len(found) - 1, found[-1]
+    events = event_rows.unpacked(row)
+    return first + len(events) - 1, events[-1]
 
 
 def replay(
@@ -138,41 +138,41 @@ def replay(
     Errors: Conflict if events between the store and the segment are missing, or if the store has other events;
     StoreFull, StoreUnavailable.
     """
-    at = last_event(target)
-    if at < segment.after:
-        raise Conflict(f"events {at + 1} to {segment.after} are missing before this part of the log; do those first")
-    _check_history(target, segment, at)
+    last = last_event(target)
+    if last < segment.after:
+        raise Conflict(f"events {last + 1} to {segment.after} are missing before this part of the log; do those first")
+    _check_history(target, segment, last)
     _take_identity(target, segment)
     with translate_errors("rebuild", target.folder), target.commit() as write:
-        writer, done = LogWriter(write.txn, target.log), list[bytes]()
-        at = writer.last
+        writer, events_done = LogWriter(write.txn, target.log), list[bytes]()
+        last = writer.last
         for first, row in segment.rows:
             events = event_rows.unpacked(row)
-            wanted = len(events) if until is None else min(len(events), until + 1 - first)
-            new = events[max(0, at + 1 - first) : max(0, wanted)]
-            done += new
-            if new and (wanted < len(events) or not writer.append_row(first, row)):
-                for event in new:
+            end_index = len(events) if until is None else min(len(events), until + 1 - first)
+            new_events = events[max(0, last + 1 - first) : max(0, end_index)]
+            events_done += new_events
+            if new_events and (end_index < len(events) or not writer.append_row(first, row)):
+                for event in new_events:
                     writer.append_logged(event)
-        apply_events(write.txn, list(map(event_rows.change_of, done)), target.rows, target.graph_db)
+        apply_events(write.txn, list(map(event_rows.change_of, events_done)), target.rows, target.graph_db)
         writer.flush()
-        at, write.count = writer.last, len(done)
+        last, write.count = writer.last, len(events_done)
         for key, note in beside.items():
             put_note(write.txn, target.notes_db, key, note)
-        over = _expired(write.txn, target, len(done)) if retention is not None else []
-        for row in over:
+        expired_claim_rows = _expired(write.txn, target, len(events_done)) if retention is not None else []
+        for row in expired_claim_rows:
             write.txn.delete(row, db=target.records)
-        if len(done) <= _JOURNALED_EVENTS_MAX:
-            changes = [redo.shipped(event) for event in done]
+        if len(events_done) <= _JOURNALED_EVENTS_MAX:
+            changes = [redo.shipped(event) for event in events_done]
             changes += [redo.row("meta", key.encode(), note) for key, note in beside.items()]
-            changes += [redo.row("objects", row, None) for row in over]
+            changes += [redo.row("objects", row, None) for row in expired_claim_rows]
             write.changes = redo.encode(0, changes) if changes else b""
-        if done and retention is not None:
-            retention.forget(write.txn, at, wall_ms(), writer.closed)
-    if at >= segment.end:  # before that, the store lacks events that tokens of this history may stand for
+        if events_done and retention is not None:
+            retention.forget(write.txn, last, wall_ms(), writer.closed)
+    if last >= segment.end:  # before that, the store lacks events that tokens of this history may stand for
         _put_notes(target, segment, HISTORY)
         target.positions.use_history(target.history())
-    return at
+    return last
 
 
 def _expired(txn: lmdb.Transaction[bytes], target: Environment, events: int) -> list[bytes]:
@@ -200,15 +200,15 @@ def unpack(raw: bytes, name: str) -> Segment:
     return msgspec.msgpack.decode(body[1:], type=Segment)
 
 
-def _check_history(target: Environment, segment: Segment, at: int) -> None:
+def _check_history(target: Environment, segment: Segment, last: int) -> None:
     """Conflict if the store and the segment differ in the last event that both have."""
-    if at > segment.end:
+    if last > segment.end:
         raise Conflict(_other_events(target))
     for first, row in segment.rows:
-        if first > at:
+        if first > last:
             break
         logged = event_rows.unpacked(row)
-        shared = min(at, first + len(logged) - 1)
+        shared = min(last, first + len(logged) - 1)
         with translate_errors("read", target.folder), target.lmdb.begin() as txn:
             (own,) = event_log.read_logged(txn, target.log, shared - 1, 1)
         if own.sequence != shared or own.logged_ms + own.change != logged[shared - first]:
@@ -232,7 +232,7 @@ def _take_identity(target: Environment, segment: Segment) -> None:
 def _put_notes(target: Environment, segment: Segment, prefix: str) -> None:
     """Make the store's notes with this key prefix the same as the segment's: write, replace and remove."""
     notes = {key.removeprefix(prefix): note for key, note in segment.notes.items() if key.startswith(prefix)}
-    found = target.notes(prefix)
-    for rest in notes.keys() | found.keys():
-        if notes.get(rest) != found.get(rest):
-            target.put_note(prefix + rest, notes.get(rest))
+    stored = target.notes(prefix)
+    for suffix in notes.keys() | stored.keys():
+        if notes.get(suffix) != stored.get(suffix):
+            target.put_note(prefix + suffix, notes.get(suffix))

@@ -44,23 +44,23 @@ class ServedFiles:
         self._folder, self._share = folder, share
         self._file_max = bytes_max // max(FILES_MIN, 2 * writers)
         self._done_max = bytes_max - writers * self._file_max  # leaves room for the file that each writer has open
-        self._due, self._buffer, self._flushed = 0.0, bytearray(), time.monotonic()
+        self._pages_due, self._buffer, self._flushed_s = 0.0, bytearray(), time.monotonic()
         self._file: Path | None = None
         self._file_bytes = 0
 
     def add(self, page: Served) -> None:
-        self._due += self._share
-        if self._due < 1:
+        self._pages_due += self._share
+        if self._pages_due < 1:
             return
-        self._due -= 1
+        self._pages_due -= 1
         row = _encode(page)
         self._buffer += _HEAD.pack(len(row), zlib.crc32(row)) + row
-        if len(self._buffer) >= FLUSH_BYTES or time.monotonic() - self._flushed >= FLUSH_S:
+        if len(self._buffer) >= FLUSH_BYTES or time.monotonic() - self._flushed_s >= FLUSH_S:
             self.flush()
 
     def flush(self) -> None:
         """Write the buffer. If the disk refuses it, the rows are dropped, with a warning in the process's logs."""
-        rows, self._buffer, self._flushed = bytes(self._buffer), bytearray(), time.monotonic()
+        rows, self._buffer, self._flushed_s = bytes(self._buffer), bytearray(), time.monotonic()
         if not rows:
             return
         try:
@@ -75,8 +75,8 @@ class ServedFiles:
             self._file = self._folder / f"{datetime.now(UTC):%Y%m%dT%H%M%S-%f}-{os.getpid()}.rows"
             self._file_bytes = 0
             self._forget_oldest()
-        with self._file.open("ab", buffering=0) as end:
-            if end.write(rows) != len(rows):
+        with self._file.open("ab", buffering=0) as output:
+            if output.write(rows) != len(rows):
                 raise OSError("the disk took a part of it only")
         self._file_bytes += len(rows)
 
@@ -100,11 +100,11 @@ def _size(file: Path) -> int:
 
 def read_served(file: Path) -> Iterator[Served]:
     """The pages in a file, up to the first incomplete row."""
-    raw, at = file.read_bytes(), 0
-    while at + _HEAD.size <= len(raw):
-        length, crc = _HEAD.unpack_from(raw, at)
-        at += _HEAD.size + length
-        row = raw[at - length : at]
+    raw, offset = file.read_bytes(), 0
+    while offset + _HEAD.size <= len(raw):
+        length, crc = _HEAD.unpack_from(raw, offset)
+        offset += _HEAD.size + length
+        row = raw[offset - length : offset]
         if not row or zlib.crc32(row) != crc:
             return
         yield _decode(row)

@@ -51,8 +51,8 @@ def apply_events(txn: lmdb.Transaction[bytes], events: Sequence[bytes], rows: Da
         if state == EDGE_FORGOTTEN:  # earlier events of the graph must be applied first
             _apply_edges(txn, edges.pop(event[0], []), rows, graph)
         changes.apply(txn, event, rows, graph)
-    for of_graph in edges.values():
-        _apply_edges(txn, of_graph, rows, graph)
+    for events_of_graph in edges.values():
+        _apply_edges(txn, events_of_graph, rows, graph)
 
 
 def _apply_edges(txn: lmdb.Transaction[bytes], events: Sequence[bytes], rows: Databases, graph: GraphDatabase) -> None:
@@ -63,13 +63,13 @@ def _apply_edges(txn: lmdb.Transaction[bytes], events: Sequence[bytes], rows: Da
         expires = np.fromiter((len(event) > _HEADS.itemsize for event in events), np.bool_, len(events))
         order = np.lexsort((heads["destination"], heads["source"]))
         sources, destinations = heads["source"][order], heads["destination"][order]
-        same = (sources[1:] == sources[:-1]) & (destinations[1:] == destinations[:-1])
+        is_repeat = (sources[1:] == sources[:-1]) & (destinations[1:] == destinations[:-1])
         pad = np.zeros(1, np.bool_)
-        is_new = (heads["before"][order] == NONE_BEFORE) & ~np.append(pad, same) & ~np.append(same, pad)
+        is_new = (heads["before"][order] == NONE_BEFORE) & ~np.append(pad, is_repeat) & ~np.append(is_repeat, pad)
         is_new &= ~expires[order]
         if is_new.any():
             _add_new(txn.cursor(graph(events[0][0])), heads[order[is_new]], checked=False)
-        singly = [events[at] for at in np.sort(order[~is_new]).tolist()]
+        singly = [events[index] for index in np.sort(order[~is_new]).tolist()]
     for event in singly:
         changes.apply(txn, event, rows, graph)
 
@@ -100,17 +100,17 @@ def _add_entries(
     nodes: NDArray[np.int64],
     tags: NDArray[np.uint64],
     positions: NDArray[np.int64],
-    others: NDArray[np.int64],
+    other_ends: NDArray[np.int64],
     edges: Sequence[tuple[bytes, bytes]],
 ) -> None:
     """Add entries to lists. A node and a tag are the prefix of a list. `edges`: edge rows to put in the same pass."""
-    order = np.lexsort((others, positions, tags, nodes))
+    order = np.lexsort((other_ends, positions, tags, nodes))
     nodes, tags = nodes[order], tags[order]
     prefixes = np.empty((len(order), runs.PREFIX), np.uint8)
     prefixes[:, :8] = nodes.astype(">i8").view(np.uint8).reshape(-1, 8)
     prefixes[:, 8] = tags
     entries = np.empty((len(order), 2), ">u8")
     entries[:, 0] = positions[order].view(np.uint64) ^ np.uint64(SIGN)
-    entries[:, 1] = others[order].view(np.uint64)
+    entries[:, 1] = other_ends[order].view(np.uint64)
     borders = np.flatnonzero((nodes[1:] != nodes[:-1]) | (tags[1:] != tags[:-1])) + 1
     runs.extend(cursor, prefixes, entries.tobytes(), [0, *borders.tolist(), len(order)], edges)

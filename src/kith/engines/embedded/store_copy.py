@@ -26,17 +26,17 @@ def copy_of(store: Environment) -> Iterator[int]:
     store.files.check()
     file, bytes_max = store.folder / STORE_FILE, store.lmdb.info()["map_size"]
     command = [sys.executable, "-P", "-c", _COPY, str(file), str(bytes_max)]
-    reading, writing = os.pipe()
+    read_end, write_end = os.pipe()
     with contextlib.suppress(OSError):  # a smaller pipe works, too
-        fcntl.fcntl(writing, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
-    with os.fdopen(reading, "rb") as pipe:
+        fcntl.fcntl(write_end, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
+    with os.fdopen(read_end, "rb") as pipe:
         try:
-            copying = subprocess.Popen(command, stdout=writing, stderr=subprocess.PIPE)  # noqa: S603
+            copying = subprocess.Popen(command, stdout=write_end, stderr=subprocess.PIPE)  # noqa: S603
         finally:
-            os.close(writing)
+            os.close(write_end)
         with copying:
             try:
-                yield reading
+                yield read_end
             except BaseException:
                 copying.kill()
                 raise

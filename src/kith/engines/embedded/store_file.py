@@ -34,9 +34,9 @@ def make_store(file: Path, databases: Sequence[bytes], notes: Mapping[bytes, byt
             ) as store,
             store.begin(write=True) as txn,
         ):
-            first, *_ = [store.open_db(name, txn=txn) for name in databases]
+            notes_db, *_ = [store.open_db(name, txn=txn) for name in databases]
             for key, value in notes.items():
-                txn.put(key, value, db=first)
+                txn.put(key, value, db=notes_db)
     except BaseException:
         partial.unlink(missing_ok=True)
         raise
@@ -45,10 +45,10 @@ def make_store(file: Path, databases: Sequence[bytes], notes: Mapping[bytes, byt
 
 
 def _refuse_in_place_of_another(file: Path) -> None:
-    if (made := file.with_name(RESTORING)).exists():
+    if (restoring := file.with_name(RESTORING)).exists():
         raise StoreMismatch(
             f"a restore into {file.parent}, or the first snapshot of a standby, was cut short or is under way: wait "
-            f"for it, or run the same command again; to begin with an empty store move {made} away"
+            f"for it, or run the same command again; to begin with an empty store move {restoring} away"
         )
     journal = file.with_name(JOURNAL_FILE)
     if journal.exists() and journal.stat().st_size:
@@ -77,12 +77,12 @@ class OpenedFiles:
 
     def lost(self) -> str:
         """The name of a file that was deleted or replaced; "" if there is none."""
-        return next((file for file, opened in self._files if _identity(file) != opened), "")
+        return next((file for file, identity in self._files if _identity(file) != identity), "")
 
     def check(self) -> None:
         """StoreUnavailable if a file was deleted or replaced."""
-        if lost := self.lost():
-            raise StoreUnavailable(lost_message(lost))
+        if lost_file := self.lost():
+            raise StoreUnavailable(lost_message(lost_file))
 
 
 def lost_message(file: str) -> str:
@@ -95,10 +95,10 @@ def lost_message(file: str) -> str:
 
 def _identity(file: str) -> tuple[int, int] | None:
     try:
-        found = os.stat(file)
+        status = os.stat(file)
     except OSError:
         return None
-    return found.st_dev, found.st_ino
+    return status.st_dev, status.st_ino
 
 
 def check_length(store: Path, bytes_used: int) -> None:
@@ -109,8 +109,8 @@ def check_length(store: Path, bytes_used: int) -> None:
     """
     if store.stat().st_size >= bytes_used:
         return
-    walked = subprocess.run([sys.executable, "-P", "-c", _WALK, str(store)], capture_output=True, check=False)  # noqa: S603
-    if walked.returncode:
+    walk = subprocess.run([sys.executable, "-P", "-c", _WALK, str(store)], capture_output=True, check=False)  # noqa: S603
+    if walk.returncode:
         raise StoreMismatch(f"{store} is cut short or damaged; restore a backup (`kith restore`)")
 
 

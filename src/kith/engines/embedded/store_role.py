@@ -53,15 +53,15 @@ def read_closed_note(store: Environment) -> ClosedNote | None:
 
 def has_moved(store: Environment) -> bool:
     """Whether a store takes no writes because it is being moved, or was moved. Conflict if there is another reason."""
-    why = read_closed_note(store)
-    if why is not None and why.why != "moved":
-        raise Conflict(f"{store.folder} takes no writes itself ({why.refusal().message}); move the store that does")
-    return why is not None
+    closed = read_closed_note(store)
+    if closed is not None and closed.why != "moved":
+        raise Conflict(f"{store.folder} takes no writes itself ({closed.refusal().message}); move the store that does")
+    return closed is not None
 
 
-def close_to_writes(store: Environment, why: ClosedNote | None) -> None:
+def close_to_writes(store: Environment, closed: ClosedNote | None) -> None:
     """Close a store to writes, or (None) open it to writes again. Durable, because other machines rely on it."""
-    store.put_note(CLOSED_KEY, None if why is None else msgspec.msgpack.encode(why))
+    store.put_note(CLOSED_KEY, None if closed is None else msgspec.msgpack.encode(closed))
     store.sync()  # with relaxed durability, a power cut could undo the note
 
 
@@ -79,17 +79,17 @@ def fence(store: Environment, newer: Epoch, primary: str) -> int:
     store's, or if a primary of another epoch has fenced it already. If this store and `primary` were both promoted in
     place of the same old primary, `primary` is noted as a rival.
     """
-    why, names = read_closed_note(store), _names(newer)
-    follows = why is not None and (why.why, why.primary) == ("standby", primary)
+    closed, names = read_closed_note(store), _names(newer)
+    follows = closed is not None and (closed.why, closed.primary) == ("standby", primary)
     if not is_newer(newer, epoch_of(store)) and not follows:
-        if why is None and is_forked(newer, epoch_of(store)):
+        if closed is None and is_forked(newer, epoch_of(store)):
             note_rival(store, primary)
         raise Conflict("that epoch is not newer than the one of this store, so it fences nothing")
-    if why is not None and why.why == "fenced" and why.epoch not in names:
+    if closed is not None and closed.why == "fenced" and closed.epoch not in names:
         raise Conflict(
-            f"{why.primary} was made the primary already; start this machine as its standby", **_primary_of(why)
+            f"{closed.primary} was made the primary already; start this machine as its standby", **_primary_of(closed)
         )
-    if why is None:
+    if closed is None:
         close_to_writes(store, ClosedNote("fenced", primary, names[-1]))
     with translate_errors("read", store.folder), store.lmdb.begin() as txn:
         return event_log.bounds(txn, store.log)[1]
@@ -103,9 +103,9 @@ def is_newer(epoch: Epoch, other: Epoch) -> bool:
 
 def is_forked(epoch: Epoch, other: Epoch) -> bool:
     """Whether each of two epochs has a promotion that the other lacks: two machines were promoted independently."""
-    names, others = _names(epoch), _names(other)
-    shared = min(len(names), len(others))
-    return names[:shared] != others[:shared]
+    names, other_names = _names(epoch), _names(other)
+    shared = min(len(names), len(other_names))
+    return names[:shared] != other_names[:shared]
 
 
 def _names(epoch: Epoch) -> list[int]:
@@ -117,12 +117,12 @@ def begin_promotion(store: Environment) -> Epoch:
 
     Returns the epoch that it will have. Conflict if the store is no standby.
     """
-    why = read_closed_note(store)
-    if why is None:
+    closed = read_closed_note(store)
+    if closed is None:
         raise Conflict(f"{store.folder} is no standby: it takes writes already")
-    if why.why == "fenced":
+    if closed.why == "fenced":
         raise Conflict(
-            f"{store.folder} was fenced by {why.primary}; start it as a standby of that first", **_primary_of(why)
+            f"{store.folder} was fenced by {closed.primary}; start it as a standby of that first", **_primary_of(closed)
         )
     if store.get_note(_PROMOTING) is None:
         store.put_note(_PROMOTING, str(1 + secrets.randbelow(2**63 - 1)).encode())
@@ -139,12 +139,12 @@ def promote(store: Environment, tell: SuccessorNotice | None) -> PromotionResult
 
     `tell`: the old primary that must be told later; None if it knows already. Conflict if no promotion was begun.
     """
-    raw, why = store.get_note(_PROMOTING), read_closed_note(store)
-    if raw is None or why is None:
+    raw, closed = store.get_note(_PROMOTING), read_closed_note(store)
+    if raw is None or closed is None:
         raise Conflict(f"{store.folder} is not being promoted")
     with translate_errors("promote", store.folder), store.commit() as write:
-        _, last = event_log.bounds(write.txn, store.log)
-        history = History((*store.history().restores, Restore(int(raw), last)))
+        _, last_event = event_log.bounds(write.txn, store.log)
+        history = History((*store.history().restores, Restore(int(raw), last_event)))
         notes = {
             HISTORY: history.packed(),
             CLOSED_KEY: None,
@@ -156,7 +156,7 @@ def promote(store: Environment, tell: SuccessorNotice | None) -> PromotionResult
             put_note(write.txn, store.notes_db, key, note)
         write.changes = redo.encode(0, [redo.row("meta", key.encode(), note) for key, note in notes.items()])
     store.positions.use_history(history)
-    return PromotionResult(last, int(raw))
+    return PromotionResult(last_event, int(raw))
 
 
 def pending_notice(store: Environment) -> SuccessorNotice | None:
@@ -206,5 +206,5 @@ def detach_copy(folder: Path) -> None:
             put_note(write.txn, store.notes_db, key, None)
 
 
-def _primary_of(why: ClosedNote) -> dict[str, str]:
-    return {"primary": why.primary}
+def _primary_of(closed: ClosedNote) -> dict[str, str]:
+    return {"primary": closed.primary}

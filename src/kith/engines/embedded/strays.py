@@ -25,19 +25,19 @@ def find_strays(
 
     Also returns the key of the block to continue at; None at the end.
     """
-    found: list[Stray] = []
-    seen = 0
+    strays: list[Stray] = []
+    rows_seen = 0
     for key, rows in runs.blocks(txn.cursor(db), start):
-        if seen >= rows_max:
-            return found, key
+        if rows_seen >= rows_max:
+            return strays, key
         prefix = key[: runs.PREFIX]
         listing = read_prefix(graph, prefix)
-        for at in range(0, len(rows), runs.ROW):
-            row = rows[at : at + runs.ROW]
+        for offset in range(0, len(rows), runs.ROW):
+            row = rows[offset : offset + runs.ROW]
             if _is_stray(txn, db, listing, row):
-                found.append((prefix, row))
-        seen += len(rows) // runs.ROW
-    return found, None
+                strays.append((prefix, row))
+        rows_seen += len(rows) // runs.ROW
+    return strays, None
 
 
 def unlist_strays(batch: Transaction, graph: int, entries: Sequence[Stray]) -> None:
@@ -49,8 +49,8 @@ def unlist_strays(batch: Transaction, graph: int, entries: Sequence[Stray]) -> N
 
 
 def _is_stray(txn: Txn, db: lmdb._Database, listing: Listing, row: bytes) -> bool:
-    position, other = read_mark(row)
-    source, destination = (listing.node, other) if listing.direction is Direction.OUT else (other, listing.node)
+    position, other_end = read_mark(row)
+    source, destination = (listing.node, other_end) if listing.direction is Direction.OUT else (other_end, listing.node)
     stored = txn.get(pair_key(source, destination), None, db)
     if stored is None:
         return True

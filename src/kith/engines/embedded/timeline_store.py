@@ -90,31 +90,28 @@ class RingReader:
 
         If nothing was pushed since the last read, this is the same object as then.
         """
-        withheld_rate_min, head, floor = (
-            int(file.lacks[slot]),
-            int(file.heads[slot]),
-            int(file.floors[slot]),
-        )  # in this order
-        state, kept = (slot, version, head, floor, withheld_rate_min), self._cache.get(user)
-        if kept is not None and kept[0] == state:
-            return kept[1]
+        # in this order, because a writer changes the floor first and the rate last
+        withheld_rate_min, head, floor = int(file.lacks[slot]), int(file.heads[slot]), int(file.floors[slot])
+        state, cached = (slot, version, head, floor, withheld_rate_min), self._cache.get(user)
+        if cached is not None and cached[0] == state:
+            return cached[1]
         tail = file.tails[slot * LINE : (slot + 1) * LINE].copy()
         ring = file.cells[slot * WIDTH : (slot + 1) * WIDTH].copy()
-        later, floor = int(file.heads[slot]), int(file.floors[slot])
-        if file.versions[slot] != version or later // LINE != head // LINE:
+        head_after, floor = int(file.heads[slot]), int(file.floors[slot])
+        if file.versions[slot] != version or head_after // LINE != head // LINE:
             return None
-        begun, oldest = head & _IN_LINE, max(0, later - TIMELINE_IDS_MAX)
-        whole, stored = head - begun, floor
+        in_tail, oldest = head & _IN_LINE, max(0, head_after - TIMELINE_IDS_MAX)
+        in_ring, stored_floor = head - in_tail, floor
         if oldest:  # the floor does not cover yet the ids that are in the ring but not shown
-            first = max(0, whole - WIDTH)
-            floor = max(floor, int(ring[np.arange(first, oldest) & _MASK].max()))
+            oldest_in_ring = max(0, in_ring - WIDTH)
+            floor = max(floor, int(ring[np.arange(oldest_in_ring, oldest) & _MASK].max()))
         timeline = Timeline(
-            np.concatenate((tail[:begun][::-1], _newest_first(ring, oldest, whole))), floor, withheld_rate_min
+            np.concatenate((tail[:in_tail][::-1], _newest_first(ring, oldest, in_ring))), floor, withheld_rate_min
         )
-        if later == head:
+        if head_after == head:
             if len(self._cache) >= self._cache_max:
                 self._cache.clear()
-            self._cache[user] = (slot, version, head, stored, withheld_rate_min), timeline
+            self._cache[user] = (slot, version, head, stored_floor, withheld_rate_min), timeline
         return timeline
 
     async def count(self) -> int:
@@ -125,8 +122,8 @@ class RingReader:
         file = self._current()
         if file is not None:
             owners = file.owners[np.flatnonzero(file.owners)]
-            for at in range(0, len(owners), _PAGE):
-                yield (~owners[at : at + _PAGE]).tolist()
+            for start in range(0, len(owners), _PAGE):
+                yield (~owners[start : start + _PAGE]).tolist()
 
     async def name(self) -> int:
         file = self._current()
@@ -181,17 +178,17 @@ class RingTimelines(RingReader):
 
     async def push(self, post: int, users: Ids) -> int:
         rings, pushed = self._rings, 0
-        for at in range(0, len(users), _CHUNK):
-            chunk = users[at : at + _CHUNK]
+        for start in range(0, len(users), _CHUNK):
+            chunk = users[start : start + _CHUNK]
             with self._change:
                 rings.builds.push(post, chunk)
                 slots = rings.directory.find_many(chunk)
                 if len(slots) and slots.min() < 0:
                     slots = slots[slots >= 0]
                 heads = rings.heads.take(slots)
-                begun = heads & _IN_LINE
-                rings.tails[slots * LINE + begun] = post
-                full = np.flatnonzero(begun == _IN_LINE)
+                line_places = heads & _IN_LINE
+                rings.tails[slots * LINE + line_places] = post
+                full = np.flatnonzero(line_places == _IN_LINE)
                 _flush(rings, slots[full], heads[full])
                 rings.heads[slots] = heads + 1
                 pushed += len(slots)
@@ -199,8 +196,8 @@ class RingTimelines(RingReader):
 
     async def habits(self, users: Ids) -> Habits:
         slots = self._rings.directory.find_many(users)
-        lately = read_habits.lately(self._rings.reads.take(slots), self._now_ms())
-        return Habits(np.where(slots >= 0, lately, -1.0), np.where(slots >= 0, self._rings.lacks.take(slots), 0))
+        recent_reads = read_habits.lately(self._rings.reads.take(slots), self._now_ms())
+        return Habits(np.where(slots >= 0, recent_reads, -1.0), np.where(slots >= 0, self._rings.lacks.take(slots), 0))
 
     async def withhold(self, rate: int, users: Ids) -> None:
         with self._change:
@@ -220,25 +217,26 @@ class RingTimelines(RingReader):
             if build is None:
                 return False
             slot = rings.directory.find(user)
-            known = slot >= 0
-            if not known:
+            has_slot = slot >= 0
+            if not has_slot:
                 slot = self._take_slot()
             room = TIMELINE_IDS_MAX - len(build.pushed)
             rings.versions[slot] |= 1
             rings.owners[slot] = ~user
-            kept = np.concatenate((build.pushed, ids[:room]))[::-1]
+            oldest_first = np.concatenate((build.pushed, ids[:room]))[::-1]
             ring, tail = rings.cells[slot * WIDTH : (slot + 1) * WIDTH], rings.tails[slot * LINE : (slot + 1) * LINE]
-            whole = len(kept) - len(kept) % LINE
-            ring[:whole], ring[whole:] = kept[:whole], 0  # zeros: the floor counts overwritten cells as lost ids
-            tail[: len(kept) - whole] = kept[whole:]
+            in_ring = len(oldest_first) - len(oldest_first) % LINE
+            # zeros behind the ids, because the floor counts overwritten cells as lost ids
+            ring[:in_ring], ring[in_ring:] = oldest_first[:in_ring], 0
+            tail[: len(oldest_first) - in_ring] = oldest_first[in_ring:]
             rings.floors[slot] = max(0, ids[room - 1] - 1) if len(ids) >= room else 0
-            rings.heads[slot] = len(kept)
+            rings.heads[slot] = len(oldest_first)
             rings.reads[slot] = (
-                read_habits.add_reads(int(rings.reads[slot]), now, 0) if known else read_habits.first_read(now)
+                read_habits.add_reads(int(rings.reads[slot]), now, 0) if has_slot else read_habits.first_read(now)
             )
             rings.lacks[slot] = build.withheld_rate_min
             rings.versions[slot] += 1
-            if not known:
+            if not has_slot:
                 rings.directory.insert(user, slot)
             return True
 
@@ -287,9 +285,8 @@ class RingTimelines(RingReader):
                 raise
         owned = np.flatnonzero(owners)
         words = self._rings.reads[owned]
-        words[read_habits.read_ms(words) > self._now_ms()] = (
-            0  # in the future: noted before the clock was set back, so it counts as the oldest
-        )
+        # a read in the future was noted before the clock was set back, so it counts as the oldest
+        words[read_habits.read_ms(words) > self._now_ms()] = 0
         slot = int(owned[np.argmin(words)])
         self._release(slot)
         return slot
@@ -302,8 +299,8 @@ class RingTimelines(RingReader):
 
 def _newest_first(ring: Ids, oldest: int, head: int) -> Ids:
     """The ids with numbers `oldest` to `head - 1` of a ring, newest first."""
-    first, end = oldest & _MASK, head & _MASK
-    ids = ring[first:end] if first <= end else np.concatenate((ring[first:], ring[:end]))
+    start, end = oldest & _MASK, head & _MASK
+    ids = ring[start:end] if start <= end else np.concatenate((ring[start:], ring[:end]))
     return ids[::-1]
 
 
@@ -316,8 +313,8 @@ def _flush(rings: RingFile, slots: Ids, numbers: Ids) -> None:
     """
     if len(slots):
         rows, lines = rings.cells.reshape(-1, LINE), slots * (WIDTH // LINE) + (numbers & _MASK) // LINE
-        over = rows.take(lines, axis=0).max(axis=1)
-        rings.floors[slots] = np.maximum(rings.floors.take(slots), over)
+        overwritten = rows.take(lines, axis=0).max(axis=1)
+        rings.floors[slots] = np.maximum(rings.floors.take(slots), overwritten)
         rows[lines] = rings.tails.reshape(-1, LINE).take(slots, axis=0)
 
 

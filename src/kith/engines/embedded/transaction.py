@@ -76,13 +76,13 @@ class Transaction:
 
     def remove_expired(self) -> int:
         """Remove up to 500 expired edges. Returns how many were removed."""
-        over = self.expired_edges()
-        found = [] if over is None else over.first(_EXPIRED_PER_COMMIT)
-        for graph, source, destination in found:
+        expired = self.expired_edges()
+        edges = [] if expired is None else expired.first(_EXPIRED_PER_COMMIT)
+        for graph, source, destination in edges:
             stored = stored_edge(self.txn, self.environment.graph_db(graph), graph, source, destination)
             if stored is not None:
                 self.write_edge(stored, as_of(stored, self.now_ms))
-        return len(found)
+        return len(edges)
 
     def append(self, event: bytes) -> None:
         """Log an event of `changes` whose change has been made already."""
@@ -138,8 +138,8 @@ class Transaction:
         """
         if not self.nodes_known:
             return {}
-        of = self.environment.user_ends.of
-        nodes = {node for write in writes for node in of(write.edge)}
+        ends_of = self.environment.user_ends.of
+        nodes = {node for write in writes for node in ends_of(write.edge)}
         rows = self.txn.cursor(self.environment.nodes).getmulti([node_key(node) for node in sorted(nodes)])
         states = {first_number(key): read_node(row).state for key, row in rows}
         return {node: state for node, state in states.items() if state is not State.NORMAL}

@@ -79,9 +79,8 @@ class StandbyFollower:
         is_caught_up = segments.newest(segment)[0] >= segment.end
         notes: dict[str, bytes | None] = {}
         if is_caught_up and with_places:  # all that the primary's consumers wrote is here then
-            notes = group_checkpoints.changed_notes(
-                self._store, segment.notes, but=(fanout.NAME,)
-            )  # its timelines are not replicated
+            # without fan-out, because its timelines are not replicated
+            notes = group_checkpoints.changed_notes(self._store, segment.notes, excluded=(fanout.NAME,))
         self._replayed_to = segments.replay(self._store, segment, retention=self._retention, beside=notes)
         if is_caught_up and with_places:
             self._placed_s = asked_s
