@@ -103,3 +103,19 @@ def test_a_process_that_waited_for_a_deleted_lock_file_locks_the_new_one(
         assert await stores[2].acquire("a job", "third", 1.0) is None
 
     run_coroutine(play())
+
+
+def test_a_lease_whose_file_cannot_be_deleted_is_released(tmp_path: Path) -> None:
+    async def play() -> None:
+        store = FileLeases(tmp_path)
+        lease = await store.acquire("a job", "first", 1.0)
+        assert lease is not None
+        descriptor = store._held[lease]
+        file = store._file("a job")
+        file.unlink()
+        file.mkdir()  # cannot be deleted like a file
+        await store.release(lease)
+        with pytest.raises(OSError, match="Bad file descriptor"):
+            os.fstat(descriptor)
+
+    run_coroutine(play())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import os
 import sys
 from collections.abc import Sequence
@@ -197,3 +198,20 @@ def test_a_runner_at_rest_is_woken_by_an_event_and_by_stop(tmp_path: Path, run: 
             await task
 
         run(asyncio.wait_for(scene(), LIMIT_S))
+
+
+def test_a_process_without_free_descriptors_removes_no_fifo_of_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = os.open
+
+    def refuse_fifos(path: str | Path, flags: int, *arguments: int) -> int:
+        if flags & os.O_WRONLY:
+            raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+        return real(path, flags, *arguments)
+
+    with Doorbell(tmp_path).bell():
+        (fifo,) = (tmp_path / "bells").iterdir()
+        monkeypatch.setattr(os, "open", refuse_fifos)
+        with Doorbell(tmp_path).bell():
+            assert fifo.exists()

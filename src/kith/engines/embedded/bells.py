@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import fcntl
 import os
 import secrets
@@ -191,8 +192,9 @@ def _make_fifo(folder: Path) -> tuple[Path, int]:
         for other in folder.iterdir():
             try:
                 os.close(os.open(other, os.O_WRONLY | os.O_NONBLOCK))
-            except OSError:
-                other.unlink(missing_ok=True)
+            except OSError as error:
+                if error.errno == errno.ENXIO:  # no process has it open; any other error says nothing about it
+                    other.unlink(missing_ok=True)
         path = folder / secrets.token_hex(8)
         os.mkfifo(path, 0o600)
         return path, os.open(path, os.O_RDWR | os.O_NONBLOCK)  # with a writer of its own it never reports its end

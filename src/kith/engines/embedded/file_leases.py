@@ -10,6 +10,7 @@ Leases never expire: a paused process keeps its leases. The file of a killed pro
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import fcntl
 import os
 import time
@@ -56,7 +57,8 @@ class FileLeases:
     async def release(self, lease: Lease) -> None:
         descriptor = self._held.pop(lease, None)
         if descriptor is not None:
-            self._file(lease.name).unlink(missing_ok=True)  # before it is unlocked, so no other process holds it
+            with contextlib.suppress(OSError):  # a file that stays is free once it is closed
+                self._file(lease.name).unlink()  # before it is unlocked, so no other process holds it
             os.close(descriptor)
 
     def close(self) -> None:
