@@ -50,9 +50,9 @@ def test_a_failing_bucket_raises_an_error_that_names_no_keys(
     monkeypatch.setattr("kith.engines.blobs.bucket.RETRIES", 0)
     blobs = open_blobs("s3://bucket", Path("unused"), sync=False)
     bucket.broken = True
-    with pytest.raises(StoreUnavailable) as refused:
+    with pytest.raises(StoreUnavailable) as raised:
         run(blobs.put(KEY, b"x", "image/jpeg"))
-    assert KEY not in str(refused.value)
+    assert KEY not in str(raised.value)
 
 
 def test_a_full_disk_says_so(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

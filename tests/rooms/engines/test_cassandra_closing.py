@@ -34,8 +34,8 @@ class Cluster:
         self.closing = CassandraClosing(self.rows, self.mover)
 
     def _owners(self, permit: int) -> Owners:
-        def joined(one: LogPosition, other: LogPosition) -> LogPosition:
-            return ReferenceLog.joined(None, one, other)  # type: ignore[arg-type]
+        def joined(position: LogPosition, other: LogPosition) -> LogPosition:
+            return ReferenceLog.joined(None, position, other)  # type: ignore[arg-type]
 
         return Owners(self.commands, joined, permit)
 
@@ -83,8 +83,8 @@ def test_a_store_that_was_moved_away_says_where_it_is() -> None:
 
     async def scene() -> None:
         await cluster.closing.close("the data folder kith-data")
-        moved = await refused(cluster, 1)
-        assert (moved.code, moved.details) == ("STORE_MOVED", {"to": "the data folder kith-data"})
+        error = await refused(cluster, 1)
+        assert (error.code, error.details) == ("STORE_MOVED", {"to": "the data folder kith-data"})
 
     run_coroutine(scene())
     assert cluster.followers() == set()
@@ -97,9 +97,9 @@ def test_writes_queued_before_the_close_are_done_and_later_ones_are_refused() ->
 
     async def scene() -> None:
         before, after, permitted = (WriteEdges([EdgeWrite(edge_of(source, 99))]) for source in of_one)
-        asked: list[tuple[int, AnyCommand]] = [(0, before), (0, CloseStore(ClosedRow(77, ""))), (0, after)]
+        commands: list[tuple[int, AnyCommand]] = [(0, before), (0, CloseStore(ClosedRow(77, ""))), (0, after)]
         with pytest.raises(StoreUnavailable):
-            await cluster.anybody.ask_many(asked, object)
+            await cluster.anybody.ask_many(commands, object)
         await cluster.mover.ask_many([(0, permitted)], list[EdgeChange | None])
 
     run_coroutine(scene())

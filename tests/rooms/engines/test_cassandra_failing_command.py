@@ -25,8 +25,8 @@ from kith.engines.cassandra.partitions import Partitions
 from kith.engines.cassandra.row_batch import RowBatch
 
 
-def earlier(one: LogPosition, other: LogPosition) -> LogPosition:
-    return min(one, other)
+def earlier(position: LogPosition, other: LogPosition) -> LogPosition:
+    return min(position, other)
 
 
 def test_writes_beside_one_that_fails_are_done(run: Run) -> None:
@@ -43,8 +43,8 @@ def test_writes_beside_one_that_fails_are_done(run: Run) -> None:
         await owners.ask(0, WriteEdges(writes_of(edge_of(1, 2))), list)
         with patch.object(ForgetEdges, "run", failing):
             around = [WriteEdges(writes_of(edge_of(*pair))) for pair in ((3, 4), (5, 6))]
-            asked = [around[0], ForgetEdges(1, [(1, 2)]), around[1]]
-            _, failed, _ = await commands.ask_many([(0, msgspec.msgpack.encode(one)) for one in asked])
+            writes = [around[0], ForgetEdges(1, [(1, 2)]), around[1]]
+            _, failed, _ = await commands.ask_many([(0, msgspec.msgpack.encode(write)) for write in writes])
             assert failed.outcome == FAILED
             with pytest.raises(RuntimeError, match="its log says how"):
                 await owners.ask(0, ForgetEdges(1, [(1, 2)]), type(None))

@@ -38,11 +38,11 @@ class PagedRows(MemoryRows):
         self.held_max = 0
 
     async def expired_entries(self, listing: Listing, now_ms: int) -> AsyncIterator[Sequence[int]]:
-        held = weakref.WeakSet[Page]()
-        async for some in super().expired_entries(listing, now_ms):
-            page = Page(some)
-            held.add(page)
-            self.held_max = max(self.held_max, len(held))
+        pages = weakref.WeakSet[Page]()
+        async for entries in super().expired_entries(listing, now_ms):
+            page = Page(entries)
+            pages.add(page)
+            self.held_max = max(self.held_max, len(pages))
             yield page
             del page
 
@@ -50,21 +50,21 @@ class PagedRows(MemoryRows):
 @pytest.mark.parametrize("ours", [True, False])
 def test_a_batch_that_counts_a_list_holds_few_pages_of_expired_entries_at_a_time(run: Run, ours: bool) -> None:
     rows, partitions = PagedRows(), Partitions(2)
-    owner, others = partitions.of_node(1), partitions.of_node(1) if ours else 1 - partitions.of_node(1)
-    followers = [node for node in range(3, 3 * ENDED) if partitions.of_node(node) == others][:ENDED]
+    owner, owner_of_expired = partitions.of_node(1), partitions.of_node(1) if ours else 1 - partitions.of_node(1)
+    followers = [node for node in range(3, 3 * ENDED) if partitions.of_node(node) == owner_of_expired][:ENDED]
     stored = [
         RowChange("edges", (node, 1, 2), (int(State.NORMAL), START_MS - 9, 1, START_MS - 1), 1) for node in followers
     ]
     ending = [RowChange("ending", (*listed(FOLLOWERS), START_MS - 1, node), (), 1) for node in followers]
-    count = RowChange(*cell_row(FOLLOWERS, others), (ENDED + 1, ENDED), 1)
+    count = RowChange(*cell_row(FOLLOWERS, owner_of_expired), (ENDED + 1, ENDED), 1)
     follow = WriteEdges([EdgeWrite(edge_of(1, 2), counted=Direction.IN)])
 
     async def scene() -> None:
         await rows.write([*stored, *ending, count])
         deciding = CassandraOwner(rows, partitions)
         await deciding.take(owner, 0)
-        (decided,) = await deciding.decide(owner, [Command(7, START_MS, msgspec.msgpack.encode(follow))])
-        (change,) = msgspec.msgpack.decode(decided.outcome, type=list[EdgeChange])
+        (decision,) = await deciding.decide(owner, [Command(7, START_MS, msgspec.msgpack.encode(follow))])
+        (change,) = msgspec.msgpack.decode(decision.outcome, type=list[EdgeChange])
         assert change.length == 2, "the entry that did not expire, and the new one"
         assert rows.held_max <= 2
 

@@ -70,15 +70,15 @@ class Process:
             while part.publisher is self and part.place < len(part.commands):
                 self._publish(await self._owner.decide(self._partition, self._world.batch(part)))
 
-    def _publish(self, decided: Sequence[DecidedCommand]) -> None:
+    def _publish(self, decisions: Sequence[DecidedCommand]) -> None:
         """Append events and move the place, both or neither, unless another process became the publisher."""
         part = self._world.parts[self._partition]
         if part.publisher is not self:
             raise Fenced
-        if decided:
-            assert decided[0].offset == part.place
-            part.published += decided
-            part.place = decided[-1].offset + 1
+        if decisions:
+            assert decisions[0].offset == part.place
+            part.published += decisions
+            part.place = decisions[-1].offset + 1
 
 
 class Part:
@@ -102,15 +102,17 @@ class World:
         for _ in range(COMMANDS):
             now_ms += self.chance.random() < 0.2
             source = self.chance.choice(NODES)
-            asked = some_command(self.chance, source)
-            self.parts[owner_of(asked, source, self.partitions)].commands.append((now_ms, asked))
+            command = some_command(self.chance, source)
+            self.parts[owner_of(command, source, self.partitions)].commands.append((now_ms, command))
         self.now_ms = now_ms
 
     def batch(self, part: Part) -> list[Command]:
         """Some of the waiting commands, all of one millisecond."""
         count, first_ms = self.chance.randint(1, 6), part.commands[part.place][0]
-        some = list(enumerate(part.commands))[part.place : part.place + count]
-        return [Command(at, ms, msgspec.msgpack.encode(asked)) for at, (ms, asked) in some if ms == first_ms]
+        numbered = list(enumerate(part.commands))[part.place : part.place + count]
+        return [
+            Command(offset, ms, msgspec.msgpack.encode(command)) for offset, (ms, command) in numbered if ms == first_ms
+        ]
 
     def run(self) -> None:
         """Start, pause and resume processes until everything is published."""
@@ -156,20 +158,24 @@ def check_lists(rows: MemoryRows, partitions: Partitions) -> None:
     entries, ending, expiring, counts = dict(rows.table("list_entries")), set(), set(), Counter[Any]()
     for edge in stored_edges(rows).values():
         owner = partitions.of_node(edge.source)
-        for listing, other in listings_of(edge):
+        for listing, other_end in listings_of(edge):
             places = divided.get(of_node(listing), UNDIVIDED).places(edge.position)
-            found = [entries.pop(entry_row(listing, part, edge.position, other).key, None) for part in places]
-            assert {one for one in found if one is not None} == {(edge.expires_ms,)}
+            entry_values = [
+                entries.pop(entry_row(listing, part, edge.position, other_end).key, None) for part in places
+            ]
+            assert {one for one in entry_values if one is not None} == {(edge.expires_ms,)}
             counts[(*of_node(listing), owner), 0] += 1
             if edge.expires_ms:
-                ending.add((*listed(listing), edge.expires_ms, other))
+                ending.add((*listed(listing), edge.expires_ms, other_end))
                 counts[(*of_node(listing), owner), 1] += 1
         if edge.expires_ms:
             expiring.add((owner, edge.expires_ms, edge.graph, edge.source, edge.destination))
     assert not entries
     assert set(rows.table("ending")) == ending
     assert set(rows.table("expiring")) == expiring
-    stored = Counter({(key, at): n for key, values in rows.table("counts").items() for at, n in enumerate(values)})
+    stored = Counter(
+        {(key, index): n for key, values in rows.table("counts").items() for index, n in enumerate(values)}
+    )
     assert +stored == counts
     assert min(stored.values(), default=0) >= 0
 
@@ -177,16 +183,18 @@ def check_lists(rows: MemoryRows, partitions: Partitions) -> None:
 def check_published(world: World) -> None:
     """Each command was published once, and the last published event of an edge matches its row."""
     forgotten = {
-        (asked.graph, *pair)
+        (command.graph, *pair)
         for part in world.parts
-        for _, asked in part.commands
-        if isinstance(asked, ForgetEdges)
-        for pair in asked.pairs
+        for _, command in part.commands
+        if isinstance(command, ForgetEdges)
+        for pair in command.pairs
     }
     for part in world.parts:
-        assert [one.offset for one in part.published] == list(range(len(part.commands)))
+        assert [decision.offset for decision in part.published] == list(range(len(part.commands)))
         last: dict[tuple[int, int, int], Event] = {}
-        for event in (event for one in part.published for event in one.events if event.state <= State.REMOVED):
+        for event in (
+            event for decision in part.published for event in decision.events if event.state <= State.REMOVED
+        ):
             key = (event.graph, event.source, event.destination)
             before = last.get(key)
             assert key in forgotten or event.before == (None if before is None else before.state)
@@ -215,9 +223,9 @@ class Model:
         self.records = ReferenceRecords(self.edges)
         self.now_ms = START_MS
 
-    def answers(self, now_ms: int, asked: AnyCommand) -> Any:
+    def answers(self, now_ms: int, command: AnyCommand) -> Any:
         self.now_ms = now_ms
-        match asked:
+        match command:
             case WriteEdges(writes, first_decides):
                 return list(self._changes(writes, first_decides))
             case ForgetEdges(graph, pairs):
@@ -243,22 +251,22 @@ class Model:
         return ...
 
     def _changes(self, writes: Sequence[EdgeWrite], first_decides: bool) -> Iterator[EdgeChange | None]:
-        refused = False
-        for at, write in enumerate(writes):
-            if write.chained and refused:
+        is_refused = False
+        for index, write in enumerate(writes):
+            if write.chained and is_refused:
                 yield None
                 continue
             (change,) = run_without_loop(self.edges.apply([write]))
             yield msgspec.structs.replace(change, log_position=NOWHERE)
-            refused = change.outcome in REFUSED
-            if first_decides and at == 0 and refused:
+            is_refused = change.outcome in REFUSED
+            if first_decides and index == 0 and is_refused:
                 return
 
     def _written(self, records: Sequence[Conditional]) -> int:
-        for at, (record, version) in enumerate(records):
+        for index, (record, version) in enumerate(records):
             only_if = [] if version is None else [AtVersion(record.kind, record.id, version)]
             if not run_without_loop(self.records.put([record], only_if=only_if)).stored:
-                return at
+                return index
         return len(records)
 
 
@@ -284,8 +292,8 @@ def left(world: World) -> Expected:
         {key[1]: values[0] for key, values in rows.table("notes").items()},
         [
             (event.source, event.destination, event.data)
-            for one in world.parts[0].published
-            for event in one.events
+            for decision in world.parts[0].published
+            for event in decision.events
             if event.state == RECORD_CHANGED
         ],
     )
@@ -299,31 +307,34 @@ def test_one_partition_equals_commands_decided_in_order_whichever_process_stops(
     check_published(world)
     model = Model()
     (part,) = world.parts
-    for (now_ms, asked), published in zip(part.commands, part.published, strict=True):
-        answer = model.answers(now_ms, asked)
-        if isinstance(asked, WriteEdges):
+    for (now_ms, command), published in zip(part.commands, part.published, strict=True):
+        answer = model.answers(now_ms, command)
+        if isinstance(command, WriteEdges):
             assert msgspec.msgpack.decode(published.outcome, type=list[EdgeChange | None]) == answer
         elif answer is not ...:
-            assert published.outcome == msgspec.msgpack.encode(answer), asked
-    nodes = {node: known for node in NODES if (known := model.edges._nodes.get(node, Node())) != Node()}
-    found = left(world)
-    assert {node: known for node, known in found.nodes.items() if known != Node()} == nodes
-    assert found.edges == {key: as_of(edge, world.now_ms) for key, edge in model.edges.rows.items()}
-    assert found.notes == model.edges._notes
-    kept = {(int(key[0]), key[1]): (one.updated_at, one.data) for key, one in model.records.records.items()}
-    assert found.records == kept
+            assert published.outcome == msgspec.msgpack.encode(answer), command
+    nodes = {node: stored_node for node in NODES if (stored_node := model.edges._nodes.get(node, Node())) != Node()}
+    result = left(world)
+    assert {node: stored_node for node, stored_node in result.nodes.items() if stored_node != Node()} == nodes
+    assert result.edges == {key: as_of(edge, world.now_ms) for key, edge in model.edges.rows.items()}
+    assert result.notes == model.edges._notes
+    records = {
+        (int(key[0]), key[1]): (stored_record.updated_at, stored_record.data)
+        for key, stored_record in model.records.records.items()
+    }
+    assert result.records == records
     logged = [event for event in model.edges.events.all if event.state == RECORD_CHANGED]
-    assert found.published_records == [(event.source, event.destination, event.data) for event in logged]
+    assert result.published_records == [(event.source, event.destination, event.data) for event in logged]
 
 
 def test_a_command_of_a_newer_kith_changes_nothing_and_gets_an_empty_answer() -> None:
     world = World(0, partitions=1)
     owner = CassandraOwner(world.rows, world.partitions)
     run(owner.take(0, 0))
-    known = msgspec.msgpack.encode(WriteEdges([EdgeWrite(edge_of(1, 2))]))
-    asked = [b"\xc1", msgspec.msgpack.encode({"type": "of tomorrow"}), known]
-    decided = run(owner.decide(0, [Command(at, START_MS, data) for at, data in enumerate(asked)]))
-    assert [bool(one.outcome) for one in decided] == [False, False, True]
+    known_command = msgspec.msgpack.encode(WriteEdges([EdgeWrite(edge_of(1, 2))]))
+    commands = [b"\xc1", msgspec.msgpack.encode({"type": "of tomorrow"}), known_command]
+    decisions = run(owner.decide(0, [Command(offset, START_MS, data) for offset, data in enumerate(commands)]))
+    assert [bool(decision.outcome) for decision in decisions] == [False, False, True]
     assert set(stored_edges(world.rows)) == {(1, 1, 2)}
 
 
@@ -332,8 +343,8 @@ def test_a_batch_of_a_newer_kith_is_left_to_an_owner_who_knows_its_tables() -> N
     world = World(0, partitions=1)
     owner = CassandraOwner(world.rows, world.partitions)
     run(owner.take(0, 0))
-    known = RowChange("edges", (1, 1, 2), (0, 3, 4, 0), 1)
-    newer = JournaledBatch([DecidedCommand(0, b"done", [])], [known, RowChange("of_tomorrow", (5, 6), (7,), 1)])
+    known_change = RowChange("edges", (1, 1, 2), (0, 3, 4, 0), 1)
+    newer = JournaledBatch([DecidedCommand(0, b"done", [])], [known_change, RowChange("of_tomorrow", (5, 6), (7,), 1)])
     assert run(world.rows.write_journal(0, 1, msgspec.msgpack.encode(newer)))
     for _ in range(2):
         with pytest.raises(StoreUnavailable, match=r"of a newer Kith.*of_tomorrow"):
@@ -382,11 +393,11 @@ def test_one_read_gets_what_most_follows_need_and_a_second_the_rest() -> None:
         "closed": 1, "edges": 2, "nodes": 2, "counts": 4, "divisions": 4
     }, "the lists that held the edge, and those that hold it now"  # fmt: skip
     assert rows.times == 1
-    archived, again = (
-        edge_of(1, 2, state=state, version=3 + at) for at, state in enumerate((State.ARCHIVED, State.REMOVED))
+    archived, removed = (
+        edge_of(1, 2, state=state, version=3 + index) for index, state in enumerate((State.ARCHIVED, State.REMOVED))
     )
     decided(2, EdgeWrite(archived))
-    decided(3, EdgeWrite(again, only_from=PRESENT))
+    decided(3, EdgeWrite(removed, only_from=PRESENT))
     assert rows.times == 2, "an edge from other lists needs a second read"
     assert stored_edges(rows)[1, 1, 2].state is State.REMOVED
 

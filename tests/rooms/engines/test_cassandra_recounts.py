@@ -34,8 +34,8 @@ FOLLOWERS = range(100, 140)
 SOON = 1_000_000
 
 
-def later(one: LogPosition, other: LogPosition) -> LogPosition:
-    return max(one, other)
+def later(position: LogPosition, other: LogPosition) -> LogPosition:
+    return max(position, other)
 
 
 class Scene:
@@ -76,8 +76,8 @@ class Scene:
         """Make counts wrong, and replace the owners that have them in memory."""
         self.take_over()
         counts = [
-            RowChange("counts", (*of_node(FOLLOWERS_OF_DANA), at), (self.chance.randint(0, 50), 7), self._offset)
-            for at in range(PARTITIONS)
+            RowChange("counts", (*of_node(FOLLOWERS_OF_DANA), partition), (self.chance.randint(0, 50), 7), self._offset)
+            for partition in range(PARTITIONS)
         ]
         await self.rows.write(self.chance.sample(counts, 2))
 
@@ -85,7 +85,7 @@ class Scene:
         await self.rows.get([])
         entries = self.rows.table("list_entries").items()
         marks = [(Mark(*key[5:]), values[0]) for key, values in entries if key[:4] == listed(listing)]
-        return sorted(((at, ends) for at, ends in marks if span.above < at <= span.top), reverse=True)[:limit]
+        return sorted(((mark, ends) for mark, ends in marks if span.above < mark <= span.top), reverse=True)[:limit]
 
     def check(self) -> None:
         """Each owner's counts are those of its entries."""

@@ -32,9 +32,9 @@ def test_closing_a_process_just_as_a_checkpoint_begins_does_not_hang(
     """`close` sets its two events at the worst moment: after one was last checked, before the other is cleared."""
     monkeypatch.setattr(checkpoints, "INTERVAL_S", 0.0)
     environment = Environment(tmp_path / "data")
-    made = environment._checkpoints  # this moment cannot be hit from outside
-    wakes = _Waking(made)
-    monkeypatch.setattr(made, "_uncovered", wakes)
+    checkpoints_of_process = environment._checkpoints  # this moment cannot be hit from outside
+    wakes = _Waking(checkpoints_of_process)
+    monkeypatch.setattr(checkpoints_of_process, "_uncovered", wakes)
     environment.put_note("a write", b"1")
     assert wakes.cleared.wait(10)
     closing = threading.Thread(target=environment.close, daemon=True)
@@ -54,9 +54,9 @@ def test_many_changes_do_not_wait_for_the_interval_so_freed_pages_are_reused(
         return batch.txn.id()
 
     async def write(environment: Environment, commits: CommitQueue) -> int:
-        written = await commits.run(rewrite)
+        answer = await commits.run(rewrite)
         async with asyncio.timeout(10):
-            while _base(environment) < written:  # noqa: ASYNC110
+            while _base(environment) < answer:  # noqa: ASYNC110
                 await asyncio.sleep(0)
         return environment.bytes_used()
 
@@ -65,10 +65,10 @@ def test_many_changes_do_not_wait_for_the_interval_so_freed_pages_are_reused(
 
     with Environment(tmp_path / "data") as environment:
         commits = CommitQueue(environment)
-        used = asyncio.run(rounds(environment, commits))
+        bytes_used = asyncio.run(rounds(environment, commits))
         commits.close()
-    a_round = used[1] - used[0]
-    assert used[-1] - used[0] <= 4 * a_round, used  # 11, if no page were reused
+    a_round = bytes_used[1] - bytes_used[0]
+    assert bytes_used[-1] - bytes_used[0] <= 4 * a_round, bytes_used  # 11, if no page were reused
 
 
 def test_a_write_after_a_pause_syncs_the_commits_of_others_while_they_write(
@@ -94,9 +94,9 @@ def test_commits_that_another_process_has_synced_are_not_synced_again(
             environment.put_note("a write", b"1")
             other.write()
             other.sync()
-            written = environment.last_commit()
+            last_commit = environment.last_commit()
         assert not syncs
-        assert other.base() >= written
+        assert other.base() >= last_commit
 
 
 def test_a_process_waits_for_the_next_sync_of_one_that_syncs_regularly(
@@ -108,13 +108,13 @@ def test_a_process_waits_for_the_next_sync_of_one_that_syncs_regularly(
             other.sync()
             syncs: list[None] = []
             _slow_down(environment, lambda: syncs.append(None))
-            due = _Due(other)
-            monkeypatch.setattr(environment._checkpoints, "_due", due)
+            due_event = _Due(other)
+            monkeypatch.setattr(environment._checkpoints, "_due", due_event)
             environment.put_note("a write", b"1")
-            written = environment.last_commit()
-            eventually(lambda: len(due.waits_s) > 1 and _base(environment) >= written)
+            last_commit = environment.last_commit()
+            eventually(lambda: len(due_event.waits_s) > 1 and _base(environment) >= last_commit)
         assert not syncs, "one process syncs for all"
-    assert sum(due.waits_s[:2]) <= 0.25, "a base is made several times a second"
+    assert sum(due_event.waits_s[:2]) <= 0.25, "a base is made several times a second"
 
 
 def test_commits_that_no_other_process_synced_in_time_are_synced_here(
@@ -138,10 +138,10 @@ def test_a_checkpoint_releases_its_turn_while_the_store_is_copied(tmp_path: Path
         copying.start()
         try:
             assert select.select([reads], [], [], 10)[0]
-            making = threading.Thread(target=environment.sync, daemon=True)
-            making.start()
-            making.join(5)
-            assert not making.is_alive()
+            syncing = threading.Thread(target=environment.sync, daemon=True)
+            syncing.start()
+            syncing.join(5)
+            assert not syncing.is_alive()
             other.write()
         finally:
             os.close(reads)  # which ends the copy
@@ -195,8 +195,8 @@ def _raise(error: Exception) -> None:
 
 def _slow_down(environment: Environment, meanwhile: Callable[[], object]) -> None:
     """Call `meanwhile` each time the process syncs its store for a checkpoint."""
-    made = environment._checkpoints
-    made._store = _SlowStore(made._store, meanwhile)  # type: ignore[assignment]
+    checkpoints_of_process = environment._checkpoints
+    checkpoints_of_process._store = _SlowStore(checkpoints_of_process._store, meanwhile)  # type: ignore[assignment]
 
 
 class _SlowStore:
@@ -214,8 +214,8 @@ class _SlowStore:
 class _OtherProcess:
     """Another process with the same store open, which makes no checkpoint unless it is asked to."""
 
-    def __init__(self, asks: Connection) -> None:
-        self._asks, self.written = asks, 0
+    def __init__(self, connection: Connection) -> None:
+        self._connection, self.written = connection, 0
 
     def write(self) -> None:
         """Have it commit a change."""
@@ -230,43 +230,43 @@ class _OtherProcess:
         """The transaction of the last checkpoint."""
         return self._ask("base")
 
-    def _ask(self, what: str) -> int:
-        self._asks.send(what)
-        assert self._asks.poll(10), "it waits for a turn that is never released"
-        return int(self._asks.recv())
+    def _ask(self, request: str) -> int:
+        self._connection.send(request)
+        assert self._connection.poll(10), "it waits for a turn that is never released"
+        return int(self._connection.recv())
 
 
 @contextmanager
 def _other_process(folder: Path) -> Iterator[_OtherProcess]:
     context = multiprocessing.get_context("spawn")
-    ours, theirs = context.Pipe()
-    process = context.Process(target=_serve_requests, args=(folder, theirs))
+    near_end, far_end = context.Pipe()
+    process = context.Process(target=_serve_requests, args=(folder, far_end))
     process.start()
-    theirs.close()
-    assert ours.poll(30)
-    assert ours.recv() == 0
+    far_end.close()
+    assert near_end.poll(30)
+    assert near_end.recv() == 0
     try:
-        with ours:
-            yield _OtherProcess(ours)
+        with near_end:
+            yield _OtherProcess(near_end)
     finally:
         process.join(30)
         process.kill()
 
 
-def _serve_requests(folder: Path, asked: Connection) -> None:
+def _serve_requests(folder: Path, connection: Connection) -> None:
     checkpoints.INTERVAL_S = 3_600.0
     with Environment(folder) as environment:
-        asked.send(0)
+        connection.send(0)
         while True:
             try:
-                what = asked.recv()
+                request = connection.recv()
             except EOFError:
                 return
-            if what == "write":
+            if request == "write":
                 environment.put_note("another write", b"1")
-            elif what == "sync":
+            elif request == "sync":
                 environment.sync()
-            asked.send(_base(environment))
+            connection.send(_base(environment))
 
 
 def _base(environment: Environment) -> int:
@@ -295,12 +295,12 @@ class _Due(threading.Event):
 class _Waking(threading.Event):
     """Behaves as if `close` had set it once more directly before it is cleared."""
 
-    def __init__(self, made: checkpoints.Checkpoints) -> None:
+    def __init__(self, checkpoints_of_process: checkpoints.Checkpoints) -> None:
         super().__init__()
-        self._made, self.cleared = made, threading.Event()
+        self._checkpoints_of_process, self.cleared = checkpoints_of_process, threading.Event()
 
     def clear(self) -> None:
-        self._made._closing.set()
+        self._checkpoints_of_process._closing.set()
         super().clear()
         self.cleared.set()
 

@@ -110,7 +110,7 @@ class Nodes:
     """A session over nodes that answer in turn, each with a clock `apart_s` from this machine's."""
 
     def __init__(self, *apart_s: float) -> None:
-        self._nodes = itertools.cycle([(f"node {at}", apart) for at, apart in enumerate(apart_s)])
+        self._nodes = itertools.cycle([(f"node {number}", offset_s) for number, offset_s in enumerate(apart_s)])
 
     async def node_time(self) -> tuple[str, int]:
         node, apart_s = next(self._nodes)

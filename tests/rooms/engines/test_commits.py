@@ -28,22 +28,22 @@ def test_a_store_closed_to_writes_drops_no_events_and_refuses_writes(
 ) -> None:
     """Where the log has a maximum age, each process checks for expired events while nothing is written."""
     monkeypatch.setattr(commits, "_IDLE_CHECK_S", 0.02)
-    looked = threading.Event()
+    checked = threading.Event()
 
     with Environment(tmp_path) as store:
         store.declare(["follows"])
         queue = CommitQueue(store, log_bounds=LogBounds(age_ms_max=HOUR_MS))
         store_role.close_to_writes(store, ClosedNote("fenced", "http://other", 7))
-        due = queue.retention.due
+        is_due = queue.retention.due
 
         def noticed(now_ms: int) -> bool:
-            looked.set()
-            return due(now_ms)
+            checked.set()
+            return is_due(now_ms)
 
         monkeypatch.setattr(queue.retention, "due", noticed)
         for _ in range(3):
-            looked.clear()
-            assert looked.wait(WITHIN_S)
+            checked.clear()
+            assert checked.wait(WITHIN_S)
         with pytest.raises(NotPrimary):
             run(asyncio.wait_for(queue.run(lambda batch: None), WITHIN_S))
         queue.close()

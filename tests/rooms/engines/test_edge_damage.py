@@ -78,9 +78,9 @@ def damaged(embedded: tuple[Environment, EmbeddedEdges], run: Run) -> Damaged:
     return Damaged(embedded, run)
 
 
-@pytest.mark.parametrize("at", [0, 60, 129])
-def test_repair_puts_back_an_entry_that_one_list_lost(damaged: Damaged, run: Run, at: int) -> None:
-    mark = damaged.marks[at]
+@pytest.mark.parametrize("index", [0, 60, 129])
+def test_repair_puts_back_an_entry_that_one_list_lost(damaged: Damaged, run: Run, index: int) -> None:
+    mark = damaged.marks[index]
     damaged.unlist(OUT, mark)
     assert damaged.disagreeing() == [(ALICE, mark.id)]
     run(damaged.store.repair([edge_of(ALICE, mark.id)]))
@@ -93,9 +93,9 @@ def test_the_audit_finds_and_mends_lost_entries_at_both_ends(damaged: Damaged, r
     for mark in lost:
         damaged.unlist(OUT, mark)
         damaged.unlist(Listing(G, mark.id, Direction.IN), Mark(mark.position, ALICE))
-    seen = run(audit(damaged.store, "follows", G))
-    assert (seen.edges, seen.disagreeing, seen.repaired) == (132, len(lost), 0)
-    assert seen.consistent_share == 1 - len(lost) / 132
+    report = run(audit(damaged.store, "follows", G))
+    assert (report.edges, report.disagreeing, report.repaired) == (132, len(lost), 0)
+    assert report.consistent_share == 1 - len(lost) / 132
     run(audit(damaged.store, "follows", G, repair=True))
     assert run(audit(damaged.store, "follows", G)).clean
     assert damaged.state() == damaged.sound
@@ -105,9 +105,9 @@ def test_wrong_counts_are_found_and_mended(damaged: Damaged, run: Run) -> None:
     wrong = {OUT: 131, Listing(G, CAROL, Direction.IN): 0}
     for listing, count in wrong.items():
         damaged.set_count(listing, count)
-    found = run(damaged.store.check_counts(G, False))
-    assert found == [(OUT, 131, 130), (Listing(G, CAROL, Direction.IN), 0, 2)]
-    assert run(damaged.store.check_counts(G, True)) == found
+    reported = run(damaged.store.check_counts(G, False))
+    assert reported == [(OUT, 131, 130), (Listing(G, CAROL, Direction.IN), 0, 2)]
+    assert run(damaged.store.check_counts(G, True)) == reported
     assert run(damaged.store.check_counts(G, False)) == []
     assert damaged.state() == damaged.sound
 
@@ -120,10 +120,10 @@ def test_counts_are_read_while_others_write_and_only_wrong_ones_are_corrected(
 
     def changing(cursor: runs.RunCursor) -> list[runs.Length]:
         assert threading.current_thread().name != "kith-commits", "this would block all writers"
-        found = list(lengths(cursor))
+        all_lengths = list(lengths(cursor))
         monkeypatch.setattr(runs, "lengths", lengths)
         asyncio.run(damaged.store.apply(writes_of(edge_of(CAROL, BOB))))
-        return found
+        return all_lengths
 
     damaged.set_count(OUT, 131)
     damaged.set_count(Listing(G, CAROL, Direction.OUT), 7)
@@ -145,7 +145,7 @@ def test_a_lost_entry_under_a_wrong_count_is_put_back_in_its_place(damaged: Dama
 
 def test_a_lost_tail_does_not_spoil_the_count_of_the_next_list(damaged: Damaged, run: Run) -> None:
     damaged.lose_tail(OUT)
-    assert [found for found in run(damaged.store.check_counts(G, True)) if found[0] != OUT] == []
+    assert [row for row in run(damaged.store.check_counts(G, True)) if row[0] != OUT] == []
 
 
 def test_the_audit_mends_a_lost_tail(damaged: Damaged, run: Run) -> None:
@@ -157,15 +157,15 @@ def test_the_audit_mends_a_lost_tail(damaged: Damaged, run: Run) -> None:
 
 def test_the_audit_finds_and_mends_an_entry_left_in_the_list_of_another_state(damaged: Damaged, run: Run) -> None:
     damaged.list_ghost(OUT._replace(state=State.ARCHIVED), damaged.marks[5])
-    found = run(audit(damaged.store, "follows", G, repair=True))
-    assert not found.clean
+    report = run(audit(damaged.store, "follows", G, repair=True))
+    assert not report.clean
     assert damaged.state() == damaged.sound
 
 
 def test_the_audit_finds_and_mends_an_entry_left_at_another_position(damaged: Damaged, run: Run) -> None:
     damaged.list_ghost(OUT, Mark(-1, damaged.marks[5].id))
-    found = run(audit(damaged.store, "follows", G, repair=True))
-    assert not found.clean
+    report = run(audit(damaged.store, "follows", G, repair=True))
+    assert not report.clean
     assert damaged.state() == damaged.sound
 
 
@@ -182,13 +182,13 @@ def test_a_write_to_a_list_with_a_wrong_count_leaves_it_in_order(damaged: Damage
 
 
 @pytest.mark.parametrize("count", [0, 1, 2, 129])
-@pytest.mark.parametrize("at", [0, 129])
+@pytest.mark.parametrize("index", [0, 129])
 def test_a_removal_from_a_list_with_a_wrong_count_loses_no_other_entry(
-    damaged: Damaged, run: Run, count: int, at: int
+    damaged: Damaged, run: Run, count: int, index: int
 ) -> None:
-    gone = damaged.marks[at]
+    removed = damaged.marks[index]
     damaged.set_count(OUT, count)
-    run(damaged.store.apply(writes_of(edge_of(ALICE, gone.id, gone.position, State.REMOVED, 1))))
+    run(damaged.store.apply(writes_of(edge_of(ALICE, removed.id, removed.position, State.REMOVED, 1))))
     run(damaged.store.check_counts(G, True))
-    assert run(marks_of(damaged.store, OUT)) == [mark for mark in damaged.marks if mark != gone]
+    assert run(marks_of(damaged.store, OUT)) == [mark for mark in damaged.marks if mark != removed]
     assert run(damaged.store.count_many([OUT])) == [129]

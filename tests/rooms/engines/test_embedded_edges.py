@@ -42,7 +42,7 @@ def test_a_page_of_a_range_costs_the_same_however_deep_it_lies(
     """The page is found by seeking, not scanning: the number of blocks that are read depends on the page alone."""
     _, store = embedded
     run(store.declare(["follows"]))
-    run(store.apply(writes_of(*(edge_of(ALICE, at, at) for at in range(20_000)))))
+    run(store.apply(writes_of(*(edge_of(ALICE, index, index) for index in range(20_000)))))
     cursors: list[Counted] = []
 
     def counted(cursor: Any, prefix: bytes, window: Window) -> Page:
@@ -62,8 +62,12 @@ def test_a_page_costs_the_same_however_many_edges_elsewhere_in_the_list_have_exp
 ) -> None:
     _, store = embedded
     run(store.declare(["follows"]))
-    lasting = [edge_of(ALICE, at, at) for at in range(20_000, 20_050)]
-    run(store.apply(writes_of(*(replace(edge_of(ALICE, at, at), expires_ms=START_MS + 5) for at in range(20_000)))))
+    lasting = [edge_of(ALICE, index, index) for index in range(20_000, 20_050)]
+    run(
+        store.apply(
+            writes_of(*(replace(edge_of(ALICE, index, index), expires_ms=START_MS + 5) for index in range(20_000)))
+        )
+    )
     run(store.apply(writes_of(*lasting)))
     cursors: list[Counted] = []
 
@@ -87,8 +91,8 @@ def test_expired_edges_are_removed_and_logged_while_nothing_is_written(
     environment, store = embedded
     run(store.declare(["follows"]))
     count = 2 * transaction._EXPIRED_PER_COMMIT + 5
-    week = [replace(edge_of(ALICE, at), expires_ms=START_MS + 604_800_000) for at in range(3)]
-    soon = [replace(edge_of(ALICE, 10 + at), expires_ms=START_MS + 200) for at in range(count)]
+    week = [replace(edge_of(ALICE, index), expires_ms=START_MS + 604_800_000) for index in range(3)]
+    soon = [replace(edge_of(ALICE, 10 + index), expires_ms=START_MS + 200) for index in range(count)]
     log = EmbeddedLog(environment, store._commits)
 
     async def removed() -> list[Event]:
@@ -106,8 +110,8 @@ def test_expired_edges_are_removed_and_logged_while_nothing_is_written(
     assert sorted(event.destination for event in events) == [edge.destination for edge in soon]
     assert run(store.count_many([OUT])) == [len(week)]
     with environment.lmdb.begin() as txn:
-        kept = [key for key, _ in txn.cursor(environment.records)]
-    assert len(kept) == 3 * len(week)
+        keys = [key for key, _ in txn.cursor(environment.records)]
+    assert len(keys) == 3 * len(week)
     run(store.apply(writes_of(*(replace(edge, expires_ms=0, updated_at=edge.updated_at + 1) for edge in week))))
     with environment.lmdb.begin() as txn:
         assert not txn.stat(environment.records)["entries"]
@@ -122,15 +126,15 @@ def test_one_failing_job_of_a_group_harms_no_other(embedded: tuple[Environment, 
         def fails(batch: Transaction) -> None:
             raise ValueError("a job's own fault")
 
-        jobs = [store.apply(writes_of(edge_of(ALICE, at))) for at in range(5)]
+        jobs = [store.apply(writes_of(edge_of(ALICE, index))) for index in range(5)]
         return await asyncio.gather(*jobs[:2], store._commits.run(fails), *jobs[2:], return_exceptions=True)
 
     answers = run(together())
-    assert [type(found).__name__ for found in answers] == ["list", "list", "ValueError", "list", "list", "list"]
+    assert [type(answer).__name__ for answer in answers] == ["list", "list", "ValueError", "list", "list", "list"]
     assert run(store.count_many([OUT])) == [5]
-    of = store._environment.positions.of
-    assert [found[0].log_position for found in answers if isinstance(found, list)] == [
-        of(number) for number in range(1, 6)
+    position_of = store._environment.positions.of
+    assert [answer[0].log_position for answer in answers if isinstance(answer, list)] == [
+        position_of(number) for number in range(1, 6)
     ]
 
 
@@ -146,10 +150,12 @@ def test_a_change_of_a_node_is_logged_once_and_only_if_it_changes_something(stor
         marks.append(run(store.change_node(DANA, tell=event, **change)).mark.at)
     run(store.change_node(DANA, private=True))
     if isinstance(store, ReferenceEdges):
-        told: Any = store.log
+        events: Any = store.log
     else:
         assert isinstance(store, EmbeddedEdges)
-        told = run(EmbeddedLog(store._environment, store._commits).read(NOWHERE, 9)).events
-    announced = [(one.state, one.source) for one in told if one.state != NODE_CHANGED]
+        events = run(EmbeddedLog(store._environment, store._commits).read(NOWHERE, 9)).events
+    announced = [
+        (logged_event.state, logged_event.source) for logged_event in events if logged_event.state != NODE_CHANGED
+    ]
     assert announced == [(USER_CHANGED, DANA)] * 2
     assert [marks.index(mark) for mark in marks] == [0, 0, 0, 0, 4], "the mark of a change covers its event"

@@ -32,8 +32,8 @@ def test_expired_claims_are_removed_by_the_next_ones(run: Run, tmp_path: Path) -
     with Environment(tmp_path, durability="relaxed") as environment:
         commits = CommitQueue(environment)
         objects = EmbeddedRecords(environment, commits)
-        for at in range(200):
-            run(objects.put([], claim=Claim(b"%016d" % at, b"v", START_MS + at * 10, 100)))
+        for number in range(200):
+            run(objects.put([], claim=Claim(b"%016d" % number, b"v", START_MS + number * 10, 100)))
         with environment.lmdb.begin(environment.records) as txn:
             assert txn.stat(environment.records)["entries"] == 2 * 10
         commits.close()
@@ -73,23 +73,23 @@ def test_the_embedded_store_holds_few_rows_beyond_live_ones(
     run: Run, suggestions: tuple[Environment, EmbeddedSuggestions]
 ) -> None:
     """However many users ask once, expired rows go as new ones come, and no row leaves its expiry row behind."""
-    opened, kept = suggestions
+    opened, store = suggestions
     for user in range(300):
         now = START_MS + user * 1_000
-        run(kept.put_many([RankingRow(user, now + 10_000, b"x" * 100)], now))
+        run(store.put_many([RankingRow(user, now + 10_000, b"x" * 100)], now))
         assert rows_of(opened) <= 2 * 12
     for _ in range(20):
-        run(kept.put_many([RankingRow(ALICE, LATER, b"again")], START_MS))
-    assert run(kept.get(299)) is not None
+        run(store.put_many([RankingRow(ALICE, LATER, b"again")], START_MS))
+    assert run(store.get(299)) is not None
     assert rows_of(opened) <= 2 * 13
 
 
 def test_reads_are_counted_up_to_a_bound(tmp_path: Path, clock: FakeClock) -> None:
     with RingTimelines(tmp_path, slots=1, now_ms=clock) as opened:
-        rings = BlockingTimelines(opened)
-        rings.put(ALICE, np.array([], np.int64))
+        timelines = BlockingTimelines(opened)
+        timelines.put(ALICE, np.array([], np.int64))
         for _ in range(70_000):
-            rings.touch(ALICE)
-        assert rings.habits(np.array([ALICE])).reads[0] == pytest.approx(65_536, rel=0.001)
-        assert rings.evict(clock.ms) == 0
-        assert rings.evict(clock.ms + 1) == 1
+            timelines.touch(ALICE)
+        assert timelines.habits(np.array([ALICE])).reads[0] == pytest.approx(65_536, rel=0.001)
+        assert timelines.evict(clock.ms) == 0
+        assert timelines.evict(clock.ms + 1) == 1

@@ -59,9 +59,9 @@ def test_tokens_grow_where_the_clock_goes_back_and_where_they_were_lost(
 
 def test_leases_are_given_where_a_power_cut_left_the_token_empty_or_zeros(tmp_path: Path) -> None:
     (tmp_path / FOLDER).mkdir()
-    for left in (b"", bytes(20)):
-        (tmp_path / FOLDER / "tokens").write_bytes(left)
-        assert run_coroutine(acquire(tmp_path, f"{len(left)} bytes")) is not None
+    for content in (b"", bytes(20)):
+        (tmp_path / FOLDER / "tokens").write_bytes(content)
+        assert run_coroutine(acquire(tmp_path, f"{len(content)} bytes")) is not None
 
 
 def test_no_file_is_left_of_a_lease_that_was_released(tmp_path: Path) -> None:

@@ -28,12 +28,12 @@ Use = Callable[[int], Awaitable[object]]
 
 def _leases(data: Path) -> Use:
     leases = FileLeases(data)
-    return lambda at: leases.acquire(f"job-{at}", "a process", 1.0)
+    return lambda number: leases.acquire(f"job-{number}", "a process", 1.0)
 
 
 def _blobs(data: Path) -> Use:
     blobs = FolderBlobs(data / "media", sync=False)
-    return lambda at: blobs.put(f"0{at}/a.png", b"a", "image/png")
+    return lambda number: blobs.put(f"0{number}/a.png", b"a", "image/png")
 
 
 def _opened_blobs(data: Path) -> Use:
@@ -45,7 +45,7 @@ def _opened_blobs(data: Path) -> Use:
 
 def _measures(data: Path) -> Use:
     blobs = FolderBlobs(data.parent, sync=False)
-    return lambda at: measure(blobs, data, START_MS + at * 86_400_000)
+    return lambda number: measure(blobs, data, START_MS + number * 86_400_000)
 
 
 def _status(data: Path) -> Use:
@@ -56,37 +56,37 @@ def _status(data: Path) -> Use:
             raise StoreUnavailable("there is no place for it")
 
     settings = Settings(data=str(data))
-    return lambda at: schedule.run_due(settings, cast("BackupMaker", NoPlace()), START_MS + at * 86_400_000)
+    return lambda number: schedule.run_due(settings, cast("BackupMaker", NoPlace()), START_MS + number * 86_400_000)
 
 
 @pytest.mark.parametrize("opened", [_leases, _blobs, _opened_blobs, _measures, _status])
 def test_files_beside_the_store_are_not_written_until_the_folder_is_back(
     run: Run, tmp_path: Path, opened: Callable[[Path], Use]
 ) -> None:
-    data, away = tmp_path / "data", tmp_path / "away"
+    data, moved_away = tmp_path / "data", tmp_path / "away"
     data.mkdir()
     use = opened(data)
     run(use(1))
-    data.rename(away)
+    data.rename(moved_away)
     with pytest.raises(StoreUnavailable):
         run(use(2))
     assert not data.exists()
-    away.rename(data)
+    moved_away.rename(data)
     run(use(3))
 
 
 @pytest.mark.parametrize("used_before", [False, True])
 def test_a_notice_waits_until_the_folder_is_back(run: Run, tmp_path: Path, used_before: bool) -> None:
-    data, away = tmp_path / "data", tmp_path / "away"
+    data, moved_away = tmp_path / "data", tmp_path / "away"
     data.mkdir()
     with closing(EmbeddedInboxes(data / "inboxes", bytes_max=1 << 30)) as inboxes:
         if used_before:
             assert run(inboxes.add([InboxRow(ALICE, base_of(3_000) + 5)])) == [True]
-        data.rename(away)
+        data.rename(moved_away)
         with pytest.raises(StoreUnavailable):
             run(inboxes.add([InboxRow(ALICE, base_of(3_001) + 5)]))
         assert not data.exists()
-        away.rename(data)
+        moved_away.rename(data)
         assert run(inboxes.add([InboxRow(ALICE, base_of(3_001) + 5)])) == [True]
 
 

@@ -82,11 +82,11 @@ async def _added(folder: Path) -> None:
 async def _read(folder: Path, let_go: Callable[[], None]) -> None:
     inboxes = EmbeddedInboxes(folder, bytes_max=1 << 24)
     page = asyncio.create_task(inboxes.page(1, limit=5))
-    holding = asyncio.create_task(inboxes.holding(NOTICE, np.array([1], np.int64)))
+    reading = asyncio.create_task(inboxes.holding(NOTICE, np.array([1], np.int64)))
     for _ in range(100):
         await asyncio.sleep(0)  # other tasks run
-    assert [page.done(), holding.done()] == [False, False]
+    assert [page.done(), reading.done()] == [False, False]
     let_go()
     assert await asyncio.wait_for(page, WITHIN_S) == [NOTICE]
-    assert (await asyncio.wait_for(holding, WITHIN_S)).tolist() == [True]
+    assert (await asyncio.wait_for(reading, WITHIN_S)).tolist() == [True]
     inboxes.close()

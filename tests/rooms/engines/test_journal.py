@@ -43,7 +43,7 @@ def test_entries_come_back_in_order_also_across_the_end_of_the_ring(journal: Jou
         if txn % 3 == 0:
             journal.publish(txn - 1, journal.end(txn - 1), META)
             assert chain(journal) == [(txn, bytes([txn]) * size)]
-    assert chain(journal) == [(at, bytes([at]) * size) for at in range(57, 60)]
+    assert chain(journal) == [(number, bytes([number]) * size) for number in range(57, 60)]
 
 
 def test_a_full_ring_takes_no_entry_until_a_checkpoint_covers_the_missing_ones(journal: Journal) -> None:
@@ -227,8 +227,8 @@ def test_an_entry_that_could_not_be_synced_is_not_in_the_chain(
     assert chain(journal) == [(11, b"kept")]
 
 
-def flip(file: Path, at: int) -> None:
+def flip(file: Path, offset: int) -> None:
     """Damage one byte."""
     raw = bytearray(file.read_bytes())
-    raw[at] ^= 0x55
+    raw[offset] ^= 0x55
     file.write_bytes(raw)

@@ -17,7 +17,7 @@ from kith.core.clock import Hlc
 from kith.core.errors import KithError, NotConfirmed, Overloaded, StoreUnavailable
 from kith.core.events import RECORD_CHANGED, TIMELINE_REQUESTED, Event, LogPosition
 from kith.engines.kafka import connecting, log_store, owner_runner
-from kith.engines.kafka import registry as books
+from kith.engines.kafka import registry as registry_module
 from kith.engines.kafka.broker import RECORD_BYTES_MAX, BrokerRecord, Topic, in_parts
 from kith.engines.kafka.commits import PartitionEnd, row_of
 from kith.engines.kafka.engine import KafkaEngine
@@ -96,13 +96,13 @@ def test_an_acknowledgement_that_comes_while_earlier_ones_are_reported_is_report
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It comes from another thread, at any moment."""
-    told: list[Callable[..., None]] = []
+    callbacks: list[Callable[..., None]] = []
 
     class Driver:
         def __init__(self, _: object) -> None: ...
 
         def produce(self, *_: object, on_delivery: Callable[..., None], **__: object) -> None:
-            told.append(on_delivery)
+            callbacks.append(on_delivery)
 
         def poll(self, _: float) -> None: ...
 
@@ -132,9 +132,9 @@ def test_an_acknowledgement_that_comes_while_earlier_ones_are_reported_is_report
     class Interrupted(deque[Any]):
         """Runs the loop between any two steps of the thread."""
 
-        def append(self, one: Any) -> None:
+        def append(self, item: Any) -> None:
             loop.turn()
-            super().append(one)
+            super().append(item)
 
     loop = Loop()
 
@@ -142,10 +142,10 @@ def test_an_acknowledgement_that_comes_while_earlier_ones_are_reported_is_report
         producer = connecting._Producer({})
         producer._loop, producer._acknowledgements = loop, Interrupted()  # type: ignore[assignment]
         appended = [producer.append("events", 0, b"") for _ in range(3)]
-        for acknowledge in told:
+        for acknowledge in callbacks:
             acknowledge(None, Message())
         loop.turn()
-        assert [one.result() for one in appended] == [7, 7, 7]
+        assert [future.result() for future in appended] == [7, 7, 7]
         await producer.close()
 
     run(scene())
@@ -177,7 +177,7 @@ def test_a_producer_that_librdkafka_gave_up_on_is_closed(run: Run, monkeypatch: 
         for _ in range(20):
             with pytest.raises(StoreUnavailable):
                 await kafka.append("events", 0, b"")
-        await until(lambda: [one.name for one in threading.enumerate()].count("kafka-acknowledged") <= 1)
+        await until(lambda: [thread.name for thread in threading.enumerate()].count("kafka-acknowledged") <= 1)
         await kafka.close()
 
     run(scene())
@@ -202,10 +202,10 @@ def test_a_worker_whose_join_was_answered_too_late_gets_its_whole_share(run: Run
         kafka.is_late = True
         runner = Runner(consumer, engine.log, Pace(outage_max_s=0.01))
         running = asyncio.create_task(runner.run())
-        for at in range(4):
-            owned = PartitionEnd(kafka, at)
+        for index in range(4):
+            owned = PartitionEnd(kafka, index)
             await owned.take(START)
-            await owned.commit(1, [row_of(Event(1, None, 0, at, at, 0, Hlc(1)))], {})
+            await owned.commit(1, [row_of(Event(1, None, 0, index, index, 0, Hlc(1)))], {})
         await until(lambda: consumer.seen == {0, 1, 2, 3})
         runner.stop()
         await running
@@ -217,37 +217,37 @@ def test_a_worker_whose_join_was_answered_too_late_gets_its_whole_share(run: Run
 def test_survivors_keep_beating_though_another_expels_the_dead_first(run: Run) -> None:
     async def scene() -> None:
         kafka = MemoryKafka(4)
-        books = [RegistryReplica(kafka, expel_after_s=0.2) for _ in range(2)]
+        registries = [RegistryReplica(kafka, expel_after_s=0.2) for _ in range(2)]
         dead = [RegistryReplica(kafka, expel_after_s=1e9) for _ in range(2)]
-        for registry in (*books, *dead):
+        for registry in (*registries, *dead):
             await registry.open()
             await registry.write(Join("fanout", registry.instance, registry.instance, 4, gentle=False))
-        one, other = books
-        real = one.write
+        first, second = registries
+        real = first.write
 
         async def write(entry: Any) -> Any:
-            for instance, beat in other._silent_instances():  # the other one is a step ahead
-                await other.write(type(entry)(instance, beat)) if type(entry).__name__ == "Expel" else None
+            for instance, beat in second._silent_instances():  # the other one is a step ahead
+                await second.write(type(entry)(instance, beat)) if type(entry).__name__ == "Expel" else None
             return await real(entry)
 
-        one.write = write  # type: ignore[method-assign]
-        one.beat()
-        other.beat()
-        await until(lambda: set(one.now.groups["fanout"].members) == {registry.instance for registry in books})
+        first.write = write  # type: ignore[method-assign]
+        first.beat()
+        second.beat()
+        await until(lambda: set(first.now.groups["fanout"].members) == {registry.instance for registry in registries})
         await asyncio.sleep(0.5)
-        assert set(one.now.groups["fanout"].members) == {registry.instance for registry in books}
-        await asyncio.gather(*(registry.close() for registry in (*books, *dead)))
+        assert set(first.now.groups["fanout"].members) == {registry.instance for registry in registries}
+        await asyncio.gather(*(registry.close() for registry in (*registries, *dead)))
 
     run(scene())
 
 
 def test_large_batches_are_committed_in_records_that_kafka_accepts() -> None:
-    decided = [
+    decisions = [
         DecidedCommand(number, b"done", [Event(0, None, RECORD_CHANGED, 2, number, 0, Hlc(1), data=LONG)] * 2)
         for number in range(300)
     ]
-    parts = in_parts(decided, owner_runner._size_of)
-    assert [one for part in parts for one in part] == decided
+    parts = in_parts(decisions, owner_runner._size_of)
+    assert [decision for part in parts for decision in part] == decisions
     assert 2 < len(parts) < 10
     assert all(2 * len(part) * len(LONG) < RECORD_BYTES_MAX // 2 for part in parts)
 
@@ -274,7 +274,7 @@ def test_a_worker_continues_after_many_long_events_that_it_cannot_handle(run: Ru
         await begin(engine.log, [consumer.name])
         await owned.take(START)
         for offset in range(5):
-            long = [Event(0, None, RECORD_CHANGED, 2, offset * 50 + at, 0, Hlc(1), data=LONG) for at in range(50)]
+            long = [Event(0, None, RECORD_CHANGED, 2, offset * 50 + index, 0, Hlc(1), data=LONG) for index in range(50)]
             await owned.commit(offset, list(map(row_of, long)), {})
         await owned.commit(6, [row_of(Event(0, None, RECORD_CHANGED, 2, 1_000, 0, Hlc(1)))], {})
         runner = Runner(consumer, engine.log, Pace(outage_max_s=0.01))
@@ -283,7 +283,7 @@ def test_a_worker_continues_after_many_long_events_that_it_cannot_handle(run: Ru
         runner.stop()
         await running
         assert len(await engine.log.failures(consumer.name)) == 250
-        failures = {one.event.log_position: one for one in await engine.log.failures(consumer.name)}
+        failures = {failure.event.log_position: failure for failure in await engine.log.failures(consumer.name)}
         await engine.log.save(consumer.name, await engine.log.end(), failures)
         await engine.close()
 
@@ -298,7 +298,7 @@ def test_a_book_with_many_long_failures_does_not_grow_without_end(run: Run) -> N
         marks = [LogPosition(b"%d" % number) for number in range(250)]
         failures = [(0, mark, failure_of(number)) for number, mark in enumerate(marks)]
         await registry.save(Save("fanout", "", None, {0: Place(1, 1)}, failures))
-        for _ in range(5 * books.SNAPSHOT_RECORDS):
+        for _ in range(5 * registry_module.SNAPSHOT_RECORDS):
             await registry.write(Beat("somebody"))
         assert (await kafka.starts("groups"))[0] > 0
         await registry.save(Save("fanout", "", None, None, [(0, mark, None) for mark in marks[100:]]))
@@ -340,7 +340,7 @@ def test_requests_for_timelines_are_limited_so_that_owners_can_commit(
         engine = KafkaEngine(MemoryKafka(1), lambda _: 0)
 
         async def wished() -> list[bool]:
-            wishes = (engine.log.announce(Event(0, None, TIMELINE_REQUESTED, at, 0, 0, Hlc(1))) for at in range(5))
+            wishes = (engine.log.announce(Event(0, None, TIMELINE_REQUESTED, user, 0, 0, Hlc(1))) for user in range(5))
             answers = await asyncio.gather(*wishes, return_exceptions=True)
             assert all(answer is None or isinstance(answer, Overloaded) for answer in answers)
             return [answer is None for answer in answers]
@@ -357,12 +357,12 @@ def test_the_next_read_waits_until_a_cancelled_one_is_done_with_the_consumer(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It reads in a thread, which continues."""
-    reading, most, go_on = 0, 0, threading.Event()
+    reading, reading_max, go_on = 0, 0, threading.Event()
 
     def fetch(*_: object) -> list[BrokerRecord]:
-        nonlocal reading, most
+        nonlocal reading, reading_max
         reading += 1
-        most = max(most, reading)
+        reading_max = max(reading_max, reading)
         go_on.wait(5)
         reading -= 1
         return [BrokerRecord(0, 0, b"")]
@@ -384,6 +384,6 @@ def test_the_next_read_waits_until_a_cancelled_one_is_done_with_the_consumer(
         go_on.set()
         await asyncio.wait([given_up, next_one])
         assert given_up.cancelled()
-        assert (most, len(next_one.result())) == (1, 1)
+        assert (reading_max, len(next_one.result())) == (1, 1)
 
     run(scene())

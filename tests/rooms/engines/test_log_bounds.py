@@ -53,8 +53,8 @@ def test_a_log_of_events_with_data_keeps_its_bounds(primary: Environment, data_b
     async def write() -> None:
         for turn in range(20):
             ids = range(turn * together, (turn + 1) * together)
-            made = [Record(RecordKind.POST, id_, Hlc(1_000_000 + id_), os.urandom(data_bytes)) for id_ in ids]
-            await asyncio.gather(*(records.put([one]) for one in made))
+            records_made = [Record(RecordKind.POST, id_, Hlc(1_000_000 + id_), os.urandom(data_bytes)) for id_ in ids]
+            await asyncio.gather(*(records.put([record]) for record in records_made))
 
     asyncio.run(write())
     first, last = log.bounds()
@@ -73,7 +73,7 @@ def test_a_standby_forgets_expired_claims(
 
     async def claim(count: int) -> None:
         claims = [Claim(os.urandom(16), b"a value", now_ms, 1_000) for _ in range(count)]
-        await asyncio.gather(*(records.put([], claim=one) for one in claims))
+        await asyncio.gather(*(records.put([], claim=taken_claim) for taken_claim in claims))
 
     def rows(store: Environment) -> int:
         with store.lmdb.begin(store.records) as txn:
@@ -83,13 +83,13 @@ def test_a_standby_forgets_expired_claims(
         keep = Retention(LogBounds(), standby.log, standby.notes_db)
         for _ in range(10):
             asyncio.run(claim(50))
-            while (at := segments.last_event(standby)) < segments.last_event(primary):
-                segments.replay(standby, segments.next_segment(primary, at, 1 << 18), retention=keep)
+            while (replayed := segments.last_event(standby)) < segments.last_event(primary):
+                segments.replay(standby, segments.next_segment(primary, replayed, 1 << 18), retention=keep)
             assert rows(standby) <= 200, "two rows for each live claim, and for each of the last ones"
             now_ms += A_DAY_MS
-        kept = rows(standby)
-    with Environment(tmp_path / "standby", create=False, follows=True) as again:
-        assert rows(again) == kept
+        rows_kept = rows(standby)
+    with Environment(tmp_path / "standby", create=False, follows=True) as reopened:
+        assert rows(reopened) == rows_kept
     commits.close()
 
 

@@ -51,9 +51,9 @@ def test_events_announced_between_two_commits_are_read_between_them(run: Run) ->
             events += batch
             after = engine.log.joined(after, batch[-1].log_position)
         assert [event.destination for event in events] == list(range(30))
-        again = PartitionEnd(kafka, 0)
-        await again.take(START)
-        assert (again.next_write, again.end.events) == (27, 30)
+        successor = PartitionEnd(kafka, 0)
+        await successor.take(START)
+        assert (successor.next_write, successor.end.events) == (27, 30)
         await engine.close()
 
     run(scene())
@@ -149,24 +149,24 @@ def test_a_process_that_cannot_read_how_far_a_partition_is_does_not_own_it(run: 
 def test_old_events_are_read_in_chunks_like_new_ones(run: Run) -> None:
     async def scene() -> None:
         kafka = MemoryKafka(2)
-        for at in range(2):
-            owned = PartitionEnd(kafka, at)
+        for partition in range(2):
+            owned = PartitionEnd(kafka, partition)
             await owned.take(START)
             for number in range(300):
-                await owned.commit(number, [row_of(event_of(at, number * 4 + n)) for n in range(number % 4)], {})
+                await owned.commit(number, [row_of(event_of(partition, number * 4 + n)) for n in range(number % 4)], {})
         written = [number * 4 + n for number in range(300) for n in range(number % 4)]
         engine = engine_over(kafka)
         for limit in (7, 10_000):
-            found, after = list[Event](), NOWHERE
+            events_read, after = list[Event](), NOWHERE
             while events := (batch := await engine.log.read(after, limit)).events:
-                found += events
+                events_read += events
                 after = batch.next
-            for at in range(2):
-                assert [event.destination for event in found if event.source == at] == written
+            for partition in range(2):
+                assert [event.destination for event in events_read if event.source == partition] == written
         half = (await engine.log.read(NOWHERE, 444)).next
-        behind = await engine.log.behind(half)
-        assert behind.events == 2 * len(written) - 444
-        assert behind.oldest_ms
+        backlog = await engine.log.behind(half)
+        assert backlog.events == 2 * len(written) - 444
+        assert backlog.oldest_ms
         await engine.close()
 
     run(scene())
@@ -223,9 +223,9 @@ def test_a_silent_process_loses_its_share_and_gets_a_part_once_it_is_back(run: R
         share = await silent.log.subscribe("readers")
         await other.log.save("readers", await other.log.end(), {})
         gate.shut()
-        rest = await other.log.subscribe("readers")
+        rest_of_share = await other.log.subscribe("readers")
         await announced(other, 8)
-        assert len(await read_by(rest, 8)) == 8
+        assert len(await read_by(rest_of_share, 8)) == 8
         gate.open.set()
         async with asyncio.timeout(PATIENCE_S):
             while not (await share.read(100)).events:
@@ -237,12 +237,12 @@ def test_a_silent_process_loses_its_share_and_gets_a_part_once_it_is_back(run: R
             await engine.log.announce(Event(0, None, TIMELINE_REQUESTED, source, 0, 0, Hlc(1)))
 
     async def read_by(share: Subscription, count: int) -> list[Event]:
-        found: list[Event] = []
+        events: list[Event] = []
         async with asyncio.timeout(PATIENCE_S):
-            while len(found) < count:
-                found += (await share.read(100)).events
+            while len(events) < count:
+                events += (await share.read(100)).events
                 await asyncio.sleep(0.001)
-        return found
+        return events
 
     run(scene())
 

@@ -34,21 +34,21 @@ def test_a_first_opening_that_fails_leaves_no_store_and_the_next_makes_one(tmp_p
 
 
 def test_no_empty_store_is_made_beside_the_journal_of_a_missing_one(tmp_path: Path) -> None:
-    folder, away = tmp_path / "data", tmp_path / "away"
+    folder, moved_away = tmp_path / "data", tmp_path / "away"
     with Environment(folder) as environment:
         environment.put_note("ours", b"1")
-    away.mkdir()
+    moved_away.mkdir()
     journal = (folder / JOURNAL_FILE).read_bytes()
-    (folder / STORE_FILE).rename(away / STORE_FILE)
+    (folder / STORE_FILE).rename(moved_away / STORE_FILE)
     with pytest.raises(StoreMismatch, match=r"put store\.mdb back, or restore a backup .* move store\.journal away"):
         Environment(folder)
     assert not (folder / STORE_FILE).exists()
     assert (folder / JOURNAL_FILE).read_bytes() == journal
-    (away / STORE_FILE).rename(folder / STORE_FILE)
+    (moved_away / STORE_FILE).rename(folder / STORE_FILE)
     with Environment(folder) as environment:
         assert environment.get_note("ours") == b"1"
     for file in (STORE_FILE, JOURNAL_FILE):
-        (folder / file).rename(away / file)
+        (folder / file).rename(moved_away / file)
     with Environment(folder) as environment:
         assert environment.get_note("ours") is None
 
@@ -56,15 +56,15 @@ def test_no_empty_store_is_made_beside_the_journal_of_a_missing_one(tmp_path: Pa
 @pytest.mark.parametrize("durability", ["full", "relaxed"])
 def test_a_backup_put_in_the_place_of_a_store_is_opened_as_it_is(tmp_path: Path, durability: str) -> None:
     """A copy of `store.mdb` made by hand may leave the journal of another store beside it."""
-    folder, kept = tmp_path / "data", tmp_path / "kept"
+    folder, backup = tmp_path / "data", tmp_path / "kept"
     with Environment(folder, durability=durability) as environment:  # type: ignore[arg-type]
         environment.put_note("of the backup", b"1")
-        copy_store(environment, kept)
+        copy_store(environment, backup)
         for step in range(20):
             environment.put_note(f"later/{step}", b"x" * 5_000)
         killed = tmp_path / "killed"
         shutil.copytree(folder, killed)
-    shutil.copy(kept / STORE_FILE, killed / STORE_FILE)
+    shutil.copy(backup / STORE_FILE, killed / STORE_FILE)
     with Environment(killed, durability=durability) as environment:  # type: ignore[arg-type]
         assert environment.get_note("of the backup") == b"1"
         assert environment.notes("later/") == {}
@@ -137,8 +137,8 @@ def test_the_store_of_a_killed_older_kith_is_upgraded_with_all_its_writes(
         with upgraded.lmdb.begin() as txn:
             assert event_log.bounds(txn, upgraded.log) == (1, last + 1)
             assert event_log.newest_version(txn, upgraded.log) == 1 + last
-            read = event_log.read(txn, upgraded.log, upgraded.positions, 0, 1_000)
-        assert [event.source for event in read] == list(range(last + 1))
+            events = event_log.read(txn, upgraded.log, upgraded.positions, 0, 1_000)
+        assert [event.source for event in events] == list(range(last + 1))
 
 
 def test_a_folder_in_use_by_an_older_kith_is_not_upgraded(tmp_path: Path) -> None:

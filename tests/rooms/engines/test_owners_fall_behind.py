@@ -66,8 +66,8 @@ def test_a_journaled_batch_is_published_though_kafka_dropped_its_commands(run: R
             await append(scene, kafka, 3)
             events = [Event(1, None, 0, 0, count, count, Hlc(count)) for count in (1, 2)]
             scene.ledger.journals[0] = [
-                (DecidedCommand(at, msgspec.json.encode([0, at + 1]), [event]), (0, at + 1))
-                for at, event in enumerate(events)
+                (DecidedCommand(offset, msgspec.json.encode([0, offset + 1]), [event]), (0, offset + 1))
+                for offset, event in enumerate(events)
             ]
             await kafka.forget("writes", 0, 3)
             scene.unknown = 2
@@ -88,18 +88,18 @@ def test_a_batch_is_bounded_in_bytes_and_so_is_the_read_ahead(run: Run, monkeypa
             await kafka.append("writes", 0, bytes(16) + scene.command(0) + bytes(large))
             await append(scene, kafka, 400)
             owner = await scene.start_owner()
-            sizes, ahead, decide = list[int](), list[int](), owner.owner.decide
+            sizes, queue_lengths, decide = list[int](), list[int](), owner.owner.decide
 
             async def noting(partition: int, commands: Sequence[Command]) -> Sequence[DecidedCommand]:
                 sizes.append(sum(16 + len(command.data) for command in commands))
-                ahead.append(len(owner._tasks[0]._waiting))
+                queue_lengths.append(len(owner._tasks[0]._waiting))
                 return await decide(partition, commands)
 
             monkeypatch.setattr(owner.owner, "decide", noting)
             scene.unknown = 801
             await scene.check([await asyncio.wait_for(scene.asked(0), 20)])
             assert sorted(sizes)[-2:] == [10 * small, small + large], "a larger command is decided alone"
-            assert max(ahead) < 160, "the bound, and one fetch"
+            assert max(queue_lengths) < 160, "the bound, and one fetch"
 
     run(scene_())
 

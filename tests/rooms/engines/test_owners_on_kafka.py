@@ -51,14 +51,14 @@ def test_partitions_are_handed_over_when_owners_come_and_go(run: Run) -> None:
         async with OwnersScene(MemoryKafka(8)) as scene:
             first = await scene.start_owner()
             await scene.until(lambda: len(first.partitions) == 8)
-            asked = [await scene.asked(account) for account in range(16)]
+            replies = [await scene.asked(account) for account in range(16)]
             second = await scene.start_owner()
             await scene.until(lambda: (len(first.partitions), len(second.partitions)) == (4, 4))
-            asked += [await scene.asked(account) for account in range(16)]
+            replies += [await scene.asked(account) for account in range(16)]
             await first.close()
-            asked += [await scene.asked(account) for account in range(16)]
+            replies += [await scene.asked(account) for account in range(16)]
             await scene.until(lambda: len(second.partitions) == 8)
-            await scene.check(asked)
+            await scene.check(replies)
             assert set(scene.ledger.decided.values()) == {1}
 
     run(scene())
@@ -89,7 +89,7 @@ def test_outcomes_come_in_the_order_of_the_questions(run: Run) -> None:
         async with OwnersScene(MemoryKafka(2)) as scene:
             await scene.start_owner()
             commands = scene.commands
-            replies = await commands.ask_many([(at % 2, scene.command(at)) for at in (4, 1, 4, 2)])
+            replies = await commands.ask_many([(account % 2, scene.command(account)) for account in (4, 1, 4, 2)])
             assert [scene.account(reply) for reply in replies] == [(4, 1), (1, 1), (4, 2), (2, 1)]
             assert isinstance(replies[0], Reply)
 
@@ -126,15 +126,15 @@ def test_commands_that_wait_for_an_owner_are_counted_until_they_are_done(run: Ru
         kafka = MemoryKafka(2)
         async with OwnersScene(kafka) as scene:
             assert await scene.commands.waiting() == (0, None)
-            asked = [asyncio.create_task(scene.asked(account)) for account in (0, 1, 0)]
+            asking = [asyncio.create_task(scene.asked(account)) for account in (0, 1, 0)]
             grown = kafka.grown
-            while (waiting := await scene.commands.waiting()).commands < len(asked):
+            while (waiting := await scene.commands.waiting()).commands < len(asking):
                 await grown.wait()
                 grown = kafka.grown
             assert waiting.oldest_ms is not None
             assert waiting.oldest_ms <= wall_ms()
             runner = await scene.start_owner()
-            await asyncio.gather(*asked)
+            await asyncio.gather(*asking)
             assert await scene.commands.waiting() == (0, None)
             assert runner.is_ready
 
@@ -144,14 +144,14 @@ def test_commands_that_wait_for_an_owner_are_counted_until_they_are_done(run: Ru
 def test_an_owner_is_ready_once_it_decides_for_all_its_partitions(run: Run) -> None:
     async def seen() -> None:
         async with OwnersScene(MemoryKafka(2)) as scene:
-            one = await scene.start_owner()
-            assert not one.is_ready
-            await scene.until(lambda: one.partitions == [0, 1])
-            assert one.is_ready
-            other = await scene.start_owner()
-            await scene.until(lambda: one.is_ready and other.is_ready and len(one.partitions) == 1)
-            await other.close()
-            assert not other.is_ready
+            first = await scene.start_owner()
+            assert not first.is_ready
+            await scene.until(lambda: first.partitions == [0, 1])
+            assert first.is_ready
+            second = await scene.start_owner()
+            await scene.until(lambda: first.is_ready and second.is_ready and len(first.partitions) == 1)
+            await second.close()
+            assert not second.is_ready
 
     run(seen())
 
@@ -230,10 +230,10 @@ def test_commands_that_cannot_be_appended_do_not_hinder_those_of_other_partition
         kafka = CountingKafka()
         async with OwnersScene(kafka) as scene:
             await scene.start_owner()
-            await scene.commands.ask_many([(at, scene.command(at)) for at in (0, 1)])
+            await scene.commands.ask_many([(number, scene.command(number)) for number in (0, 1)])
             kafka.is_away = True
-            asked = [scene.commands.ask(at % 2, scene.command(at)) for at in range(100)]
-            replies = await asyncio.gather(*asked, return_exceptions=True)
+            asking = [scene.commands.ask(number % 2, scene.command(number)) for number in range(100)]
+            replies = await asyncio.gather(*asking, return_exceptions=True)
             assert {type(reply) for reply in replies[::2]} == {StoreUnavailable}
             assert {type(reply) for reply in replies[1::2]} == {Reply}
 

@@ -30,21 +30,21 @@ class Waiter:
     """Waits for the answer to one command."""
 
     def __init__(self) -> None:
-        self.told: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self.answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
 
     def answered(self, answer: Any) -> None:
-        self.told.set_result(answer)
+        self.answer.set_result(answer)
 
     def failed(self) -> None:
-        self.told.set_result("failed")
+        self.answer.set_result("failed")
 
 
 class FakeNode:
     """A fake node. `say` returns its answer to a command; None: it never answers."""
 
     def __init__(self, say: Say) -> None:
-        self.say = say
-        self.got: list[list[bytes]] = []
+        self.answer_to = say
+        self.commands_received: list[list[bytes]] = []
         self.writers: list[asyncio.StreamWriter] = []
         self.ended = asyncio.Event()  # set once a connection has ended
 
@@ -54,10 +54,10 @@ class FakeNode:
         while data := await reader.read(1 << 16):
             parser.feed(data)
             while command := parser.gets():
-                self.got.append(command)
-                said = self.say(command)
-                if said is not None:
-                    writer.write(said)
+                self.commands_received.append(command)
+                answer = self.answer_to(command)
+                if answer is not None:
+                    writer.write(answer)
         self.ended.set()
 
 
@@ -75,9 +75,9 @@ async def fake_node(say: Say, **options: Any) -> AsyncIterator[tuple[FakeNode, L
 
 async def sent(links: Links, node: ClusterNode, *commands: tuple[Any, ...]) -> list[Any]:
     """Send commands once there is a link; return their answers."""
-    heard = [Waiter() for _ in commands]
-    await until(lambda: links.send(node, list(zip(commands, heard, strict=True))))
-    return [await one.told for one in heard]
+    waiters = [Waiter() for _ in commands]
+    await until(lambda: links.send(node, list(zip(commands, waiters, strict=True))))
+    return [await waiter.answer for waiter in waiters]
 
 
 async def until(condition: Callable[[], bool]) -> None:
@@ -95,10 +95,12 @@ def echo(command: list[bytes]) -> bytes:
 
 def test_answers_come_to_their_callers_and_the_password_is_sent_first(run: Run) -> None:
     async def scene() -> None:
-        async with fake_node(lambda said: b"+OK\r\n" if said[0] == b"AUTH" else echo(said), password="secret") as at:
+        async with fake_node(
+            lambda command: b"+OK\r\n" if command[0] == b"AUTH" else echo(command), password="secret"
+        ) as at:
             node, links, address = at
             assert await sent(links, address, ("ECHO", "one"), ("ECHO", b"two")) == [b"one", b"two"]
-            assert node.got[0] == [b"AUTH", b"secret"]
+            assert node.commands_received[0] == [b"AUTH", b"secret"]
             many = await asyncio.gather(*(sent(links, address, ("ECHO", at)) for at in range(50)))
             assert many == [[b"%d" % at] for at in range(50)]
             assert len(node.writers) == 1
@@ -111,7 +113,7 @@ def test_closing_ends_a_connection_whose_password_is_not_answered_yet(run: Run) 
         async with fake_node(lambda _: None, password="secret") as (node, links, address):
             links._answer_timeout_s = PATIENCE_S
             assert not links.send(address, [])
-            await until(lambda: bool(node.got))
+            await until(lambda: bool(node.commands_received))
             links.close()
             async with asyncio.timeout(5):
                 await node.ended.wait()
@@ -122,8 +124,8 @@ def test_closing_ends_a_connection_whose_password_is_not_answered_yet(run: Run) 
 def test_an_error_of_the_server_is_an_answer(run: Run) -> None:
     async def scene() -> None:
         async with fake_node(lambda _: b"-MOVED 7 127.0.0.1:7001\r\n") as (_, links, address):
-            (said,) = await sent(links, address, ("GET", "a"))
-            assert isinstance(said, MovedError)
+            (answer,) = await sent(links, address, ("GET", "a"))
+            assert isinstance(answer, MovedError)
 
     run(scene())
 
@@ -131,54 +133,54 @@ def test_an_error_of_the_server_is_an_answer(run: Run) -> None:
 def test_a_silent_or_closed_node_fails_waiting_calls_and_is_skipped_for_a_moment(run: Run) -> None:
     async def scene() -> None:
         silent = [True]
-        async with fake_node(lambda said: None if silent[0] else echo(said)) as (node, links, address):
+        async with fake_node(lambda command: None if silent[0] else echo(command)) as (node, links, address):
             assert await sent(links, address, ("ECHO", 1), ("ECHO", 2)) == ["failed", "failed"]
             silent[0] = False
             assert not links.send(address, [(("ECHO", 3), Waiter())])
             assert await sent(links, address, ("ECHO", 4)) == [b"4"]
             silent[0] = True
             waits = asyncio.create_task(sent(links, address, ("ECHO", 5)))
-            await until(lambda: [b"ECHO", b"5"] in node.got)
+            await until(lambda: [b"ECHO", b"5"] in node.commands_received)
             node.writers[-1].close()
             assert await waits == ["failed"]
 
     run(scene())
 
 
-@pytest.mark.parametrize("said", [b"-MOVED 7 127.0.0.1:1\r\n", b"-NOSCRIPT no\r\n", b"-CLUSTERDOWN no\r\n"])
+@pytest.mark.parametrize("refusal", [b"-MOVED 7 127.0.0.1:1\r\n", b"-NOSCRIPT no\r\n", b"-CLUSTERDOWN no\r\n"])
 def test_a_call_that_the_node_refuses_is_left_to_the_clusters_client(
-    run: Run, monkeypatch: pytest.MonkeyPatch, said: bytes
+    run: Run, monkeypatch: pytest.MonkeyPatch, refusal: bytes
 ) -> None:
     async def scene() -> None:
-        async with fake_node(lambda _: said) as (_, links, address):
+        async with fake_node(lambda _: refusal) as (_, links, address):
             cluster = connect("127.0.0.1:1")
             cluster.links = links
             cluster.nodes_manager.slots_cache = {slot: [address] for slot in range(16_384)}
-            left: list[Any] = []
+            commands_left: list[Any] = []
 
             async def send(_: Any, commands: list[Any]) -> list[Any]:
-                left.extend(commands)
+                commands_left.extend(commands)
                 return [b"by the client" for _ in commands]
 
             monkeypatch.setattr(scripts, "send", send)
             script = Script(cluster, "sets.lua")
             await sent(links, address, ("PING",))
             assert await script.run("a", "time") == b"by the client"
-            assert len(left) == 1
+            assert len(commands_left) == 1
 
     run(scene())
 
 
 def test_a_call_whose_link_ends_is_not_repeated_as_it_may_have_been_done(run: Run) -> None:
     async def scene() -> None:
-        async with fake_node(lambda said: b"+OK\r\n" if said == [b"PING"] else None) as (node, links, address):
+        async with fake_node(lambda command: b"+OK\r\n" if command == [b"PING"] else None) as (node, links, address):
             cluster = connect("127.0.0.1:1")
             cluster.links = links
             cluster.nodes_manager.slots_cache = {slot: [address] for slot in range(16_384)}
             script = Script(cluster, "sets.lua")
             await sent(links, address, ("PING",))
             assert await answer(script.run("a", "time")) is StoreUnavailable
-            assert len(node.got) == 2
+            assert len(node.commands_received) == 2
 
     run(scene())
 

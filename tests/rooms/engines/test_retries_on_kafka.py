@@ -44,10 +44,10 @@ def test_a_worker_that_starts_with_due_failures_retries_each_once(run: Run, part
         engine = KafkaEngine(kafka, lambda node: node % partitions, now_ms=clock)
         await engine.log.open()
         await begin(engine.log, [before.name])
-        for at in range(partitions):
-            owned = PartitionEnd(kafka, at)
+        for partition in range(partitions):
+            owned = PartitionEnd(kafka, partition)
             await owned.take(START)
-            await owned.commit(1, [row_of(Event(1, None, 0, at, at, 0, Hlc(1)))], {})
+            await owned.commit(1, [row_of(Event(1, None, 0, partition, partition, 0, Hlc(1)))], {})
         pace = Pace(backoff_s=1.0, save_s=0.0)
         first = Runner(before, engine.log, pace, clock)
         while len(await engine.log.failures(before.name)) < partitions:

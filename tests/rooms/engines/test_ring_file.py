@@ -32,15 +32,15 @@ FILE_BYTES = Layout.of(SLOTS).end
 @contextlib.contextmanager
 def opened(folder: Path, **settings: Any) -> Iterator[BlockingTimelines]:
     """The timelines of a writer."""
-    with RingTimelines(folder, **settings) as rings:
-        yield BlockingTimelines(rings)
+    with RingTimelines(folder, **settings) as timelines:
+        yield BlockingTimelines(timelines)
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """A folder where Alice has a timeline."""
-    with opened(tmp_path, slots=SLOTS) as rings:
-        rings.put(ALICE, np.array([2, 1]))
+    with opened(tmp_path, slots=SLOTS) as timelines:
+        timelines.put(ALICE, np.array([2, 1]))
     return tmp_path
 
 
@@ -51,11 +51,11 @@ def shown(store: BlockingTimelines, user: int) -> list[int] | None:
 
 def assert_replaced(folder: Path, reason: str, slots: int = SLOTS) -> None:
     """Check that a writer discards the file, logs why, and that its store works."""
-    with structlog.testing.capture_logs() as logs, opened(folder, slots=slots) as rings:
+    with structlog.testing.capture_logs() as logs, opened(folder, slots=slots) as timelines:
         assert [(line["log_level"], line["reason"]) for line in logs] == [("warning", reason)]
-        assert rings.count() == 0
-        assert shown(rings, ALICE) is None
-        rings.put(ALICE, np.array([7]))
+        assert timelines.count() == 0
+        assert shown(timelines, ALICE) is None
+        timelines.put(ALICE, np.array([7]))
         assert shown(reading(folder), ALICE) == [7]
 
 
@@ -63,8 +63,8 @@ def assert_replaced(folder: Path, reason: str, slots: int = SLOTS) -> None:
 
 
 def test_timelines_outlive_their_writer(folder: Path) -> None:
-    with structlog.testing.capture_logs() as logs, opened(folder, slots=SLOTS) as rings:
-        assert shown(rings, ALICE) == [2, 1]
+    with structlog.testing.capture_logs() as logs, opened(folder, slots=SLOTS) as timelines:
+        assert shown(timelines, ALICE) == [2, 1]
     assert not logs
 
 
@@ -72,8 +72,8 @@ def test_an_empty_folder_has_no_timelines_and_is_not_worth_a_warning(tmp_path: P
     reader = reading(tmp_path / "none")
     reader.touch(ALICE)
     assert (shown(reader, ALICE), reader.count()) == (None, 0)
-    with structlog.testing.capture_logs() as logs, opened(tmp_path / "none", slots=SLOTS) as rings:
-        rings.put(ALICE, np.array([1]))
+    with structlog.testing.capture_logs() as logs, opened(tmp_path / "none", slots=SLOTS) as timelines:
+        timelines.put(ALICE, np.array([1]))
         assert shown(reader, ALICE) == [1]
     assert not logs
 
@@ -90,8 +90,8 @@ def test_a_machine_that_does_not_say_when_it_started_replaces_the_file_each_time
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(ring_file, "_BOOT_ID", tmp_path / "none")
-    with opened(tmp_path, slots=SLOTS) as rings:
-        rings.put(ALICE, np.array([1]))
+    with opened(tmp_path, slots=SLOTS) as timelines:
+        timelines.put(ALICE, np.array([1]))
     assert_replaced(tmp_path, "this machine does not say when it started")
 
 
@@ -108,9 +108,9 @@ def test_a_file_cut_short_or_too_long_is_replaced(folder: Path, length: int) -> 
     assert_replaced(folder, "its header is cut short" if length < 64 else "its length is wrong")
 
 
-@pytest.mark.parametrize("at", range(64), ids="byte {}".format)
-def test_a_file_with_any_damage_to_its_header_is_replaced(folder: Path, at: int) -> None:
-    damage(folder, at, b"\xa5")
+@pytest.mark.parametrize("offset", range(64), ids="byte {}".format)
+def test_a_file_with_any_damage_to_its_header_is_replaced(folder: Path, offset: int) -> None:
+    damage(folder, offset, b"\xa5")
     assert shown(reading(folder), ALICE) is None
     assert_replaced(folder, "its header is damaged")
 
@@ -133,31 +133,31 @@ def test_a_damaged_directory_is_rebuilt(folder: Path) -> None:
     damage(folder, layout.directory, np.random.default_rng(2).integers(-(2**63), 2**63, size // 8).tobytes())
     reader = reading(folder)
     assert [shown(reader, user) for user in range(1000)] == [None] * 1000
-    with opened(folder, slots=SLOTS) as rings:
-        assert shown(rings, ALICE) == shown(reader, ALICE) == [2, 1]
+    with opened(folder, slots=SLOTS) as timelines:
+        assert shown(timelines, ALICE) == shown(reader, ALICE) == [2, 1]
 
 
-def damage(folder: Path, at: int, new: bytes) -> None:
+def damage(folder: Path, offset: int, new_bytes: bytes) -> None:
     """Overwrite a part of the file."""
     with (folder / ring_file.FILE).open("r+b") as file:
-        file.seek(at)
-        old = file.read(len(new))
-        file.seek(at)
-        file.write(new if new != old else bytes([new[0] ^ 1]) + new[1:])
+        file.seek(offset)
+        old_bytes = file.read(len(new_bytes))
+        file.seek(offset)
+        file.write(new_bytes if new_bytes != old_bytes else bytes([new_bytes[0] ^ 1]) + new_bytes[1:])
 
 
 # --- writers and readers -------------------------------------------------------------------------------
 
 
 def test_a_second_writer_has_the_slots_of_the_first(folder: Path) -> None:
-    with opened(folder, slots=SLOTS) as rings, opened(folder, slots=SLOTS) as other:
+    with opened(folder, slots=SLOTS) as timelines, opened(folder, slots=SLOTS) as other:
         with pytest.raises(StoreMismatch, match=f"with {SLOTS} slots; {SLOTS + 1} are asked for"):
             RingTimelines(folder, slots=SLOTS + 1)
         assert shown(other, ALICE) == [2, 1]
         other.push(3, np.array([ALICE]))
-        assert shown(rings, ALICE) == [3, 2, 1]
-    with opened(folder, slots=SLOTS + 1) as rings:
-        assert shown(rings, ALICE) is None
+        assert shown(timelines, ALICE) == [3, 2, 1]
+    with opened(folder, slots=SLOTS + 1) as timelines:
+        assert shown(timelines, ALICE) is None
 
 
 _KILLED = """
@@ -172,24 +172,24 @@ asyncio.run(RingTimelines(pathlib.Path(sys.argv[1]), slots=int(sys.argv[2])).pus
 
 
 def test_the_leftovers_of_a_killed_writer_are_repaired_by_another_that_continues(folder: Path) -> None:
-    with opened(folder, slots=SLOTS) as rings:
-        given_up = rings.begin(BOB)
+    with opened(folder, slots=SLOTS) as timelines:
+        given_up = timelines.begin(BOB)
         command = [sys.executable, "-c", _KILLED, folder, SLOTS, ALICE]
-        ended = subprocess.run(list(map(str, command)), check=False, capture_output=True, text=True)
-        assert ended.returncode == -signal.SIGKILL, ended.stderr
-        assert rings.push(8, np.array([ALICE])) == 1
-        assert shown(rings, ALICE) == [8, 2, 1]
-        assert not rings.end(BOB, np.array([1]), given_up), "what it missed is unknown"
-        rings.put(BOB, np.array([1]))
-        assert shown(rings, BOB) == [1]
+        process = subprocess.run(list(map(str, command)), check=False, capture_output=True, text=True)
+        assert process.returncode == -signal.SIGKILL, process.stderr
+        assert timelines.push(8, np.array([ALICE])) == 1
+        assert shown(timelines, ALICE) == [8, 2, 1]
+        assert not timelines.end(BOB, np.array([1]), given_up), "what it missed is unknown"
+        timelines.put(BOB, np.array([1]))
+        assert shown(timelines, BOB) == [1]
 
 
 def test_readers_follow_a_writer_that_replaces_the_file(folder: Path) -> None:
     reader = reading(folder)
     assert shown(reader, ALICE) == [2, 1]
-    with opened(folder, slots=2 * SLOTS) as rings:
+    with opened(folder, slots=2 * SLOTS) as timelines:
         assert shown(reader, ALICE) is None
-        rings.put(ALICE, np.array([5]))
+        timelines.put(ALICE, np.array([5]))
         assert shown(reader, ALICE) == [5]
 
 
@@ -203,13 +203,13 @@ def test_a_reader_cannot_write_timelines(folder: Path) -> None:
 def test_a_reader_caches_a_timeline_until_it_changes(folder: Path) -> None:
     chosen, keeping, posts = random.Random(7), reading(folder), iter(range(10, 10_000))
     users = np.array([ALICE, BOB, CAROL])
-    with opened(folder, slots=SLOTS) as rings:
+    with opened(folder, slots=SLOTS) as timelines:
         changes = [
-            lambda: rings.push(next(posts), users[chosen.randrange(3) :]),
-            lambda: rings.push(next(posts), users),
-            lambda: rings.withhold(chosen.randrange(1, 9), users[:1]),
-            lambda: rings.put(chosen.choice(users.tolist()), np.array([next(posts), 3, 2, 1])),
-            lambda: rings.drop(chosen.choice(users.tolist())),
+            lambda: timelines.push(next(posts), users[chosen.randrange(3) :]),
+            lambda: timelines.push(next(posts), users),
+            lambda: timelines.withhold(chosen.randrange(1, 9), users[:1]),
+            lambda: timelines.put(chosen.choice(users.tolist()), np.array([next(posts), 3, 2, 1])),
+            lambda: timelines.drop(chosen.choice(users.tolist())),
             lambda: None,
         ]
         for _ in range(3_000):
@@ -217,21 +217,21 @@ def test_a_reader_caches_a_timeline_until_it_changes(folder: Path) -> None:
             change = chosen.choice(changes)
             change()
             for user in users.tolist():
-                kept, new = keeping.read(user), reading(folder).read(user)
-                assert (kept is None) == (new is None)
-                if kept is not None and new is not None:
-                    assert kept.ids.tolist() == new.ids.tolist()
-                    assert kept[1:] == new[1:]
+                cached, uncached = keeping.read(user), reading(folder).read(user)
+                assert (cached is None) == (uncached is None)
+                if cached is not None and uncached is not None:
+                    assert cached.ids.tolist() == uncached.ids.tolist()
+                    assert cached[1:] == uncached[1:]
                 if change is changes[-1]:
-                    assert kept is was[user]
+                    assert cached is was[user]
 
 
 def test_a_slot_that_changes_hands_while_it_is_read_is_not_shown(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Alice's slot becomes Bob's between its lookup and its copy."""
     reader = reading(folder)
-    with opened(folder, slots=SLOTS) as rings:
-        rings.put(BOB, np.array([9, 8, 7]))
-        slot = rings.store._rings.directory.find(BOB)
+    with opened(folder, slots=SLOTS) as timelines:
+        timelines.put(BOB, np.array([9, 8, 7]))
+        slot = timelines.store._rings.directory.find(BOB)
         assert shown(reader, ALICE) == [2, 1]
         assert reader.store._file is not None
         monkeypatch.setattr(reader.store._file.directory, "find", lambda user: slot)
@@ -245,9 +245,9 @@ def test_a_slot_left_half_changed_is_not_shown_and_is_emptied_by_the_next_writer
     damage(folder, Layout.of(SLOTS).versions, np.array([3], np.int64).tobytes())
     reader = reading(folder)
     assert shown(reader, ALICE) is None
-    with opened(folder, slots=SLOTS) as rings:
-        assert rings.count() == 0
-        rings.put(CAROL, np.array([1]))
+    with opened(folder, slots=SLOTS) as timelines:
+        assert timelines.count() == 0
+        timelines.put(CAROL, np.array([1]))
         assert shown(reader, CAROL) == [1]
 
 
@@ -260,11 +260,11 @@ def test_a_user_costs_at_most_four_and_a_half_kilobytes(slots: int) -> None:
 
 
 def test_unused_slots_take_no_room_on_the_disk(tmp_path: Path) -> None:
-    with opened(tmp_path, slots=100_000) as rings:
+    with opened(tmp_path, slots=100_000) as timelines:
         for user in range(100):
-            rings.put(user, np.arange(500))
-        used = (tmp_path / ring_file.FILE).stat().st_blocks * 512
-    assert used < 28_000_000  # of 434 MB: the tables, and the first part of the cells
+            timelines.put(user, np.arange(500))
+        bytes_used = (tmp_path / ring_file.FILE).stat().st_blocks * 512
+    assert bytes_used < 28_000_000  # of 434 MB: the tables, and the first part of the cells
 
 
 def test_a_full_disk_refuses_a_timeline_where_none_can_be_evicted(
@@ -273,15 +273,15 @@ def test_a_full_disk_refuses_a_timeline_where_none_can_be_evicted(
     def full(*_: int) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    with opened(folder, slots=SLOTS) as rings:
+    with opened(folder, slots=SLOTS) as timelines:
         monkeypatch.setattr(os, "posix_fallocate", full)
-        rings.drop(ALICE)
+        timelines.drop(ALICE)
         with pytest.raises(StoreFull):
-            rings.put(BOB, np.array([1]))
-        assert (shown(rings, BOB), rings.count()) == (None, 0)
+            timelines.put(BOB, np.array([1]))
+        assert (shown(timelines, BOB), timelines.count()) == (None, 0)
         monkeypatch.undo()
-        rings.put(BOB, np.array([1]))
-        assert shown(rings, BOB) == [1]
+        timelines.put(BOB, np.array([1]))
+        assert shown(timelines, BOB) == [1]
 
 
 def test_a_full_disk_refuses_a_new_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -298,15 +298,15 @@ def test_a_full_disk_refuses_a_new_store(tmp_path: Path, monkeypatch: pytest.Mon
 
 def test_readers_find_the_timelines_that_replaced_a_removed_file(folder: Path) -> None:
     reader = reading(folder)
-    old = reader.name()
-    assert old
+    old_name = reader.name()
+    assert old_name
     shutil.rmtree(folder)
-    with opened(folder, slots=SLOTS) as rings:
-        assert rings.name() not in (0, old)
-        assert reader.name() == old, "readers do not look for a new file by themselves"
+    with opened(folder, slots=SLOTS) as timelines:
+        assert timelines.name() not in (0, old_name)
+        assert reader.name() == old_name, "readers do not look for a new file by themselves"
         reader.store.close()
-        assert reader.name() == rings.name()
-        assert rings.rename() == reader.name() == rings.name()
+        assert reader.name() == timelines.name()
+        assert timelines.rename() == reader.name() == timelines.name()
 
 
 def test_on_a_full_disk_the_longest_unread_timeline_is_evicted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -314,26 +314,26 @@ def test_on_a_full_disk_the_longest_unread_timeline_is_evicted(tmp_path: Path, m
         raise StoreFull("no room")
 
     now = iter(range(1_000_000))
-    with opened(tmp_path, slots=2_000, now_ms=lambda: next(now)) as rings:
+    with opened(tmp_path, slots=2_000, now_ms=lambda: next(now)) as timelines:
         for user in range(300):  # two parts of 256 slots
-            rings.put(user, np.array([user]))
+            timelines.put(user, np.array([user]))
         monkeypatch.setattr(ring_file, "_allocate", full)
         for user in range(300, 600):
-            rings.put(user, np.array([user]))
-        assert rings.count() == 512
-        assert [shown(rings, user) for user in range(600)] == [None] * 88 + [[user] for user in range(88, 600)]
+            timelines.put(user, np.array([user]))
+        assert timelines.count() == 512
+        assert [shown(timelines, user) for user in range(600)] == [None] * 88 + [[user] for user in range(88, 600)]
 
 
 def test_after_a_clock_was_put_back_active_readers_keep_their_timelines(tmp_path: Path, clock: FakeClock) -> None:
-    with opened(tmp_path, slots=4, now_ms=clock) as rings:
+    with opened(tmp_path, slots=4, now_ms=clock) as timelines:
         for user in range(4):
-            rings.put(user, np.array([user]))
+            timelines.put(user, np.array([user]))
         clock.ms -= 3_600_000
         for user in (1, 2):
-            rings.touch(user)
+            timelines.touch(user)
         for user in (10, 11):
-            rings.put(user, np.array([user]))
-        assert [user for user in range(12) if shown(rings, user)] == [1, 2, 10, 11]
+            timelines.put(user, np.array([user]))
+        assert [user for user in range(12) if shown(timelines, user)] == [1, 2, 10, 11]
 
 
 def test_a_file_that_cannot_be_opened_reads_as_empty(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

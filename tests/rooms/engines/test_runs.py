@@ -34,7 +34,7 @@ PREFIXES = [
         (DANA, Direction.IN, State.REMOVED),  # the greatest prefix there is
     ]
 ]
-ROWS = sorted(list_row(position, other) for position in (-3, -2, -1, 0, 1, 2, 3) for other in (0, 1, 2, 5))
+ROWS = sorted(list_row(position, other_end) for position in (-3, -2, -1, 0, 1, 2, 3) for other_end in (0, 1, 2, 5))
 ENDS = [bytes(16), b"\xff" * 16]
 
 Model = dict[bytes, list[bytes]]
@@ -44,7 +44,7 @@ step = st.tuples(
 operations = st.lists(step, max_size=20) | st.lists(step, min_size=80, max_size=160)
 
 
-OTHER_KEYS = [pair_key(source, other) for source in (0, 1, 2, DANA) for other in (0, 1, DANA)]
+OTHER_KEYS = [pair_key(source, other_end) for source in (0, 1, 2, DANA) for other_end in (0, 1, DANA)]
 """Edges of the same nodes; their keys lie between the runs."""
 
 
@@ -60,9 +60,9 @@ class Opened:
 
     def dump(self) -> list[tuple[bytes, bytes]]:
         """All keys of runs with their values. Checks that the keys between the runs are unchanged."""
-        found = list(self.txn.cursor(self.db).iternext())
-        assert [key for key, value in found if value == b"an edge"] == OTHER_KEYS
-        return [(key, value) for key, value in found if value != b"an edge"]
+        rows = list(self.txn.cursor(self.db).iternext())
+        assert [key for key, value in rows if value == b"an edge"] == OTHER_KEYS
+        return [(key, value) for key, value in rows if value != b"an edge"]
 
     def __enter__(self) -> Opened:
         return self
@@ -85,8 +85,8 @@ def check(opened: Opened, model: Model, block_rows: int) -> None:
         rows = model[prefix]
         assert runs.length(opened.txn, opened.db, prefix) == len(rows)
         for newest in (None, 0, 1, 2, block_rows, block_rows + 1, len(rows), len(rows) + 1):
-            at = 0 if newest is None else max(0, len(rows) - newest)
-            assert runs.rows_newest(cursor, prefix, newest) == b"".join(rows[at:])
+            start = 0 if newest is None else max(0, len(rows) - newest)
+            assert runs.rows_newest(cursor, prefix, newest) == b"".join(rows[start:])
         for limit in (1, 2, block_rows + 1, len(rows) + 1):
             assert runs.below(cursor, prefix, None, limit) == rows[::-1][:limit]
             for row in [*ROWS[::5], *ENDS, *rows[::3]]:
@@ -103,9 +103,9 @@ def check_blocks(dump: list[tuple[bytes, bytes]], block_rows: int) -> None:
     """Blocks hold 1 to `block_rows` rows under the key of their greatest; each run ends in one tail."""
     for key, value in dump:
         rows = value if key[9:10] == b"\0" else value[4:]
-        cut = [rows[at : at + 16] for at in range(0, len(rows), 16)]
+        cut = [rows[offset : offset + 16] for offset in range(0, len(rows), 16)]
         assert len(cut) <= block_rows
-        assert all(one < other for one, other in pairwise(cut))
+        assert all(row < next_row for row, next_row in pairwise(cut))
         if key[9:10] == b"\0":
             assert key[10:] == cut[-1]
         else:
@@ -122,14 +122,14 @@ def test_runs_answer_like_sorted_lists(
     with Opened(environment) as opened, patch.object(runs, "BLOCK_ROWS", block_rows):
         model: Model = {prefix: [] for prefix in PREFIXES}
         for name, prefix, row in steps:
-            rows, there = model[prefix], row in model[prefix]
+            rows, is_member = model[prefix], row in model[prefix]
             if name == "insert":
-                assert runs.insert(opened.cursor, prefix, row) is not there
-                if not there:
+                assert runs.insert(opened.cursor, prefix, row) is not is_member
+                if not is_member:
                     insort(rows, row)
             else:
-                assert runs.remove(opened.cursor, prefix, row) is there
-                if there:
+                assert runs.remove(opened.cursor, prefix, row) is is_member
+                if is_member:
                     rows.remove(row)
         check(opened, model, block_rows)
 
@@ -137,7 +137,7 @@ def test_runs_answer_like_sorted_lists(
 @pytest.mark.parametrize("order", ["ascending", "descending", "random", "inside out"])
 @pytest.mark.parametrize("size", [1, 61, 62, 122, 123, 1000], ids="{} rows".format)
 def test_long_runs_at_the_real_block_size(environment: lmdb.Environment, order: str, size: int) -> None:
-    rows = [list_row(at // 2, at) for at in range(size)]
+    rows = [list_row(number // 2, number) for number in range(size)]
     inserted = {
         "ascending": rows,
         "descending": rows[::-1],
@@ -150,10 +150,10 @@ def test_long_runs_at_the_real_block_size(environment: lmdb.Environment, order: 
             assert runs.insert(opened.cursor, prefix, row)
         check_blocks(opened.dump(), runs.BLOCK_ROWS)
         assert runs.rows_newest(opened.cursor, prefix, None) == b"".join(rows)
-        for at in sorted({min(near, size - 1) for near in (0, 1, 60, 61, 62, 121, 122, size)}):
-            row = rows[at]
-            assert runs.below(opened.cursor, prefix, row, 70) == rows[max(0, at - 70) : at][::-1]
-            assert runs.above(opened.cursor, prefix, row, 70) == rows[at + 1 : at + 71]
+        for number in sorted({min(near, size - 1) for near in (0, 1, 60, 61, 62, 121, 122, size)}):
+            row = rows[number]
+            assert runs.below(opened.cursor, prefix, row, 70) == rows[max(0, number - 70) : number][::-1]
+            assert runs.above(opened.cursor, prefix, row, 70) == rows[number + 1 : number + 71]
         for row in random.Random(6).sample(rows, size):
             assert runs.remove(opened.cursor, prefix, row)
         assert opened.dump() == []
@@ -161,8 +161,8 @@ def test_long_runs_at_the_real_block_size(environment: lmdb.Environment, order: 
 
 def test_appends_leave_full_blocks(environment: lmdb.Environment) -> None:
     with Opened(environment) as opened:
-        for at in range(200):
-            runs.insert(opened.cursor, PREFIXES[0], list_row(at, at))
+        for number in range(200):
+            runs.insert(opened.cursor, PREFIXES[0], list_row(number, number))
         sizes = [len(value) // 16 for _, value in opened.dump()]
     assert sizes == [61, 61, 61, 17]
 
@@ -184,9 +184,9 @@ def test_packing_has_the_result_of_inserting_in_order(
     environment: lmdb.Environment, block_rows: int, lists: list[tuple[int, int]]
 ) -> None:
     entries = [
-        (list_prefix(Listing(G, node, Direction.IN)), list_row(at * 3 - 100, at % 7))
+        (list_prefix(Listing(G, node, Direction.IN)), list_row(number * 3 - 100, number % 7))
         for node, size in sorted(lists)
-        for at in range(size)
+        for number in range(size)
     ]
     with Opened(environment) as opened, patch.object(runs, "BLOCK_ROWS", block_rows):
         for prefix, row in entries:
@@ -197,8 +197,8 @@ def test_packing_has_the_result_of_inserting_in_order(
 
 
 @given(st.integers(POSITION_MIN, POSITION_MAX), st.integers(0, DANA), st.integers(POSITION_MIN, POSITION_MAX))
-def test_rows_sort_like_positions_and_ids(position: int, other: int, position_too: int) -> None:
-    row = list_row(position, other)
-    assert read_mark(row) == (position, other)
-    for second in ((position_too, other), (position, other // 2)):
-        assert (row < list_row(*second)) == ((position, other) < second)
+def test_rows_sort_like_positions_and_ids(position: int, other_end: int, position_too: int) -> None:
+    row = list_row(position, other_end)
+    assert read_mark(row) == (position, other_end)
+    for second in ((position_too, other_end), (position, other_end // 2)):
+        assert (row < list_row(*second)) == ((position, other_end) < second)

@@ -52,8 +52,8 @@ def test_a_process_of_another_container_with_our_pid_is_reported(tmp_path: Path)
     """LMDB tells the processes of a store apart by their pids, and each container counts its own pids."""
     folder = tmp_path / "data"
     Environment(folder).close()
-    holding = [sys.executable, "-c", _HOLDS, str(folder / "store.mdb-lock"), str(os.getpid())]
-    with subprocess.Popen(holding, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
+    command = [sys.executable, "-c", _HOLDS, str(folder / "store.mdb-lock"), str(os.getpid())]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
         assert other.stdout is not None
         assert other.stdout.readline()
         with pytest.raises(StoreUnavailable, match=f"another container .* has the same process id, {os.getpid()}"):

@@ -74,10 +74,10 @@ async def snapshot_of(environment: Environment) -> bytes:
     """A snapshot without its end marker."""
     source = Shipping(environment)
     try:
-        whole = b"".join([chunk async for chunk in source.snapshot()])
+        snapshot = b"".join([chunk async for chunk in source.snapshot()])
     finally:
         await source.close()
-    return whole[: -len(SNAPSHOT_END) - 32]
+    return snapshot[: -len(SNAPSHOT_END) - 32]
 
 
 def ship(source: Environment, target: Environment) -> int:
@@ -93,9 +93,9 @@ def test_a_standby_takes_the_log_of_its_primary_and_nothing_else(
         assert ship(primary[0], store) == segments.last_event(primary[0]) == 2
     with open_embedded(standby) as (_, edges):
         assert run(edges.exists_many(1, [(1, 2), (1, 3)])) == [True, True]
-        with pytest.raises(ReadOnlyStandby) as refused:
+        with pytest.raises(ReadOnlyStandby) as raised:
             run(edges.apply(writes_of(edge_of(1, 4))))
-        assert refused.value.details == {"primary": OLD}
+        assert raised.value.details == {"primary": OLD}
         with pytest.raises(ReadOnlyStandby):
             run(edges.put_note("any", b"1"))
 
@@ -114,7 +114,9 @@ def test_a_standby_keeps_events_of_a_newer_primary_whole(
 
     with following(standby) as store:
         StandbyFollower(Settings(data=str(standby)), store, cast(Any, Direct(primary[0], run))).step(0)
-        assert [segments.event_at(store, at) for at in (2, 3)] == [segments.event_at(primary[0], at) for at in (2, 3)]
+        assert [segments.event_at(store, number) for number in (2, 3)] == [
+            segments.event_at(primary[0], number) for number in (2, 3)
+        ]
 
 
 def test_shipped_events_are_there_after_a_replay_of_the_journal(
@@ -130,8 +132,8 @@ def test_shipped_events_are_there_after_a_replay_of_the_journal(
         (crashed / JOURNAL_FILE).write_bytes((standby / JOURNAL_FILE).read_bytes())
     with Environment(crashed) as opened:
         assert segments.last_event(opened) == 2
-        again, once = segments.next_segment(opened, 1, 1 << 20), segments.next_segment(primary[0], 1, 1 << 20)
-        assert list(segments.numbered(again)) == list(segments.numbered(once)), "logged times included"
+        shipped, original = segments.next_segment(opened, 1, 1 << 20), segments.next_segment(primary[0], 1, 1 << 20)
+        assert list(segments.numbered(shipped)) == list(segments.numbered(original)), "logged times included"
 
 
 def test_a_fenced_store_acknowledges_nothing_more(
@@ -141,9 +143,9 @@ def test_a_fenced_store_acknowledges_nothing_more(
         epoch = store_role.begin_promotion(store)
     assert store_role.fence(primary[0], epoch, NEW) == 1
     assert store_role.fence(primary[0], epoch, NEW) == 1, "fencing may be repeated"
-    with pytest.raises(NotPrimary) as refused:
+    with pytest.raises(NotPrimary) as raised:
         run(primary[1].apply(writes_of(edge_of(1, 3))))
-    assert refused.value.details == {"primary": NEW}
+    assert raised.value.details == {"primary": NEW}
     assert segments.last_event(primary[0]) == 1
 
 
@@ -151,9 +153,9 @@ def test_a_store_that_was_moved_acknowledges_nothing_more_and_says_where_it_is(
     primary: tuple[Environment, EmbeddedEdges], run: Run
 ) -> None:
     store_role.close_to_writes(primary[0], ClosedNote("moved", "keyspace kith of the cluster"))
-    with pytest.raises(StoreMoved, match="was moved to keyspace kith of the cluster") as refused:
+    with pytest.raises(StoreMoved, match="was moved to keyspace kith of the cluster") as raised:
         run(primary[1].apply(writes_of(edge_of(1, 3))))
-    assert refused.value.details == {"to": "keyspace kith of the cluster"}
+    assert raised.value.details == {"to": "keyspace kith of the cluster"}
     with pytest.raises(StoreMismatch, match=r"kith move .* --back"):
         refuse_closed(primary[0])
     primary[0].reopen()
@@ -180,8 +182,8 @@ def test_a_promotion_that_was_cut_short_resumes_with_its_epoch(
         first = store_role.begin_promotion(store)
     with following(standby) as store:
         assert store_role.begin_promotion(store) == first
-        done = store_role.promote(store, None)
-        assert (done.epoch, done.shared) == (first.restores[-1][0], 1)
+        result = store_role.promote(store, None)
+        assert (result.epoch, result.shared) == (first.restores[-1][0], 1)
         assert store_role.read_closed_note(store) is None
         with pytest.raises(Conflict):
             store_role.promote(store, None)
@@ -205,30 +207,30 @@ def test_tokens_of_shipped_events_hold_at_the_new_primary_and_others_do_not(
 
     shipped = place()
     run(primary[1].apply(writes_of(edge_of(1, 3))))  # which is never shipped
-    lost = place()
+    lost_position = place()
     with open_embedded(promoted(standby)) as (environment, edges):
         run(edges.apply(writes_of(edge_of(1, 4), edge_of(1, 5))))
         log = EmbeddedLog(environment, edges._commits)
         assert run(log.reached(shipped))
-        assert not run(log.reached(lost))
+        assert not run(log.reached(lost_position))
 
 
 def test_a_watcher_of_the_primary_resumes_at_a_standby_that_is_behind(
     primary: tuple[Environment, EmbeddedEdges], standby: Path, run: Run
 ) -> None:
     run(primary[1].apply(writes_of(edge_of(1, 3))))
-    nobody: Any = None
+    no_observer: Any = None
     with following(standby) as store:
 
         def watching(environment: Environment) -> Watch:
-            return Watch(EmbeddedLog(environment, nobody), nobody, bytes(32), nobody, time.monotonic)
+            return Watch(EmbeddedLog(environment, no_observer), no_observer, bytes(32), no_observer, time.monotonic)
 
         async def scene() -> None:
-            at = await watching(primary[0]).place(None)
-            resuming = asyncio.create_task(watching(store).place(watching(primary[0]).token(at)))
+            place = await watching(primary[0]).place(None)
+            resuming = asyncio.create_task(watching(store).place(watching(primary[0]).token(place)))
             await asyncio.sleep(0)
             ship(primary[0], store)
-            assert await resuming == at
+            assert await resuming == place
 
         run(scene())
 
@@ -259,14 +261,14 @@ def test_consumers_of_a_new_primary_resume_where_the_old_ones_were(
     failures that were repaired go. Fan-out restarts, as timelines do.
     """
     environment, edges = primary
-    log, of = EmbeddedLog(environment, edges._commits), environment.positions.of
-    for whom in range(3, 3 + 2 * EVENTS_PER_ROW):
-        run(edges.apply(writes_of(edge_of(1, whom))))
+    log, position_of = EmbeddedLog(environment, edges._commits), environment.positions.of
+    for followed in range(3, 3 + 2 * EVENTS_PER_ROW):
+        run(edges.apply(writes_of(edge_of(1, followed))))
     last = segments.last_event(environment)
     for group in ("webhook/7", "push", "boards", "fanout"):
-        run(log.save(group, of(last - 1 if group == "push" else last), {}))
-    failed = [Failure("boards", event, 1, "why", 0, 0) for event in run(log.read(of(last - 6), 3)).events]
-    run(log.save("boards", None, {one.event.log_position: one for one in failed}))
+        run(log.save(group, position_of(last - 1 if group == "push" else last), {}))
+    failed = [Failure("boards", event, 1, "why", 0, 0) for event in run(log.read(position_of(last - 6), 3)).events]
+    run(log.save("boards", None, {failure.event.log_position: failure for failure in failed}))
     run(log.save("push", None, {failed[0].event.log_position: failed[0]}))
     monkeypatch.setattr(shipping, "SEGMENT_BYTES", 1)
     monkeypatch.setattr(group_checkpoints, "FAILURES_MAX", 2)
@@ -281,16 +283,19 @@ def test_consumers_of_a_new_primary_resume_where_the_old_ones_were(
             before = store.lmdb.info()["last_txnid"]
             is_level = follower.step(0)
             assert store.lmdb.info()["last_txnid"] == before + 1, "progress is in the commit of the last events"
-    with open_embedded(promoted(standby)) as (new, theirs):
-        its_log = EmbeddedLog(new, theirs._commits)
-        found = {group: run(its_log.progress(group)) for group in ("webhook/7", "push", "boards")}
-        assert {group: one and one.behind.events for group, one in found.items()} == {
+    with open_embedded(promoted(standby)) as (new_primary, new_edges):
+        its_log = EmbeddedLog(new_primary, new_edges._commits)
+        progress = {group: run(its_log.progress(group)) for group in ("webhook/7", "push", "boards")}
+        assert {group: failure and failure.behind.events for group, failure in progress.items()} == {
             "webhook/7": 0, "push": 1, "boards": 4
         }  # fmt: skip
-        kept = {group: [one.event.destination for one in run(its_log.failures(group))] for group in ("boards", "push")}
-        first, second, _ = (one.event.destination for one in failed)
-        assert kept == {"boards": [first, second], "push": [first]}
-        assert new.get_note("group/fanout") is None
+        failures = {
+            group: [failure.event.destination for failure in run(its_log.failures(group))]
+            for group in ("boards", "push")
+        }
+        first, second, _ = (failure.event.destination for failure in failed)
+        assert failures == {"boards": [first, second], "push": [first]}
+        assert new_primary.get_note("group/fanout") is None
 
 
 @pytest.mark.parametrize("hours", [-1, 1])
@@ -299,25 +304,25 @@ def test_a_standby_whose_clock_is_off_takes_over_with_versions_above_all_shipped
 ) -> None:
     """The same in reverse: the old primary follows it and takes over again, with a clock that was right."""
     now_ns, moved_ns = time.time_ns, 3_600_000_000_000
-    sent = HybridClock().next()
-    run(primary[1].apply([EdgeWrite(msgspec.structs.replace(edge_of(1, 3), updated_at=sent))]))
+    shipped_version = HybridClock().next()
+    run(primary[1].apply([EdgeWrite(msgspec.structs.replace(edge_of(1, 3), updated_at=shipped_version))]))
     with following(standby) as store:
         ship(primary[0], store)
 
     async def unfollow(folder: Path) -> Hlc:
         async with wiring.open_stores(Settings(data=str(folder)), "test", create=False) as stores:
             version = stores.graph.clock.next()
-            gone = msgspec.structs.replace(edge_of(1, 3), state=State.REMOVED, updated_at=version)
-            await stores.store.apply([EdgeWrite(gone)])
+            removed = msgspec.structs.replace(edge_of(1, 3), state=State.REMOVED, updated_at=version)
+            await stores.store.apply([EdgeWrite(removed)])
             assert await stores.store.exists_many(G, [(1, 3)]) == [False]
             return version
 
     monkeypatch.setattr(time, "time_ns", lambda: now_ns() + hours * moved_ns)
     later = run(unfollow(promoted(standby)))
-    assert later > sent
+    assert later > shipped_version
     monkeypatch.undo()
-    with Environment(standby, create=False) as new:
-        ship(new, primary[0])
+    with Environment(standby, create=False) as new_primary:
+        ship(new_primary, primary[0])
     clock = HybridClock()
     primary[1].restore_clock(clock)
     assert clock.next() > later
@@ -326,21 +331,21 @@ def test_a_standby_whose_clock_is_off_takes_over_with_versions_above_all_shipped
 def test_an_old_primary_without_events_of_its_own_follows_the_new_one(
     primary: tuple[Environment, EmbeddedEdges], standby: Path, run: Run
 ) -> None:
-    with open_embedded(promoted(standby)) as (new, edges):
+    with open_embedded(promoted(standby)) as (new_primary, edges):
         run(edges.apply(writes_of(edge_of(1, 4))))
-        assert ship(new, primary[0]) == 2
-        assert primary[0].history() == new.history()
+        assert ship(new_primary, primary[0]) == 2
+        assert primary[0].history() == new_primary.history()
 
 
 def test_an_old_primary_with_events_of_its_own_is_refused(
     primary: tuple[Environment, EmbeddedEdges], standby: Path, run: Run
 ) -> None:
     run(primary[1].apply(writes_of(edge_of(1, 3))))
-    with open_embedded(promoted(standby)) as (new, edges):
+    with open_embedded(promoted(standby)) as (new_primary, edges):
         for friend in (4, 5, 6):
             run(edges.apply(writes_of(edge_of(1, friend))))
         with pytest.raises(Conflict, match="events of its own"):
-            ship(new, primary[0])
+            ship(new_primary, primary[0])
 
 
 def test_a_read_of_forgotten_events_is_refused(primary: tuple[Environment, EmbeddedEdges], run: Run) -> None:
