@@ -27,18 +27,18 @@ def test_users_were_last_seen_at_their_latest_minute(run: Run, activity: Activit
     run(activity.seen(users(ALICE, BOB, DANA), MINUTE + 1))
     run(activity.seen(users(ALICE), MINUTE + SEEN_STEP_MS + 5))
     run(activity.seen(users(BOB), MINUTE - SEEN_STEP_MS))
-    seen = run(activity.last_seen(users(DANA, ALICE, CAROL, BOB))).tolist()
-    assert seen == [MINUTE, MINUTE + SEEN_STEP_MS, 0, MINUTE]
+    minutes = run(activity.last_seen(users(DANA, ALICE, CAROL, BOB))).tolist()
+    assert minutes == [MINUTE, MINUTE + SEEN_STEP_MS, 0, MINUTE]
 
 
 def test_a_query_of_a_hundred_thousand_users_equals_the_reference(run: Run, activity: Activity) -> None:
     chance, reference = np.random.default_rng(13), ReferenceActivity()
     for minute in range(5):
-        some = np.unique(np.append(chance.integers(0, 200_000, 20_000), chance.integers(0, 2**62, 50)))
-        for one in (activity, reference):
-            run(one.seen(some, MINUTE + minute * SEEN_STEP_MS))
-        asked = chance.permutation(np.append(some, chance.integers(0, 200_000, 80_000)))
-        assert (run(activity.last_seen(asked)) == run(reference.last_seen(asked))).all()
+        seen_users = np.unique(np.append(chance.integers(0, 200_000, 20_000), chance.integers(0, 2**62, 50)))
+        for store in (activity, reference):
+            run(store.seen(seen_users, MINUTE + minute * SEEN_STEP_MS))
+        queried = chance.permutation(np.append(seen_users, chance.integers(0, 200_000, 80_000)))
+        assert (run(activity.last_seen(queried)) == run(reference.last_seen(queried))).all()
 
 
 def test_users_with_a_stream_in_any_process_are_online_until_it_ends(run: Run, activity: Activity) -> None:
@@ -56,17 +56,17 @@ def test_users_with_a_stream_in_any_process_are_online_until_it_ends(run: Run, a
 def test_pages_of_online_users_list_each_user_once(run: Run, activity: Activity) -> None:
     far = 4 * START_MS
     ids = np.unique(np.random.default_rng(5).integers(0, 2**62, 1_000))
-    for name, some in (("one", ids[::2]), ("two", ids[::3]), ("three", ids[1::2])):
-        run(activity.set_online(name, some, far))
+    for name, users_of_process in (("one", ids[::2]), ("two", ids[::3]), ("three", ids[1::2])):
+        run(activity.set_online(name, users_of_process, far))
     run(activity.set_online("ended", users(ALICE), MINUTE))
-    found, after = list[int](), -1
+    listed, after = list[int](), -1
     for _ in range(100):
         page = run(activity.online_page(after, 13, MINUTE + 1)).tolist()
         if not page:
             break
         assert len(page) <= 13
-        found, after = found + page, page[-1]
-    assert found == ids.tolist()
+        listed, after = listed + page, page[-1]
+    assert listed == ids.tolist()
     assert run(activity.online_page(-1, 13, far)).tolist() == []
     with pytest.raises(BatchTooLarge):
         run(activity.online_page(-1, LOOKUP_USERS_MAX + 1, MINUTE))
@@ -86,10 +86,10 @@ def test_a_query_of_too_many_users_is_refused(run: Run, activity: Activity) -> N
 def test_another_process_sees_what_one_reported(run: Run, lasting: Engine, tmp_path: Path) -> None:
     assert lasting.activity
     chance = random.Random(5)
-    some = np.array(sorted(chance.sample(range(10_000), 50)), np.int64)
+    reported = np.array(sorted(chance.sample(range(10_000), 50)), np.int64)
     with lasting.activity(tmp_path / "data") as store:
-        run(store.seen(some, MINUTE))
-        run(store.set_online("one", some, 4 * START_MS))
+        run(store.seen(reported, MINUTE))
+        run(store.set_online("one", reported, 4 * START_MS))
     with lasting.activity(tmp_path / "data") as store:
-        assert run(store.last_seen(some)).tolist() == [MINUTE] * 50
-        assert run(store.online(some, MINUTE)).all()
+        assert run(store.last_seen(reported)).tolist() == [MINUTE] * 50
+        assert run(store.online(reported, MINUTE)).all()

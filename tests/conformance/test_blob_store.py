@@ -67,6 +67,6 @@ def test_all_files_are_listed_with_size_and_time(run: Run, blobs: BlobStore, rea
     assert listed(run, blobs) == []
     run(blobs.put(OTHER, b"12345", "image/webp"))
     run(blobs.put(KEY, b"123", "image/jpeg"))
-    found = listed(run, blobs)
-    assert [(blob.key, blob.size) for blob in found] == [(KEY, 3), (OTHER, 5)]
-    assert all(1_600_000_000_000 < blob.modified_at_ms < 5_000_000_000_000 for blob in found)
+    files = listed(run, blobs)
+    assert [(blob.key, blob.size) for blob in files] == [(KEY, 3), (OTHER, 5)]
+    assert all(1_600_000_000_000 < blob.modified_at_ms < 5_000_000_000_000 for blob in files)

@@ -27,15 +27,15 @@ def sets(engine: Engine, tmp_path: Path) -> Iterator[CachedSets]:
 
 
 async def lease_of(sets: CachedSets, key: tuple[int, int] = ALICE) -> bytes:
-    (found,) = await sets.lookup(OLD, [(key, [1])])
-    assert isinstance(found, FillLease)
-    return found.name
+    (lookup,) = await sets.lookup(OLD, [(key, [1])])
+    assert isinstance(lookup, FillLease)
+    return lookup.name
 
 
 async def there(sets: CachedSets, *ids: int, key: tuple[int, int] = ALICE) -> list[bool]:
-    (found,) = await sets.lookup(OLD, [(key, ids)])
-    assert isinstance(found, Members)
-    return found.present
+    (lookup,) = await sets.lookup(OLD, [(key, ids)])
+    assert isinstance(lookup, Members)
+    return lookup.present
 
 
 def test_of_several_readers_of_a_missing_set_one_may_fill_it(run: Run, sets: CachedSets) -> None:
@@ -56,9 +56,9 @@ def test_sets_are_separate_and_read_together(run: Run, sets: CachedSets) -> None
     async def scene() -> None:
         for key, ids in ((ALICE, [1, 2]), (BOB, list[int]())):
             assert await sets.fill(OLD, key, await lease_of(sets, key), ids, 60_000)
-        found = await sets.lookup(OLD, [(BOB, [1, 2]), (ALICE, [2, 3]), ((4, 7), [1])])
-        assert found[:2] == [Members([False, False]), Members([True, False])]
-        assert isinstance(found[2], FillLease)
+        lookup = await sets.lookup(OLD, [(BOB, [1, 2]), (ALICE, [2, 3]), ((4, 7), [1])])
+        assert lookup[:2] == [Members([False, False]), Members([True, False])]
+        assert isinstance(lookup[2], FillLease)
 
     run(scene())
 
@@ -80,9 +80,9 @@ def test_a_set_read_before_a_drop_is_not_filled_after_it(run: Run, sets: CachedS
 def test_a_set_marked_as_not_cached_is_not_requested_repeatedly(run: Run, sets: CachedSets) -> None:
     async def scene() -> None:
         assert await sets.fill(OLD, ALICE, await lease_of(sets), None, 60_000)
-        (found,) = await sets.lookup(OLD, [(ALICE, [1])])
-        assert isinstance(found, Wait)
-        assert 2_000 < found.ms <= 60_000
+        (lookup,) = await sets.lookup(OLD, [(ALICE, [1])])
+        assert isinstance(lookup, Wait)
+        assert 2_000 < lookup.ms <= 60_000
 
     run(scene())
 
@@ -90,8 +90,8 @@ def test_a_set_marked_as_not_cached_is_not_requested_repeatedly(run: Run, sets: 
 def test_sets_of_another_generation_count_as_missing(run: Run, sets: CachedSets) -> None:
     async def scene() -> None:
         assert await sets.fill(OLD, ALICE, await lease_of(sets), [1], 60_000)
-        (found,) = await sets.lookup(NEW, [(ALICE, [1])])
-        assert isinstance(found, FillLease)
+        (lookup,) = await sets.lookup(NEW, [(ALICE, [1])])
+        assert isinstance(lookup, FillLease)
 
     run(scene())
 
@@ -99,7 +99,7 @@ def test_sets_of_another_generation_count_as_missing(run: Run, sets: CachedSets)
 def test_progress_is_noted_only_by_a_writer_that_knows_the_generation(run: Run, sets: CachedSets) -> None:
     async def scene() -> None:
         assert await sets.last_progress() is None
-        first, later = (SetsProgress(OLD, LogPosition(at)) for at in (b"\x00\xff1", b"2"))
+        first, later = (SetsProgress(OLD, LogPosition(position)) for position in (b"\x00\xff1", b"2"))
         until_ms = await sets.now_ms() + 60_000
         assert await sets.note_progress(None, first, until_ms)
         assert not await sets.note_progress(None, later, until_ms)
@@ -128,9 +128,9 @@ def test_all_sets_of_a_generation_can_be_listed(run: Run, sets: CachedSets) -> N
     async def scene() -> None:
         assert [key async for keys in sets.keys(OLD) for key in keys] == []
         many = [(3, source) for source in range(2_500)]
-        for at in range(0, len(many), 500):
-            some = many[at : at + 500]
-            for key, lease in zip(some, await sets.lookup(OLD, [(key, [1]) for key in some]), strict=True):
+        for start in range(0, len(many), 500):
+            chunk = many[start : start + 500]
+            for key, lease in zip(chunk, await sets.lookup(OLD, [(key, [1]) for key in chunk]), strict=True):
                 assert isinstance(lease, FillLease)
                 if key[1] % 10 == 0:
                     assert await sets.fill(OLD, key, lease.name, IDS if key[1] else [], 60_000)

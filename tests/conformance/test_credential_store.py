@@ -35,11 +35,11 @@ def test_a_server_key_is_stored_once_however_often_it_is_added(run: Run, credent
 
 def test_a_secret_is_generated_once_for_each_name(run: Run, credentials: CredentialStore) -> None:
     async def play() -> None:
-        asked = await asyncio.gather(*(credentials.secret("signing") for _ in range(10)))
-        assert len(set(asked)) == 1
-        assert len(asked[0]) == 32
-        assert await credentials.secret("jwt") != asked[0]
-        assert await credentials.secret("signing") == asked[0]
+        secrets = await asyncio.gather(*(credentials.secret("signing") for _ in range(10)))
+        assert len(set(secrets)) == 1
+        assert len(secrets[0]) == 32
+        assert await credentials.secret("jwt") != secrets[0]
+        assert await credentials.secret("signing") == secrets[0]
 
     run(play())
 

@@ -72,9 +72,9 @@ async def check_lists(logged: Logged, marks: list[Mark], followers: list[Mark]) 
     assert lengths.tolist() == [[len(marks), 0], [0, len(followers)]]
     for newest in (5, 1000):
         assert (await edges.ids(OUT, newest)).tolist() == shown[:newest]
-        found = await edges.ids_many([OUT, Listing(G, CAROL, Direction.OUT)], newest)
-        assert found.ids.tolist() == [*shown[:newest], DANA]
-        assert found.lengths.tolist() == [len(shown[:newest]), 1]
+        id_lists = await edges.ids_many([OUT, Listing(G, CAROL, Direction.OUT)], newest)
+        assert id_lists.ids.tolist() == [*shown[:newest], DANA]
+        assert id_lists.lengths.tolist() == [len(shown[:newest]), 1]
     chunk = await edges.chunk(OUT, None, 40)
     ids = chunk.ids.tolist()
     while chunk.after is not None:
@@ -94,12 +94,12 @@ async def check_rows(logged: Logged, shown: list[int]) -> None:
     assert await edges.exists_many(G, pairs) == [state is State.NORMAL for state in states]
     assert [await edges.exists_many(G, [pair]) for pair in pairs[:3]] == [[id_ in shown] for id_ in IDS[:3]]
     assert [edge and edge.state for edge in await edges.get_many(G, pairs)] == states
-    few, many = np.array(IDS[:4], np.int64), np.array(IDS, np.int64)
-    for ids in (few, many):
+    few_ids, many_ids = np.array(IDS[:4], np.int64), np.array(IDS, np.int64)
+    for ids in (few_ids, many_ids):
         assert (await edges.contains(OUT, ids)).tolist() == [id_ in shown for id_ in ids.tolist()]
     questions = Questions()
     rows = questions.states([(G, *pair) for pair in pairs])
-    towards, members = questions.towards(G, ALICE, IDS), questions.members(OUT, many)
+    towards, members = questions.towards(G, ALICE, IDS), questions.members(OUT, many_ids)
     answers = await edges.answer(questions)
     assert answers.states[rows] == answers.towards[towards] == states
     assert answers.members[members].tolist() == [id_ in shown for id_ in IDS]
@@ -126,8 +126,8 @@ def test_an_edge_exists_until_it_expires_and_is_removed_from_that_millisecond_on
         await check_rows(logged, LASTING)
         await arrived(logged)
         await check_lists(logged, permanent, [Mark(6, CAROL)])
-        ended = await removals(logged)
-        assert sorted(event.destination for event in ended) == sorted([*set(IDS) - set(LASTING), DANA])
+        removed_pairs = await removals(logged)
+        assert sorted(event.destination for event in removed_pairs) == sorted([*set(IDS) - set(LASTING), DANA])
         await arrived(logged)
         await check_rows(logged, LASTING)
         await check_lists(logged, permanent, [Mark(6, CAROL)])
@@ -161,11 +161,11 @@ def test_an_engine_with_a_complete_log_lists_the_edges_that_expire_next(logged: 
             return
         assert await edges.expiring_by(END_MS - 1, 1000) == []
         expected = sorted([(ALICE, id_) for id_ in set(IDS) - set(LASTING)] + [(BOB, DANA)])
-        found = await edges.expiring_by(END_MS, 1000)
-        assert found == [(END_MS, G, *ends) for ends in expected]
-        assert await edges.expiring_by(END_MS, 3) == found[:3]
+        expiring_edges = await edges.expiring_by(END_MS, 1000)
+        assert expiring_edges == [(END_MS, G, *ends) for ends in expected]
+        assert await edges.expiring_by(END_MS, 3) == expiring_edges[:3]
         await edges.apply(writes_of(expiring(edge_of(CAROL, BOB, 5), END_MS - 1)))
-        assert await edges.expiring_by(END_MS, 3) == [(END_MS - 1, G, CAROL, BOB), *found[:2]]
+        assert await edges.expiring_by(END_MS, 3) == [(END_MS - 1, G, CAROL, BOB), *expiring_edges[:2]]
 
     run(check())
 
@@ -175,15 +175,15 @@ def test_the_latest_expiry_wins_in_any_order_and_repetition(
 ) -> None:
     assert engine.logs
     week, longer = expiring(edge_of(ALICE, BOB, version=1)), expiring(edge_of(ALICE, BOB, version=2), END_MS + 1)
-    permanent, other = edge_of(ALICE, BOB, version=3), expiring(edge_of(ALICE, CAROL, version=1))
+    permanent, expiring_edge = edge_of(ALICE, BOB, version=3), expiring(edge_of(ALICE, CAROL, version=1))
     for number, order in enumerate(permutations((week, longer, permanent))):
         with engine.logs(tmp_path / str(number), events_max=1_000, now_ms=clock) as logged:
             edges = logged.edges
             run(edges.declare(["follows"]))
             clock.ms = START_MS
-            run(edges.apply(writes_of(other, *order, order[0])))
+            run(edges.apply(writes_of(expiring_edge, *order, order[0])))
             clock.ms = END_MS + 1
-            run(edges.apply(writes_of(*order[:2], other)))
+            run(edges.apply(writes_of(*order[:2], expiring_edge)))
             run(arrived(logged))
             assert run(edges.get_many(G, [(ALICE, BOB), (ALICE, CAROL)])) == [
                 permanent,
@@ -195,11 +195,11 @@ def test_the_latest_expiry_wins_in_any_order_and_repetition(
 def test_conditions_treat_an_expired_edge_as_removed(logged: Logged, run: Run, clock: FakeClock) -> None:
     async def check() -> None:
         block, follow = expiring(edge_of(BOB, ALICE)), edge_of(ALICE, BOB, version=5)
-        other = edge_of(ALICE, DANA, version=5)
+        other_edge = edge_of(ALICE, DANA, version=5)
         await logged.edges.apply(writes_of(block, expiring(edge_of(ALICE, CAROL)), edge_of(ALICE, 8)))
         await arrived(logged)
         barred = EdgeWrite(follow, supersede=True, keep_live=True, unless=((G, BOB, ALICE),))
-        limited = EdgeWrite(other, supersede=True, limit=EdgeLimit(2), counted=Direction.OUT)
+        limited = EdgeWrite(other_edge, supersede=True, limit=EdgeLimit(2), counted=Direction.OUT)
         outcomes = [change.outcome for change in await logged.edges.apply([barred, limited])]
         assert outcomes == [Outcome.FORBIDDEN, Outcome.OVER_LIMIT]
         clock.ms = END_MS
@@ -209,10 +209,10 @@ def test_conditions_treat_an_expired_edge_as_removed(logged: Logged, run: Run, c
         assert (limited_now.outcome, limited_now.length) == (Outcome.APPLIED, 2)
         (followed,) = await logged.edges.apply([barred])
         assert followed.outcome is Outcome.APPLIED
-        again = edge_of(ALICE, CAROL, 99, version=6)
-        (change,) = await logged.edges.apply([EdgeWrite(again, supersede=True, keep_live=True)])
+        repeated = edge_of(ALICE, CAROL, 99, version=6)
+        (change,) = await logged.edges.apply([EdgeWrite(repeated, supersede=True, keep_live=True)])
         assert change.before == edge_of(ALICE, CAROL, state=State.REMOVED)
-        assert change.after == again
+        assert change.after == repeated
 
     run(check())
 
@@ -221,8 +221,10 @@ def test_a_new_expiry_of_a_live_edge_keeps_its_place(logged: Logged, run: Run, c
     async def now(**kept: bool) -> Edge | None:
         nonlocal version
         version += 1
-        given = edge_of(ALICE, BOB, 1_000 + version, State.ARCHIVED if "keep_place" in kept else State.NORMAL, version)
-        edge = expiring(given, kept.pop("until", 0))
+        written = edge_of(
+            ALICE, BOB, 1_000 + version, State.ARCHIVED if "keep_place" in kept else State.NORMAL, version
+        )
+        edge = expiring(written, kept.pop("until", 0))
         await logged.edges.apply([EdgeWrite(edge, supersede=True, **kept)])
         (stored,) = await logged.edges.get_many(G, [(ALICE, BOB)])
         return stored and replace(stored, updated_at=edge.updated_at)
@@ -232,9 +234,9 @@ def test_a_new_expiry_of_a_live_edge_keeps_its_place(logged: Logged, run: Run, c
         at_5 = edge_of(ALICE, BOB, 5)
         assert await now(keep_live=True, until=END_MS) == replace(at_5, updated_at=ver(1), expires_ms=END_MS)
         assert await now(keep_live=True, until=END_MS + 1) == replace(at_5, updated_at=ver(2), expires_ms=END_MS + 1)
-        moved = replace(at_5, position=1_003, updated_at=ver(3), expires_ms=END_MS + 1)
-        assert await now(keep_expiry=True) == moved
-        archived = replace(moved, state=State.ARCHIVED, updated_at=ver(4))
+        moved_edge = replace(at_5, position=1_003, updated_at=ver(3), expires_ms=END_MS + 1)
+        assert await now(keep_expiry=True) == moved_edge
+        archived = replace(moved_edge, state=State.ARCHIVED, updated_at=ver(4))
         assert await now(keep_place=True) == archived
         clock.ms = END_MS + 1
         await logged.edges.count_many([OUT])

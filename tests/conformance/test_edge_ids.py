@@ -27,14 +27,14 @@ def test_ids_are_the_newest_part_of_a_list_in_its_order(store: EdgeStore, run: R
 
 
 async def _ids_in_chunks(store: EdgeStore, limit: int) -> list[int]:
-    found, after = [], None
+    all_ids, after = [], None
     for _ in range(2_000):
         ids, after = await store.chunk(OUT, after, limit)
         assert ids.dtype == np.int64
         assert len(ids) <= limit
-        found += ids.tolist()
+        all_ids += ids.tolist()
         if after is None:
-            return found
+            return all_ids
     raise AssertionError("the list has no end")
 
 
@@ -49,19 +49,19 @@ def test_chunks_hold_every_id_of_a_list_once(store: EdgeStore, run: Run, size: i
 def test_chunks_hold_once_each_id_that_is_in_the_list_throughout(store: EdgeStore, run: Run) -> None:
     async def check() -> None:
         await fill(store, 150)
-        found, after = await store.chunk(OUT, None, 10)
-        seen = found.tolist()
+        chunk_ids, after = await store.chunk(OUT, None, 10)
+        seen = chunk_ids.tolist()
         for version in range(1, 15):  # edges are added, removed and moved on both sides of the cursor
-            gone = edge_of(ALICE, 10 * version, START_MS + 10 * version // 3, State.REMOVED, version)
-            await store.apply(writes_of(gone, edge_of(ALICE, 1_000 + version, START_MS + 7 * version)))
+            removed = edge_of(ALICE, 10 * version, START_MS + 10 * version // 3, State.REMOVED, version)
+            await store.apply(writes_of(removed, edge_of(ALICE, 1_000 + version, START_MS + 7 * version)))
             assert after is not None
-            found, after = await store.chunk(OUT, after, 10)
-            seen += found.tolist()
+            chunk_ids, after = await store.chunk(OUT, after, 10)
+            seen += chunk_ids.tolist()
         throughout = {id_ for id_ in range(150) if id_ == 0 or id_ % 10}
         for _ in range(100):
             if after is not None:
-                found, after = await store.chunk(OUT, after, 10)
-                seen += found.tolist()
+                chunk_ids, after = await store.chunk(OUT, after, 10)
+                seen += chunk_ids.tolist()
         assert after is None
         assert [id_ for id_ in sorted(seen) if id_ in throughout] == sorted(throughout)
 
@@ -75,25 +75,25 @@ def test_ids_at_the_greatest_id_are_whole(store: EdgeStore, run: Run) -> None:
 
 def test_contains_checks_ids_in_any_order_and_repetition(store: EdgeStore, run: Run) -> None:
     run(store.apply(writes_of(edge_of(ALICE, 0), edge_of(ALICE, ID_MAX), edge_of(ALICE, 5, state=State.ARCHIVED))))
-    asked = np.array([ID_MAX, 5, 0, 4, ID_MAX, 0], np.int64)
-    found = run(store.contains(OUT, asked))
-    assert found.dtype == np.bool_
-    assert found.tolist() == [True, False, True, False, True, True]
-    assert run(store.contains(OUT._replace(state=State.ARCHIVED), asked)).tolist() == [False, True] + 4 * [False]
+    queried = np.array([ID_MAX, 5, 0, 4, ID_MAX, 0], np.int64)
+    contained = run(store.contains(OUT, queried))
+    assert contained.dtype == np.bool_
+    assert contained.tolist() == [True, False, True, False, True, True]
+    assert run(store.contains(OUT._replace(state=State.ARCHIVED), queried)).tolist() == [False, True] + 4 * [False]
     assert run(store.contains(Listing(G, 0, Direction.IN), np.array([ALICE, BOB], np.int64))).tolist() == [True, False]
-    assert run(store.contains(Listing(G, ALICE, Direction.IN), asked)).tolist() == [False] * 6
+    assert run(store.contains(Listing(G, ALICE, Direction.IN), queried)).tolist() == [False] * 6
 
 
 def test_contains_takes_arrays_that_are_views(store: EdgeStore, run: Run) -> None:
     run(fill(store, 100))
-    asked = run(store.ids(OUT, 100))[::-3]
-    assert run(store.contains(OUT, asked)).all()
-    assert len(asked) == 34
+    queried = run(store.ids(OUT, 100))[::-3]
+    assert run(store.contains(OUT, queried)).all()
+    assert len(queried) == 34
 
 
 @pytest.mark.parametrize("length", [1, 50, 400, 2_000])
 def test_many_ids_are_checked_in_lists_of_any_length(store: EdgeStore, run: Run, length: int) -> None:
     run(fill(store, length))
     listed = run(store.ids(OUT, length))
-    asked = np.concatenate([listed[::-7], np.arange(10**9, 10**9 + 100), listed[:30], np.array([0, ID_MAX])])
-    assert run(store.contains(OUT, asked)).tolist() == np.isin(asked, listed).tolist()
+    queried = np.concatenate([listed[::-7], np.arange(10**9, 10**9 + 100), listed[:30], np.array([0, ID_MAX])])
+    assert run(store.contains(OUT, queried)).tolist() == np.isin(queried, listed).tolist()

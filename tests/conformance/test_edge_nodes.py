@@ -39,12 +39,12 @@ def test_the_scan_shows_every_row_once_and_each_can_be_read_again(store: EdgeSto
     ids = [0, 1, 255, 256, ID_MAX]
     edges = [edge_of(*pair, state=State((pair[0] + pair[1]) % 4)) for pair in product(ids, ids)]
     run(store.apply(writes_of(*edges[::-1])))
-    found = {(ends.edge.source, ends.edge.destination): ends for ends in run(scanned())}
-    assert all(ends.agree for ends in found.values())
-    assert [found[edge.source, edge.destination].edge for edge in edges] == edges
+    ends_by_pair = {(ends.edge.source, ends.edge.destination): ends for ends in run(scanned())}
+    assert all(ends.agree for ends in ends_by_pair.values())
+    assert [ends_by_pair[edge.source, edge.destination].edge for edge in edges] == edges
     assert len(run(scanned())) == len(edges)
-    assert run(store.ends(G, [(1, 17), *found, (ID_MAX, 2)])) == [None, *found.values(), None]
-    assert run(stored(store)) == [ends.edge for ends in found.values()]
+    assert run(store.ends(G, [(1, 17), *ends_by_pair, (ID_MAX, 2)])) == [None, *ends_by_pair.values(), None]
+    assert run(stored(store)) == [ends.edge for ends in ends_by_pair.values()]
 
 
 def test_the_scan_of_an_empty_graph_has_no_rows(store: EdgeStore, run: Run) -> None:
@@ -58,7 +58,7 @@ def test_the_scan_crosses_its_chunks_without_loss(store: EdgeStore, run: Run) ->
     async def chunks() -> list[int]:
         return [len(chunk) async for chunk in store.edges(G)]
 
-    run(store.apply(writes_of(*(edge_of(at // 50, at % 50) for at in range(4_001)))))
+    run(store.apply(writes_of(*(edge_of(index // 50, index % 50) for index in range(4_001)))))
     sizes = run(chunks())
     assert sum(sizes) == 4_001
     assert len(sizes) > 1
@@ -122,19 +122,19 @@ def test_a_post_does_not_take_the_state_of_a_user_with_the_same_id(store: EdgeSt
     """The app chooses the ids of users, so they may equal ids of posts."""
     numbers = run(store.declare(["follows", "likes", "comments"]))
     run(store.change_node(DANA, state=State.REMOVED))
-    asked = [
+    conditional = [
         ("likes", ALICE, DANA), ("comments", DANA, BOB), ("comments", BOB, DANA),
         ("likes", DANA, BOB), ("follows", ALICE, DANA), ("follows", DANA, BOB),
     ]  # fmt: skip
     for version in (1, 2):  # version 1 adds edges, version 2 merges with them
-        edges = [Edge(numbers[graph], *ends, State.NORMAL, version, Hlc(version)) for graph, *ends in asked]
+        edges = [Edge(numbers[graph], *ends, State.NORMAL, version, Hlc(version)) for graph, *ends in conditional]
         changes = [run(store.apply([EdgeWrite(edge)]))[0] for edge in edges]
-        together = run(store.apply([EdgeWrite(msgspec.structs.replace(one, updated_at=Hlc(10))) for one in edges]))
-        states = [one.after.state for one in changes if one.after]
+        in_one_call = run(store.apply([EdgeWrite(msgspec.structs.replace(edge, updated_at=Hlc(10))) for edge in edges]))
+        states = [edge.after.state for edge in changes if edge.after]
         assert states == [State.NORMAL] * 3 + [State.REMOVED] * 3
-        assert [one.after.state for one in together if one.after] == states
+        assert [edge.after.state for edge in in_one_call if edge.after] == states
     active = EdgeWrite(Edge(numbers["likes"], BOB, DANA, State.NORMAL, 1, Hlc(1)), if_active=True)
-    assert [one.outcome for one in run(store.apply([active]))] == [Outcome.APPLIED]
+    assert [edge.outcome for edge in run(store.apply([active]))] == [Outcome.APPLIED]
 
 
 def test_a_write_for_one_state_of_a_node_is_skipped_in_another(store: EdgeStore, run: Run) -> None:
@@ -157,13 +157,13 @@ def test_a_write_on_condition_of_another_edge_is_skipped_if_that_does_not_hold(
         write = EdgeWrite(edge_of(ALICE, BOB, version=version), while_edge=(G, ALICE, CAROL, there))
         return run(store.apply([*before, write]))[-1].outcome
 
-    written = {True: Outcome.APPLIED, False: Outcome.UNCHANGED}
-    assert outcome(1) is written[not there], "no row counts as no edge"
+    outcomes = {True: Outcome.APPLIED, False: Outcome.UNCHANGED}
+    assert outcome(1) is outcomes[not there], "no row counts as no edge"
     for version, state in enumerate((State.NORMAL, State.NEGATIVE, State.NORMAL, State.ARCHIVED, State.REMOVED), 2):
         run(store.apply([EdgeWrite(edge_of(ALICE, CAROL, state=state), supersede=True)]))
-        assert outcome(version) is written[(state == State.NORMAL) == there]
+        assert outcome(version) is outcomes[(state == State.NORMAL) == there]
     added = EdgeWrite(edge_of(ALICE, CAROL), supersede=True)
-    assert outcome(9, added) is written[there], "the condition sees the write before it"
+    assert outcome(9, added) is outcomes[there], "the condition sees the write before it"
 
 
 def test_notes_are_kept_found_by_prefix_and_removed(store: EdgeStore, run: Run) -> None:
@@ -181,7 +181,7 @@ def test_notes_are_kept_found_by_prefix_and_removed(store: EdgeStore, run: Run) 
 
 def test_a_note_is_changed_only_from_the_value_that_its_writer_read(store: EdgeStore, run: Run) -> None:
     async def race() -> list[bool]:
-        return await asyncio.gather(*(store.put_note("lease", b"%d" % at, only_if=b"free") for at in range(20)))
+        return await asyncio.gather(*(store.put_note("lease", b"%d" % number, only_if=b"free") for number in range(20)))
 
     assert run(store.put_note("lease", b"free", only_if=b"other")) is False
     assert run(store.get_note("lease")) is None
@@ -200,10 +200,10 @@ def test_declaring_gives_each_name_one_number_for_ever(store: EdgeStore, run: Ru
     first = dict(run(store.declare(["follows", "likes", "saves"])))
     assert first["follows"] == G
     assert len(set(first.values())) == 3
-    again = run(store.declare(["shares", "saves", "follows"]))
-    assert {name: again[name] for name in first} == first
-    assert again["shares"] not in first.values()
-    assert dict(run(store.declare([]))) == dict(again)
+    later_numbers = run(store.declare(["shares", "saves", "follows"]))
+    assert {name: later_numbers[name] for name in first} == first
+    assert later_numbers["shares"] not in first.values()
+    assert dict(run(store.declare([]))) == dict(later_numbers)
 
 
 def test_a_bad_name_declares_nothing(store: EdgeStore, run: Run) -> None:
@@ -214,7 +214,7 @@ def test_a_bad_name_declares_nothing(store: EdgeStore, run: Run) -> None:
 
 
 def test_at_most_255_graphs_can_be_declared(store: EdgeStore, run: Run) -> None:
-    numbers = run(store.declare([f"g{at}" for at in range(254)]))
+    numbers = run(store.declare([f"g{number}" for number in range(254)]))
     assert sorted(numbers.values()) == list(range(1, 256))
     with pytest.raises(BadRequest):
         run(store.declare(["one_more"]))

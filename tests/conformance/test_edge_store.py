@@ -40,7 +40,7 @@ def test_an_edge_is_read_back_as_it_was_written(store: EdgeStore, run: Run) -> N
         edge_of(source, destination, chosen.choice(positions), chosen.choice(list(State)), chosen.choice(versions))
         for source, destination in product(ends, ends)
     ]
-    edges += [edge_of(7, 100 + at, position) for at, position in enumerate(positions)]
+    edges += [edge_of(7, 100 + index, position) for index, position in enumerate(positions)]
     run(store.apply(writes_of(*edges)))
     assert run(store.get_many(G, [(edge.source, edge.destination) for edge in edges])) == edges
 
@@ -59,8 +59,8 @@ def test_a_counted_write_returns_the_length_of_the_list_at_that_end(store: EdgeS
         (change,) = run(store.apply([EdgeWrite(edge, counted=end, **conditions)]))
         return change.length
 
-    others = ((edge_of(ALICE, 50 + at), edge_of(50 + at, DANA))[end] for at in range(70))
-    run(store.apply(writes_of(*others)))
+    other_edges = ((edge_of(ALICE, 50 + index), edge_of(50 + index, DANA))[end] for index in range(70))
+    run(store.apply(writes_of(*other_edges)))
     assert counted(edge_of(ALICE, DANA)) == 71
     assert counted(edge_of(ALICE, DANA)) == 71, "the edge was there already"
     assert counted(edge_of(ALICE, DANA, 5, version=1)) == 71, "the edge only moved"
@@ -131,9 +131,9 @@ def test_each_write_is_answered_in_order_with_the_edge_before_and_after(store: E
 
 
 def test_every_applied_write_has_a_mark_and_each_call_its_own(store: EdgeStore, run: Run) -> None:
-    one = run(store.apply(writes_of(edge_of(1, 2), edge_of(1, 3), edge_of(1, 2))))
+    first_call = run(store.apply(writes_of(edge_of(1, 2), edge_of(1, 3), edge_of(1, 2))))
     two = run(store.apply(writes_of(edge_of(1, 4))))
-    first, second, unchanged, third = (change.log_position for change in one + two)
+    first, second, unchanged, third = (change.log_position for change in first_call + two)
     assert unchanged == NOWHERE
     assert NOWHERE not in (first, second, third)
     assert third not in (first, second)
@@ -184,18 +184,18 @@ def test_any_order_and_repetition_of_batches_gives_the_same_rows_lists_and_count
 ) -> None:
     async def left(store: EdgeStore, order: list[Edge]) -> dict[str, Any]:
         await store.declare(["follows"])
-        for at in range(0, len(order), batch):
-            await store.apply(writes_of(*order[at : at + batch]))
+        for start in range(0, len(order), batch):
+            await store.apply(writes_of(*order[start : start + batch]))
         assert await store.check_counts(G, False) == []
         return await state_of(store, [1, 2, 3, 4])
 
     expected = run_coroutine(left(ReferenceEdges(), edges))
-    again = edges + chance.sample(edges, len(edges) // 2)
-    chance.shuffle(again)
-    assert run_coroutine(left(ReferenceEdges(), again)) == expected
+    repeated = edges + chance.sample(edges, len(edges) // 2)
+    chance.shuffle(repeated)
+    assert run_coroutine(left(ReferenceEdges(), repeated)) == expected
     assert compared.edges
     with in_new_folder(compared.edges) as store:
-        assert run_coroutine(left(store, again)) == expected
+        assert run_coroutine(left(store, repeated)) == expected
 
 
 # --- conditions ----------------------------------------------------------------------------------------
@@ -228,19 +228,19 @@ def test_only_from_applies_to_the_states_it_names_and_no_row_counts_as_removed(
         run(store.apply(writes_of(edge_of(ALICE, BOB, 5, stored))))
     write = EdgeWrite(edge_of(ALICE, BOB, 9, State.NEGATIVE, 1), only_from=frozenset({allowed}))
     (change,) = run(store.apply([write]))
-    held = (State.REMOVED if stored is None else stored) == allowed
-    assert change.outcome is (Outcome.APPLIED if held else Outcome.UNCHANGED)
+    is_allowed = (State.REMOVED if stored is None else stored) == allowed
+    assert change.outcome is (Outcome.APPLIED if is_allowed else Outcome.UNCHANGED)
 
 
 def test_limit_counts_the_normal_edges_of_the_source_only(store: EdgeStore, run: Run) -> None:
-    others = [
+    other_edges = [
         edge_of(ALICE, 10, state=State.ARCHIVED),
         edge_of(ALICE, 11, state=State.REMOVED),
         edge_of(BOB, 12),
         edge_of(12, ALICE),
     ]
-    run(store.apply(writes_of(*others)))
-    changes = run(store.apply([EdgeWrite(edge_of(ALICE, at), limit=EdgeLimit(2)) for at in (20, 21, 22)]))
+    run(store.apply(writes_of(*other_edges)))
+    changes = run(store.apply([EdgeWrite(edge_of(ALICE, user), limit=EdgeLimit(2)) for user in (20, 21, 22)]))
     assert [change.outcome for change in changes] == [Outcome.APPLIED, Outcome.APPLIED, Outcome.OVER_LIMIT]
     assert run(store.get_many(G, [(ALICE, 22)])) == [None]
     assert run(store.count_many([OUT])) == [2]
@@ -248,14 +248,14 @@ def test_limit_counts_the_normal_edges_of_the_source_only(store: EdgeStore, run:
 
 def test_a_limit_may_count_more_states_and_the_other_end(store: EdgeStore, run: Run) -> None:
     run(store.apply(writes_of(edge_of(ALICE, BOB, state=State.NEGATIVE), edge_of(ALICE, 10, state=State.ARCHIVED))))
-    both = EdgeLimit(2, states=(State.NORMAL, State.NEGATIVE))
+    both_states = EdgeLimit(2, states=(State.NORMAL, State.NEGATIVE))
     edges = [
         edge_of(ALICE, 20),
         edge_of(ALICE, 21),
         edge_of(ALICE, 21, state=State.NEGATIVE),
         edge_of(ALICE, BOB, 9, version=2),
     ]
-    outcomes = [change.outcome for change in run(store.apply([EdgeWrite(edge, limit=both) for edge in edges]))]
+    outcomes = [change.outcome for change in run(store.apply([EdgeWrite(edge, limit=both_states) for edge in edges]))]
     assert outcomes == [Outcome.APPLIED, Outcome.OVER_LIMIT, Outcome.OVER_LIMIT, Outcome.APPLIED]
     (change,) = run(store.apply([EdgeWrite(edge_of(CAROL, BOB), limit=EdgeLimit(1, Direction.IN))]))
     assert change.outcome is (Outcome.OVER_LIMIT if store.transactional else change.outcome)
@@ -315,10 +315,10 @@ def test_a_write_is_forbidden_while_a_barring_edge_is_normal_or_archived(store: 
 
 def test_a_refused_write_skips_all_writes_chained_to_it(store: EdgeStore, run: Run) -> None:
     run(store.apply(writes_of(edge_of(BOB, ALICE))))
-    refused = EdgeWrite(edge_of(ALICE, BOB), unless=((G, BOB, ALICE),))
+    refused_write = EdgeWrite(edge_of(ALICE, BOB), unless=((G, BOB, ALICE),))
     chain = [EdgeWrite(edge_of(CAROL, end), chained=True) for end in (ALICE, BOB)]
     after = EdgeWrite(edge_of(CAROL, DANA))
-    outcomes = [change.outcome for change in run(store.apply([refused, *chain, after, *chain[:1]]))]
+    outcomes = [change.outcome for change in run(store.apply([refused_write, *chain, after, *chain[:1]]))]
     assert outcomes == [Outcome.FORBIDDEN, Outcome.UNCHANGED, Outcome.UNCHANGED, Outcome.APPLIED, Outcome.APPLIED]
 
 
@@ -331,20 +331,20 @@ def test_a_forgotten_edge_leaves_no_trace(store: EdgeStore, run: Run) -> None:
     async def check() -> None:
         chance = random.Random(6)
         marks = await fill(store, 300)
-        others = [edge_of(BOB, at, state=state) for at, state in enumerate(State)]
-        await store.apply(writes_of(*others, edge_of(ALICE, ALICE, -5)))
-        gone = {mark.id for mark in chance.sample(marks, 140)}
-        pairs = [(ALICE, id_) for id_ in gone] + [(BOB, 0), (BOB, 3), (ALICE, ALICE)]
+        other_edges = [edge_of(BOB, index, state=state) for index, state in enumerate(State)]
+        await store.apply(writes_of(*other_edges, edge_of(ALICE, ALICE, -5)))
+        forgotten = {mark.id for mark in chance.sample(marks, 140)}
+        pairs = [(ALICE, id_) for id_ in forgotten] + [(BOB, 0), (BOB, 3), (ALICE, ALICE)]
         await store.forget(G, [*pairs, (CAROL, DANA), *pairs[:3]])
-        gone |= {ALICE}
+        forgotten |= {ALICE}
         assert await store.get_many(G, pairs) == [None] * len(pairs)
-        left = [mark for mark in [*marks, Mark(-5, ALICE)] if mark.id not in gone]
-        assert await all_pages(lambda window: store.page(OUT, window), 50) == left
-        assert await store.count_many([OUT]) == [len(left)]
+        remaining = [mark for mark in [*marks, Mark(-5, ALICE)] if mark.id not in forgotten]
+        assert await all_pages(lambda window: store.page(OUT, window), 50) == remaining
+        assert await store.count_many([OUT]) == [len(remaining)]
         assert [await marks_of(store, Listing(G, BOB, Direction.OUT, state)) for state in State] == [
             [], [Mark(START_MS, 1)], [Mark(START_MS, 2)], [],
         ]  # fmt: skip
-        for id_ in gone:
+        for id_ in forgotten:
             assert ALICE not in [mark.id for mark in await marks_of(store, Listing(G, id_, Direction.IN))]
         assert (await store.check_counts(G, False), await store.strays(G, False)) == ([], 0)
 
@@ -353,10 +353,10 @@ def test_a_forgotten_edge_leaves_no_trace(store: EdgeStore, run: Run) -> None:
 
 def test_forgetting_is_no_change_and_an_older_write_applies_again(store: EdgeStore, run: Run) -> None:
     """So only edges that no longer mean anything may be forgotten."""
-    one = run(store.apply(writes_of(edge_of(ALICE, BOB, version=5))))
+    changes = run(store.apply(writes_of(edge_of(ALICE, BOB, version=5))))
     run(store.forget(G, [(ALICE, BOB)]))
     older = edge_of(ALICE, BOB, version=1)
     two = run(store.apply(writes_of(older)))
-    assert len({change.log_position for change in one + two} - {NOWHERE}) == 2
+    assert len({change.log_position for change in changes + two} - {NOWHERE}) == 2
     assert run(store.get_many(G, [(ALICE, BOB)])) == [older]
     run(store.forget(G, []))

@@ -75,9 +75,9 @@ def test_any_user_can_hold_any_notice(run: Run, inboxes: InboxStore, user: int) 
     rows = [InboxRow(user, notice) for notice in NOTICES]
     assert run(inboxes.add(rows)) == [True] * len(rows)
     assert run(inboxes.page(user, limit=PAGE_MAX)) == sorted(NOTICES, reverse=True)
-    for other in USERS:
-        if other != user:
-            assert run(inboxes.page(other, limit=FEW)) == []
+    for holder in USERS:
+        if holder != user:
+            assert run(inboxes.page(holder, limit=FEW)) == []
 
 
 @pytest.mark.parametrize("notice", NOTICES)
@@ -100,14 +100,14 @@ def test_more_rows_than_fit_one_commit_are_all_stored(run: Run, inboxes: InboxSt
 def test_pages_go_both_ways_across_weeks(run: Run, inboxes: InboxStore) -> None:
     notices = [at(day * 86_400_000) for day in range(40)]
     run(inboxes.add([InboxRow(user, notice) for user in (ALICE, BOB) for notice in notices]))
-    down: list[int] = []
+    newest_first: list[int] = []
     for _ in range(6):
-        down += run(inboxes.page(ALICE, before=down[-1] if down else None, limit=7))
-    assert down == notices[::-1]
-    up: list[int] = []
+        newest_first += run(inboxes.page(ALICE, before=newest_first[-1] if newest_first else None, limit=7))
+    assert newest_first == notices[::-1]
+    oldest_first: list[int] = []
     for _ in range(6):
-        up = run(inboxes.page(ALICE, after=up[0] if up else -1, limit=7)) + up
-    assert up == notices[::-1]
+        oldest_first = run(inboxes.page(ALICE, after=oldest_first[0] if oldest_first else -1, limit=7)) + oldest_first
+    assert oldest_first == notices[::-1]
     between = run(inboxes.page(ALICE, before=notices[30], after=notices[10], limit=5))
     assert between == notices[25:30][::-1]
     assert run(inboxes.page(ALICE, before=notices[11], after=notices[10], limit=5)) == []
@@ -131,9 +131,11 @@ def test_removed_rows_are_gone_and_can_be_added_again(run: Run, inboxes: InboxSt
 
 @pytest.mark.parametrize("user", USERS)
 def test_all_rows_of_a_user_are_removed_and_no_others(run: Run, inboxes: InboxStore, user: int) -> None:
-    run(inboxes.add([InboxRow(one, at(ms)) for one in USERS for ms in (1, 2, 2 * PERIOD_MS)]))
+    run(inboxes.add([InboxRow(holder, at(ms)) for holder in USERS for ms in (1, 2, 2 * PERIOD_MS)]))
     run(inboxes.remove_all(user))
-    assert [len(run(inboxes.page(one, limit=FEW))) for one in USERS] == [0 if one == user else 3 for one in USERS]
+    assert [len(run(inboxes.page(holder, limit=FEW))) for holder in USERS] == [
+        0 if holder == user else 3 for holder in USERS
+    ]
 
 
 def test_expired_periods_are_deleted_whole(run: Run, inboxes: InboxStore) -> None:
@@ -174,9 +176,13 @@ def test_any_history_reads_like_the_reference(run: Run, compared: Engine, seed: 
     reference = ReferenceInboxes()
     with in_new_folder(compared.inboxes) as store:
         for step in range(30):
-            answers = [run(one_call(one, random.Random(f"{seed} {step}"))) for one in (store, reference)]
+            answers = [
+                run(one_call(store_called, random.Random(f"{seed} {step}"))) for store_called in (store, reference)
+            ]
             assert answers[0] == answers[1]
-            pages = [run(one_page(one, random.Random(f"{seed} {step}"))) for one in (store, reference)]
+            pages = [
+                run(one_page(store_called, random.Random(f"{seed} {step}"))) for store_called in (store, reference)
+            ]
             assert pages[0] == pages[1]
 
 
@@ -203,6 +209,6 @@ async def one_call(store: InboxStore, chance: random.Random) -> object:
 async def one_page(store: InboxStore, chance: random.Random) -> object:
     """Read a random page, and which users hold a random notice."""
     before, after = chance.choice([None, *NOTICES]), chance.choice([None, *NOTICES])
-    holding = await store.holding(chance.choice(NOTICES), users_of(*USERS))
+    is_held = await store.holding(chance.choice(NOTICES), users_of(*USERS))
     page = await store.page(chance.choice(USERS), before=before, after=after, limit=chance.choice([1, 2, FEW]))
-    return page, holding.tolist()
+    return page, is_held.tolist()

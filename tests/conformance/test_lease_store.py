@@ -38,8 +38,8 @@ def test_the_holder_of_a_name_keeps_others_out_until_it_releases_it(run: Run, le
 
 def test_of_many_concurrent_requests_one_gets_the_lease(run: Run, leases: LeaseStore) -> None:
     async def play() -> None:
-        asked = await asyncio.gather(*(leases.acquire("a job", f"process {at}", TTL_S) for at in range(10)))
-        assert sum(lease is not None for lease in asked) == 1
+        answers = await asyncio.gather(*(leases.acquire("a job", f"process {number}", TTL_S) for number in range(10)))
+        assert sum(lease is not None for lease in answers) == 1
 
     run(play())
 
@@ -68,13 +68,13 @@ def test_tokens_grow_across_a_restart(run: Run, lasting: Engine, tmp_path: Path,
 
 def test_a_released_lease_cannot_be_renewed_or_free_the_new_one(run: Run, leases: LeaseStore) -> None:
     async def play() -> None:
-        old = await acquired(leases)
-        await leases.release(old)
-        assert not await leases.renew(old, TTL_S)
-        new = await acquired(leases, holder="second")
-        assert not await leases.renew(old, TTL_S)
-        await leases.release(old)
-        assert await leases.renew(new, TTL_S)
+        released = await acquired(leases)
+        await leases.release(released)
+        assert not await leases.renew(released, TTL_S)
+        current = await acquired(leases, holder="second")
+        assert not await leases.renew(released, TTL_S)
+        await leases.release(released)
+        assert await leases.renew(current, TTL_S)
         assert await leases.acquire("a job", "third", TTL_S) is None
 
     run(play())
@@ -90,13 +90,13 @@ def test_a_lease_ends_by_time_only_in_stores_where_leases_expire(
         clock.ms += 29_000
         assert await leases.acquire("a job", "second", TTL_S) is None
         clock.ms += 2_000
-        taken = await leases.acquire("a job", "second", TTL_S)
-        assert (taken is not None) == leases.expires
+        successor = await leases.acquire("a job", "second", TTL_S)
+        assert (successor is not None) == leases.expires
         assert await leases.renew(paused, TTL_S) == (not leases.expires)
-        if taken is not None:
-            assert taken.token > paused.token
+        if successor is not None:
+            assert successor.token > paused.token
             await leases.release(paused)
-            assert await leases.renew(taken, TTL_S)
+            assert await leases.renew(successor, TTL_S)
 
     run(play())
 

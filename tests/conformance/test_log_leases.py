@@ -34,35 +34,37 @@ def short(engine: Engine, tmp_path: Path, clock: FakeClock, run: Run) -> Iterato
 async def written(logged: Logged, count: int, first: int = 0) -> LogPosition:
     """Write `count` events and wait until all can be read. Returns the mark of the last one."""
     mark, everything = NOWHERE, NOWHERE
-    for at in range(first, first + count, 20):
-        for change in await logged.edges.apply(writes_of(*(edge_of(1 + n % 7, 100 + n) for n in range(at, at + 20)))):
+    for start in range(first, first + count, 20):
+        for change in await logged.edges.apply(
+            writes_of(*(edge_of(1 + n % 7, 100 + n) for n in range(start, start + 20)))
+        ):
             mark, everything = change.log_position, logged.log.joined(everything, change.log_position)
     assert await logged.log.reached(everything)
     return mark
 
 
-async def read_since(logged: Logged, at: LogPosition) -> list[int]:
-    """The numbers of all events after `at`; checks that none was lost."""
-    found: list[int] = []
+async def read_since(logged: Logged, position: LogPosition) -> list[int]:
+    """The numbers of all events after `position`; checks that none was lost."""
+    destinations: list[int] = []
     while True:
-        batch = await logged.log.read(at, 100)
+        batch = await logged.log.read(position, 100)
         assert not batch.lost
-        found += [event.destination - 100 for event in batch.events]
-        at = batch.next
+        destinations += [event.destination - 100 for event in batch.events]
+        position = batch.next
         if len(batch.events) < 100:
-            return sorted(found)
+            return sorted(destinations)
 
 
 def test_events_after_a_lease_are_kept_until_it_is_released(short: Logged, run: Run) -> None:
     async def scene() -> None:
         await written(short, 20)
-        at = await short.log.end()
-        assert await short.log.lease("backup", at)
+        start = await short.log.end()
+        assert await short.log.lease("backup", start)
         await written(short, 600, first=20)
-        assert await read_since(short, at) == list(range(20, 620))
+        assert await read_since(short, start) == list(range(20, 620))
         await short.log.release("backup")
         await written(short, 400, first=620)
-        assert (await short.log.read(at, 1)).lost
+        assert (await short.log.read(start, 1)).lost
         assert not await short.log.leases()
 
     run(scene())
@@ -73,46 +75,46 @@ def test_a_lease_that_moves_forward_keeps_only_events_after_its_new_position(sho
         start = await short.log.end()
         assert await short.log.lease("standby", start)
         await written(short, 300)
-        at = await short.log.end()
-        assert await short.log.lease("standby", at)
+        later = await short.log.end()
+        assert await short.log.lease("standby", later)
         await written(short, 600, first=300)
         assert (await short.log.read(start, 1)).lost
-        assert await read_since(short, at) == list(range(300, 900))
+        assert await read_since(short, later) == list(range(300, 900))
         (lease,) = await short.log.leases()
-        assert (lease.name, lease.at, lease.lost) == ("standby", at, False)
+        assert (lease.name, lease.at, lease.lost) == ("standby", later, False)
 
     run(scene())
 
 
 def test_of_two_leases_the_earlier_one_decides_what_is_kept(short: Logged, run: Run) -> None:
     async def scene() -> None:
-        behind = await short.log.end()
-        assert await short.log.lease("behind", behind)
+        log_end = await short.log.end()
+        assert await short.log.lease("behind", log_end)
         await written(short, 200)
         assert await short.log.lease("ahead", await short.log.end())
         await written(short, 400, first=200)
-        assert await read_since(short, behind) == list(range(600))
+        assert await read_since(short, log_end) == list(range(600))
 
     run(scene())
 
 
 def test_a_lease_that_is_not_renewed_ends_and_its_holder_learns_it(short: Logged, clock: FakeClock, run: Run) -> None:
     async def scene() -> None:
-        at = await short.log.end()
-        assert await short.log.lease("away", at)
+        start = await short.log.end()
+        assert await short.log.lease("away", start)
         await written(short, 300)
         clock.ms += HOUR_MS - 1
-        assert await short.log.lease("away", at), "it was renewed in time"
+        assert await short.log.lease("away", start), "it was renewed in time"
         clock.ms += HOUR_MS - 1
         await written(short, 100, first=300)
-        assert await read_since(short, at) == list(range(400))
+        assert await read_since(short, start) == list(range(400))
         clock.ms += 1
         await written(short, 600, first=400)
         (lease,) = await short.log.leases()
         assert (lease.lost, lease.until_ms) == (True, clock.ms)
-        assert not await short.log.lease("away", at)
+        assert not await short.log.lease("away", start)
         assert not await short.log.leases(), "a lost lease keeps no events"
-        batch = await short.log.read(at, 10)
+        batch = await short.log.read(start, 10)
         assert batch.lost
 
     run(scene())
@@ -120,14 +122,14 @@ def test_a_lease_that_is_not_renewed_ends_and_its_holder_learns_it(short: Logged
 
 def test_an_ended_lease_can_be_renewed_while_its_events_are_there(short: Logged, clock: FakeClock, run: Run) -> None:
     async def scene() -> None:
-        at = await short.log.end()
-        assert await short.log.lease("away", at)
+        start = await short.log.end()
+        assert await short.log.lease("away", start)
         await written(short, 20)
         clock.ms += 2 * HOUR_MS
         assert [lease.lost for lease in await short.log.leases()] == [True]
-        assert await short.log.lease("away", at)
+        assert await short.log.lease("away", start)
         await written(short, 600, first=20)
-        assert await read_since(short, at) == list(range(620))
+        assert await read_since(short, start) == list(range(620))
 
     run(scene())
 
@@ -137,16 +139,16 @@ def test_events_kept_by_leases_are_bounded_and_a_holder_too_far_behind_learns_it
 ) -> None:
     async def scene(logged: Logged) -> None:
         await logged.edges.declare(["follows"])
-        at = await logged.log.end()
-        assert await logged.log.lease("slow", at)
+        start = await logged.log.end()
+        assert await logged.log.lease("slow", start)
         await written(logged, 200)
-        assert await read_since(logged, at) == list(range(200))
+        assert await read_since(logged, start) == list(range(200))
         await written(logged, 3_000, first=200)
-        assert (await logged.log.read(at, 10)).lost
-        assert (await logged.log.behind(at)).lost
+        assert (await logged.log.read(start, 10)).lost
+        assert (await logged.log.behind(start)).lost
         assert [lease.lost for lease in await logged.log.leases()] == [True]
-        assert not await logged.log.lease("slow", at)
-        first = await logged.log.read(at, 10_000)
+        assert not await logged.log.lease("slow", start)
+        first = await logged.log.read(start, 10_000)
         assert len(first.events) < 2_500
 
     assert engine.logs
@@ -165,14 +167,14 @@ def test_a_position_that_is_forgotten_or_of_another_log_cannot_be_leased(short: 
 
 def test_the_number_of_leases_is_bounded_and_lost_ones_make_room(short: Logged, clock: FakeClock, run: Run) -> None:
     async def scene() -> None:
-        at = await short.log.end()
+        start = await short.log.end()
         for number in range(LEASES_MAX):
-            assert await short.log.lease(f"reader-{number}", at)
+            assert await short.log.lease(f"reader-{number}", start)
         with pytest.raises(Overloaded):
-            await short.log.lease("one-more", at)
-        assert await short.log.lease("reader-7", at), "a held lease can be renewed"
+            await short.log.lease("one-more", start)
+        assert await short.log.lease("reader-7", start), "a held lease can be renewed"
         clock.ms += HOUR_MS
-        assert await short.log.lease("one-more", at)
+        assert await short.log.lease("one-more", start)
         assert [lease.name for lease in await short.log.leases()] == ["one-more"]
 
     run(scene())
@@ -184,8 +186,8 @@ def test_a_lease_survives_a_restart(engine: Engine, tmp_path: Path, clock: FakeC
     assert engine.logs
     with engine.logs(tmp_path / "data", events_max=FEW, now_ms=clock) as logged:
         run(logged.edges.declare(["follows"]))
-        at = run(logged.log.end())
-        assert run(logged.log.lease("backup", at))
+        start = run(logged.log.end())
+        assert run(logged.log.lease("backup", start))
     with engine.logs(tmp_path / "data", events_max=FEW, now_ms=clock) as logged:
         run(written(logged, 400))
-        assert run(read_since(logged, at)) == list(range(400))
+        assert run(read_since(logged, start)) == list(range(400))

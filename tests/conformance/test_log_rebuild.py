@@ -43,8 +43,8 @@ PAIRS = [pair for pair in product(NODES, repeat=2) if pair[0] != pair[1]]
 class History:
     """Random writes through the ports. Each has its own version, and some are late."""
 
-    def __init__(self, whole: EngineStores, seed: int) -> None:
-        self._whole, self._chosen, self._made = whole, random.Random(seed), 0
+    def __init__(self, stores: EngineStores, seed: int) -> None:
+        self._whole, self._chosen, self._made = stores, random.Random(seed), 0
 
     async def step(self) -> None:
         chosen, edges, records = self._chosen, self._whole.edges, self._whole.records
@@ -73,9 +73,9 @@ class History:
 
 async def rebuild(source: EngineStores, target: EngineStores, chosen: random.Random) -> None:
     """Apply a log through the ports of another store. Sometimes it stops, and repeats events that it had not noted."""
-    at, nodes = NOWHERE, dict[int, tuple[int, bool, int]]()
+    position, nodes = NOWHERE, dict[int, tuple[int, bool, int]]()
     while True:
-        batch = await source.log.read(at, chosen.randint(1, 20))
+        batch = await source.log.read(position, chosen.randint(1, 20))
         assert not batch.lost
         for event in batch.events:
             await do(target, event)
@@ -84,7 +84,7 @@ async def rebuild(source: EngineStores, target: EngineStores, chosen: random.Ran
         if len(batch.events) == 0:
             break
         if chosen.random() < 0.8:
-            at = batch.next
+            position = batch.next
     for node, (state, private, labels) in nodes.items():  # last: a node decides the state of written edges
         await target.edges.change_node(node, state=State(state), private=private, labels=labels)
 
@@ -103,23 +103,23 @@ async def do(target: EngineStores, event: Event) -> None:
             pass
 
 
-async def answers(whole: EngineStores) -> dict[str, Any]:
+async def answers(stores: EngineStores) -> dict[str, Any]:
     """The answers of the store to every kind of read."""
-    whole.settle()
+    stores.settle()
 
     async def paged(listing: Listing) -> list[Mark]:
-        return await all_pages(lambda window: whole.edges.page(listing, window), 3)
+        return await all_pages(lambda window: stores.edges.page(listing, window), 3)
 
     lists = [Listing(G, node, end, state) for node in NODES for end in Direction for state in State]
     return {
-        "edges": await whole.edges.get_many(G, PAIRS),
-        "counts": await whole.edges.count_many(lists),
-        "nodes": await whole.edges.nodes(NODES),
+        "edges": await stores.edges.get_many(G, PAIRS),
+        "counts": await stores.edges.count_many(lists),
+        "nodes": await stores.edges.nodes(NODES),
         **{
-            f"{listing}": await all_pages(lambda window, of=listing: whole.edges.page(of, window), 3)
+            f"{listing}": await all_pages(lambda window, of=listing: stores.edges.page(of, window), 3)
             for listing in lists
         },
-        **{f"{kind}": await whole.records.get_many(kind, IDS) for kind in KINDS},
+        **{f"{kind}": await stores.records.get_many(kind, IDS) for kind in KINDS},
     }
 
 
@@ -128,8 +128,8 @@ def test_a_store_rebuilt_from_the_log_alone_gives_the_same_answers(
     engine: Engine, tmp_path: Path, clock: FakeClock, run: Run, number: int
 ) -> None:
     async def scene(source: EngineStores, target: EngineStores) -> None:
-        for whole in (source, target):
-            await whole.edges.declare(["follows"])
+        for stores in (source, target):
+            await stores.edges.declare(["follows"])
         history, chosen = History(source, number), random.Random(number)
         for _ in range(chosen.randrange(40, 160)):
             await history.step()

@@ -41,24 +41,24 @@ def test_reading_the_latest_events_in_steps_misses_none(logged: Logged, run: Run
         half = await logged.log.latest(NOWHERE, 5)
         assert len(half.events) == 5
         mark = await written(logged, 10, first=10)
-        rest = await logged.log.latest(half.next, 1_000)
-        assert sorted(numbers([*half.events, *rest.events])) == list(range(20))
-        assert logged.log.covers(rest.next, mark)
+        remaining = await logged.log.latest(half.next, 1_000)
+        assert sorted(numbers([*half.events, *remaining.events])) == list(range(20))
+        assert logged.log.covers(remaining.next, mark)
 
     run(scene())
 
 
 async def read_all(logged: Logged, after: LogPosition, limit: int) -> list[Event]:
     """All events after a position, in reads of `limit`. Each read must make progress."""
-    found: list[Event] = []
+    events: list[Event] = []
     while True:
         batch = await logged.log.read(after, limit)
         assert not batch.lost
         assert len(batch.events) <= limit
-        found += batch.events
+        events += batch.events
         if len(batch.events) < limit:
             assert logged.log.covers(batch.next, await logged.log.end())
-            return found
+            return events
         after = batch.next
 
 
@@ -77,11 +77,11 @@ def test_every_event_is_read_once_and_events_of_a_source_in_order(logged: Logged
     async def scene() -> None:
         await written(logged, 60)
         events = await read_all(logged, NOWHERE, limit)
-        assert of_each_source(events) == [list(range(at, 60, len(SOURCES))) for at in range(len(SOURCES))]
+        assert of_each_source(events) == [list(range(offset, 60, len(SOURCES))) for offset in range(len(SOURCES))]
         assert len({event.log_position for event in events}) == 60
         half = await logged.log.read(NOWHERE, 30)
-        rest = await read_all(logged, half.next, limit)
-        assert sorted(numbers([*half.events, *rest])) == list(range(60))
+        remaining = await read_all(logged, half.next, limit)
+        assert sorted(numbers([*half.events, *remaining])) == list(range(60))
 
     run(scene())
 
@@ -91,11 +91,11 @@ def test_an_event_holds_the_edge_and_its_state_before(logged: Logged, run: Run) 
         first, second = edge_of(ALICE, 7, 5, version=1), edge_of(ALICE, 7, -5, State.ARCHIVED, 2)
         changes = await logged.edges.apply(writes_of(first, second))
         assert await logged.log.reached(changes[-1].log_position)
-        told = [
+        logged_changes = [
             (event.graph, event.before, event.state, event.source, event.destination, event.position, event.updated_at)
             for event in await read_all(logged, NOWHERE, 10)
         ]
-        assert told == [
+        assert logged_changes == [
             (G, None, State.NORMAL, ALICE, 7, 5, first.updated_at),
             (G, State.NORMAL, State.ARCHIVED, ALICE, 7, -5, second.updated_at),
         ]
@@ -110,16 +110,16 @@ def test_an_event_can_be_read_only_after_rows_lists_and_counts_show_it(logged: L
             await asyncio.sleep(0)
 
     async def scene() -> None:
-        writing, at, shown = asyncio.create_task(write()), NOWHERE, 0
+        writing, reached, shown = asyncio.create_task(write()), NOWHERE, 0
         while shown < 40:
-            batch = await logged.log.read(at, 5)
+            batch = await logged.log.read(reached, 5)
             for event in batch.events:
-                out = Listing(G, event.source, Direction.OUT)
+                followed = Listing(G, event.source, Direction.OUT)
                 into = Listing(G, event.destination, Direction.IN)
-                assert event.destination in (await logged.edges.ids(out, 100)).tolist()
+                assert event.destination in (await logged.edges.ids(followed, 100)).tolist()
                 assert (await logged.edges.ids(into, 100)).tolist() == [event.source]
                 assert await logged.edges.count_many([into]) == [1]
-            at, shown = batch.next, shown + len(batch.events)
+            reached, shown = batch.next, shown + len(batch.events)
             await asyncio.sleep(0)
         await writing
 
@@ -133,12 +133,12 @@ def test_a_position_covers_events_read_up_to_it_and_nothing_later(logged: Logged
         while (batch := await log.read(positions[-1], 4)).events:
             positions.append(batch.next)
             batches.append(batch)
-        for (at, position), (number, batch) in product(enumerate(positions), enumerate(batches, 1)):
-            assert all(log.covers(position, event.log_position) == (number <= at) for event in batch.events)
-        for (at, one), (number, other) in product(enumerate(positions), repeat=2):
-            assert log.covers(one, other) == (number <= at)
-            assert log.covers(log.joined(one, other), positions[max(at, number)])
-            assert log.covers(positions[max(at, number)], log.joined(one, other))
+        for (index, position), (number, batch) in product(enumerate(positions), enumerate(batches, 1)):
+            assert all(log.covers(position, event.log_position) == (number <= index) for event in batch.events)
+        for (index, mark), (number, other_mark) in product(enumerate(positions), repeat=2):
+            assert log.covers(mark, other_mark) == (number <= index)
+            assert log.covers(log.joined(mark, other_mark), positions[max(index, number)])
+            assert log.covers(positions[max(index, number)], log.joined(mark, other_mark))
         assert not log.covers(NOWHERE, positions[1])
 
     run(scene())
@@ -149,12 +149,12 @@ def test_a_position_joined_with_marks_is_the_position_after_these_events(logged:
         log = logged.log
         await written(logged, 25)
         events = (await log.read(NOWHERE, 25)).events
-        at = NOWHERE
+        joined = NOWHERE
         for number, event in enumerate(events):
-            assert not log.covers(at, event.log_position)
-            at = log.joined(at, event.log_position)
-            rest = await read_all(logged, at, 1_000)
-            assert sorted(numbers([*events[: number + 1], *rest])) == list(range(25))
+            assert not log.covers(joined, event.log_position)
+            joined = log.joined(joined, event.log_position)
+            remaining = await read_all(logged, joined, 1_000)
+            assert sorted(numbers([*events[: number + 1], *remaining])) == list(range(25))
 
     run(scene())
 
@@ -189,11 +189,11 @@ def test_the_lag_of_a_position_is_counted_and_dated(logged: Logged, run: Run) ->
         log = logged.log
         await written(logged, 12)
         batch = await log.read(NOWHERE, 5)
-        behind, rest = await log.behind(batch.next), await read_all(logged, batch.next, 100)
-        assert (behind.events, behind.lost) == (7, False)
-        assert behind.oldest_ms == min(event.logged_ms for event in rest)
-        assert log.covers(behind.end, await log.end())
-        assert await log.behind(behind.end) == (behind.end, 0, None, False)
+        backlog, remaining = await log.behind(batch.next), await read_all(logged, batch.next, 100)
+        assert (backlog.events, backlog.lost) == (7, False)
+        assert backlog.oldest_ms == min(event.logged_ms for event in remaining)
+        assert log.covers(backlog.end, await log.end())
+        assert await log.behind(backlog.end) == (backlog.end, 0, None, False)
 
     run(scene())
 
@@ -204,11 +204,11 @@ def test_a_reader_behind_forgotten_events_learns_that_they_are_lost(engine: Engi
         await written(logged, 10)
         start = await logged.log.end()
         await written(logged, 400, first=10)
-        behind, batch = await logged.log.behind(start), await logged.log.read(start, 1_000)
-        assert (behind.lost, batch.lost) == (True, True)
-        assert behind.oldest_ms is None
+        backlog, batch = await logged.log.behind(start), await logged.log.read(start, 1_000)
+        assert (backlog.lost, batch.lost) == (True, True)
+        assert backlog.oldest_ms is None
         assert 0 < len(batch.events) < 400
-        assert logged.log.covers(batch.next, behind.end)
+        assert logged.log.covers(batch.next, backlog.end)
         assert not (await logged.log.read(batch.next, 10)).lost
 
     assert engine.logs
@@ -249,10 +249,10 @@ async def begun(logged: Logged, share: Subscription) -> None:
 
 async def taken(share: Subscription) -> list[Event]:
     """All events that a subscription can read now, without saving progress."""
-    found: list[Event] = []
+    all_events: list[Event] = []
     while events := (await share.read(4)).events:
-        found += events
-    return found
+        all_events += events
+    return all_events
 
 
 def test_a_new_group_starts_at_the_end_and_learns_that_it_must_build_everything(logged: Logged, run: Run) -> None:
@@ -280,9 +280,9 @@ def test_events_that_were_not_saved_are_repeated_and_no_others(logged: Logged, r
         assert progress.behind.events == 22
         assert all(logged.log.covers(progress.at, event.log_position) for event in saved.events)
         await share.close()
-        other = await logged.log.subscribe(GROUP)
-        again = await taken(other)
-        assert sorted(numbers([*saved.events, *again])) == list(range(30))
+        successor = await logged.log.subscribe(GROUP)
+        repeated = await taken(successor)
+        assert sorted(numbers([*saved.events, *repeated])) == list(range(30))
 
     run(scene())
 
@@ -307,8 +307,8 @@ def test_failures_are_kept_by_event_until_they_are_settled(logged: Logged, run: 
         batch = await share.read(10)
         first, second, *_ = batch.events
         await share.save(batch.next, {event.log_position: failure_of(event) for event in (first, second)})
-        kept = {failure.event.log_position: failure for failure in await share.failures()}
-        assert kept == {event.log_position: failure_of(event) for event in (first, second)}
+        stored = {failure.event.log_position: failure for failure in await share.failures()}
+        assert stored == {event.log_position: failure_of(event) for event in (first, second)}
         assert len(await logged.log.failures(GROUP)) == 2
         assert len(await logged.log.failures(GROUP, 1)) == 1
         assert not await logged.log.failures("others")
@@ -339,20 +339,20 @@ def test_a_forgotten_group_leaves_nothing_behind(logged: Logged, run: Run) -> No
 
 def test_a_replaced_worker_cannot_save_and_the_new_one_resumes_at_the_saved_position(logged: Logged, run: Run) -> None:
     async def scene() -> None:
-        old = await logged.log.subscribe(GROUP)
-        await begun(logged, old)
+        old_worker = await logged.log.subscribe(GROUP)
+        await begun(logged, old_worker)
         await written(logged, 40)
-        saved = await old.read(10)
-        await old.save(saved.next, {})
-        held = await old.read(20)  # now another worker takes over, in the middle of this batch
-        await old.close()
-        new = await logged.log.subscribe(GROUP)
-        for failures in ({}, {held.events[0].log_position: failure_of(held.events[0])}):
+        saved = await old_worker.read(10)
+        await old_worker.save(saved.next, {})
+        unsaved = await old_worker.read(20)  # now another worker takes over, in the middle of this batch
+        await old_worker.close()
+        new_worker = await logged.log.subscribe(GROUP)
+        for failures in ({}, {unsaved.events[0].log_position: failure_of(unsaved.events[0])}):
             with pytest.raises(Fenced):
-                await old.save(held.next, failures)
+                await old_worker.save(unsaved.next, failures)
         assert not await logged.log.failures(GROUP)
-        again = await taken(new)
-        assert sorted(numbers([*saved.events, *again])) == list(range(40))
+        repeated = await taken(new_worker)
+        assert sorted(numbers([*saved.events, *repeated])) == list(range(40))
 
     run(scene())
 
@@ -364,7 +364,7 @@ def test_two_workers_miss_no_event_and_save_none_twice(logged: Logged, run: Run)
         shares = [await logged.log.subscribe(GROUP)]
         await begun(logged, shares[0])
         shares.append(await logged.log.subscribe(GROUP))
-        done: list[int] = []
+        saved: list[int] = []
         await written(logged, 60)
         for _ in range(60):
             batches = [await share.read(5) for share in shares]
@@ -372,10 +372,10 @@ def test_two_workers_miss_no_event_and_save_none_twice(logged: Logged, run: Run)
                 if batch.next != NOWHERE:
                     try:
                         await share.save(batch.next, {})
-                        done += numbers(batch.events)
+                        saved += numbers(batch.events)
                     except Fenced:
                         pass
-        assert sorted(done) == list(range(60))
+        assert sorted(saved) == list(range(60))
         progress = await logged.log.progress(GROUP)
         assert progress is not None
         assert progress.behind.events == 0

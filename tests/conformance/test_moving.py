@@ -71,9 +71,9 @@ def test_a_store_that_is_written_to_arrives_whole_whichever_process_is_killed(
 ) -> None:
     async def scene(source: StoreSide, target: StoreSide) -> None:
         moving = await moved(source, target, seed)
-        found = await moving.compared()
-        assert [(one.kind, one.examples) for one in found if one.differing] == []
-        assert sum(one.rows for one in found) > 10
+        results = await moving.compared()
+        assert [(result.kind, result.examples) for result in results if result.differing] == []
+        assert sum(result.rows for result in results) > 10
         assert await answers(target) == await answers(source)
 
     with patch.object(table_copy, "ROWS", 5), patch.object(log_replay, "EVENTS", 7):
@@ -88,8 +88,8 @@ def test_differences_are_found_in_either_store(side: StoreSide, folder: StoreSid
         await folder.inboxes.add([InboxRow(5, base_of(PERIOD) + 5)])
         await side.records.put_many([Write([], Claim(b"k" * 16, b"another", wall_ms(), 10**6))])
         await folder.edges.put_note("some/lost", b"1")
-        found = {one.kind: (one.differing, one.examples) for one in await moving.compared()}
-        assert found == {
+        differences = {result.kind: (result.differing, result.examples) for result in await moving.compared()}
+        assert differences == {
             "accounts": (0, []),
             "edges": (1, ["(1, 1, 2)"]),
             "records": (1, ["(<RecordKind.BOARD: 13>, 77)"]),
@@ -104,28 +104,33 @@ def test_differences_are_found_in_either_store(side: StoreSide, folder: StoreSid
 def test_inbox_rows_removed_during_a_move_are_removed_in_the_target(
     side: StoreSide, folder: StoreSide, run: Run
 ) -> None:
-    new, old = base_of(PERIOD), base_of(PERIOD - 1)
-    stays, dropped, of_removed, over = InboxRow(4, new), InboxRow(5, new), InboxRow(6, new), InboxRow(7, old)
+    new_notice, old_notice = base_of(PERIOD), base_of(PERIOD - 1)
+    stays, removed_row, of_removed, expired_row = (
+        InboxRow(4, new_notice),
+        InboxRow(5, new_notice),
+        InboxRow(6, new_notice),
+        InboxRow(7, old_notice),
+    )
 
     async def rows() -> set[object]:
         return set(await all_of(side.contents, "inbox_rows", 1_000))
 
     async def scene() -> None:
         moving = KillableMove(folder, side)
-        await folder.records.put([notice_record(Notice(old, "follow", 1, 7, wall_ms()), Hlc(1))])
-        await folder.inboxes.add([stays, dropped, of_removed, over])
+        await folder.records.put([notice_record(Notice(old_notice, "follow", 1, 7, wall_ms()), Hlc(1))])
+        await folder.inboxes.add([stays, removed_row, of_removed, expired_row])
         await moving.begin()
         await moving.catch_up()
-        assert await rows() == {stays, dropped, of_removed, over}
-        await folder.inboxes.remove(5, [new])
+        assert await rows() == {stays, removed_row, of_removed, expired_row}
+        await folder.inboxes.remove(5, [new_notice])
         await folder.edges.change_node(6, state=State.REMOVED)
         await folder.inboxes.remove_all(6)
         await folder.inboxes.expire(PERIOD * PERIOD_MS)
-        await folder.records.forget_below(RecordKind.NOTICE, new, 10)
+        await folder.records.forget_below(RecordKind.NOTICE, new_notice, 10)
         await moving.finish()
-        assert await rows() == {stays, dropped}, "the log holds removed accounts and expired weeks, not single rows"
-        told = {kind.name: kind for kind in kinds(wall_ms)}["rows of inboxes"]
-        assert (await compare(told, folder, side, moving.catch_up)).differing == 1
+        assert await rows() == {stays, removed_row}, "the log holds removed accounts and expired weeks, not single rows"
+        row_kind = {kind.name: kind for kind in kinds(wall_ms)}["rows of inboxes"]
+        assert (await compare(row_kind, folder, side, moving.catch_up)).differing == 1
         mended = {kind.name: kind for kind in kinds(wall_ms, moving=True)}["rows of inboxes"]
         assert (await compare(mended, folder, side, moving.catch_up)).differing == 0
         assert await rows() == {stays}
@@ -135,21 +140,21 @@ def test_inbox_rows_removed_during_a_move_are_removed_in_the_target(
 
 async def all_of(contents: Contents, table: str, limit: int) -> list[object]:
     """All rows of a table, read in parts of `limit`."""
-    found: list[object] = []
+    rows: list[object] = []
     after, is_first = None, True
     while is_first or after is not None:
         is_first = False
         part = await getattr(contents, table)(after, limit)
         assert len(part.rows) <= limit
-        found += part.rows
+        rows += part.rows
         after = part.after
-    return found
+    return rows
 
 
 @pytest.mark.parametrize("limit", [1, 2, 1_000])
 def test_contents_are_listed_once_in_parts_of_any_size(side: StoreSide, run: Run, limit: int) -> None:
     users = [1, 2, 4_095, 4_096, 2**40, 2**41 + 1, 2**63 - 1]
-    rows = {InboxRow(user, base_of(PERIOD - week) + at) for user in users for week in (0, 1) for at in (0, 9)}
+    rows = {InboxRow(user, base_of(PERIOD - week) + offset) for user in users for week in (0, 1) for offset in (0, 9)}
     edges = [edge_of(n, n + k + 1, version=n + k) for n in range(4) for k in range(3)]
     edges.append(msgspec.structs.replace(edge_of(9, 8), graph=2))
     records = [Record(kind, id_, Hlc(7), b"%d" % id_) for kind in RecordKind for id_ in (0, 3, 2**63 - 1)]
@@ -169,8 +174,11 @@ def test_contents_are_listed_once_in_parts_of_any_size(side: StoreSide, run: Run
         assert (len(listed), set(listed)) == (len(rows), rows)
         assert sorted(map(repr, await all_of(contents, "edges", limit))) == sorted(map(repr, edges))
         assert sorted(map(repr, await all_of(contents, "records", limit))) == sorted(map(repr, records))
-        told = await all_of(contents, "claims", limit)
-        assert sorted(told) == sorted((one.key, one.now_ms + one.keep_ms, one.value) for one in claims)
+        listed_claims = await all_of(contents, "claims", limit)
+        assert sorted(listed_claims) == sorted(
+            (written_claim.key, written_claim.now_ms + written_claim.keep_ms, written_claim.value)
+            for written_claim in claims
+        )
         assert sorted(row[0] for row in await all_of(contents, "nodes", limit)) == [0, 5, 2**63 - 1]  # type: ignore[index]
         assert {key: note for key, note in (await contents.notes()).items() if key.startswith("note/")} == {
             f"note/{n}": b"%d" % n for n in range(3)

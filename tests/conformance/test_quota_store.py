@@ -33,17 +33,17 @@ def test_each_user_and_kind_has_its_own_quota(run: Run, quotas: QuotaStore) -> N
 
 
 def test_a_returned_unit_can_be_used_again(run: Run, quotas: QuotaStore) -> None:
-    taken = [run(quotas.take(0, 7, QUOTA, NOW_S)) for _ in range(5)]
-    run(quotas.refund(0, 7, taken[0].part))
-    run(quotas.refund(0, 8, taken[0].part))
-    run(quotas.refund(0, 7, taken[0].part - 1_000))
+    results = [run(quotas.take(0, 7, QUOTA, NOW_S)) for _ in range(5)]
+    run(quotas.refund(0, 7, results[0].part))
+    run(quotas.refund(0, 8, results[0].part))
+    run(quotas.refund(0, 7, results[0].part - 1_000))
     assert run(passed(quotas, 7)) == 1
     assert run(passed(quotas, 8)) == 5
 
 
 def test_the_users_with_the_most_use_are_listed_until_the_window_has_passed(run: Run, quotas: QuotaStore) -> None:
     def fullest(used_min: int, now_s: float = NOW_S, limit: int = 10) -> list[tuple[int, int]]:
-        return [tuple(one) for one in run(quotas.fullest(0, QUOTA, used_min, now_s, limit))]
+        return [tuple(usage) for usage in run(quotas.fullest(0, QUOTA, used_min, now_s, limit))]
 
     assert fullest(1) == []
     for user, tries in ((ID_MAX, 5), (8, 4), (9, 4), (10, 1)):
@@ -68,7 +68,7 @@ def test_the_engine_equals_the_reference(run: Run, compared_quotas: QuotaStore) 
     for _ in range(3_000):
         now_s += chosen.choice((0, 0, 1, 9, 70))
         kind, user = chosen.randrange(4), chosen.randrange(20) * 10**17
-        answers = {run(one.take(kind, user, QUOTA, now_s)) for one in (store, reference)}
+        answers = {run(quotas.take(kind, user, QUOTA, now_s)) for quotas in (store, reference)}
         assert len(answers) == 1
         if chosen.random() < 0.3:
             part = answers.pop().part - chosen.randrange(3)

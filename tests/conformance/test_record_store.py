@@ -45,58 +45,60 @@ def test_a_record_reads_as_it_was_put(run: Run, stores: Stores) -> None:
 
 def test_many_records_are_read_in_the_requested_order_with_none_for_missing_ones(run: Run, stores: Stores) -> None:
     run(stores.records.put([record(1, data=b"a"), record(ID_MAX, data=b""), record(0, data=b"zero")]))
-    found = run(stores.records.get_many(RecordKind.POST, [ID_MAX, 5, 0, 1, 1]))
+    records = run(stores.records.get_many(RecordKind.POST, [ID_MAX, 5, 0, 1, 1]))
     versions = run(stores.records.versions(RecordKind.POST, [ID_MAX, 5, 0, 1, 1]))
-    assert versions == [0 if one is None else one.updated_at for one in found]
-    assert [one and one.data for one in found] == [b"", None, b"zero", b"a", b"a"]
+    assert versions == [0 if found_record is None else found_record.updated_at for found_record in records]
+    assert [found_record and found_record.data for found_record in records] == [b"", None, b"zero", b"a", b"a"]
     assert run(stores.records.get_many(RecordKind.POST, [])) == []
 
 
 def test_records_of_two_kinds_with_the_same_id_are_separate(run: Run, stores: Stores) -> None:
     run(stores.records.put([record(data=kind.name.encode(), kind=kind) for kind in RecordKind]))
     for kind in RecordKind:
-        (found,) = run(stores.records.get_many(kind, [7]))
-        assert found == record(data=kind.name.encode(), kind=kind)
+        (stored,) = run(stores.records.get_many(kind, [7]))
+        assert stored == record(data=kind.name.encode(), kind=kind)
 
 
 def test_the_newest_version_wins_in_any_order_and_repetition(run: Run, stores: Stores) -> None:
     versions = [record(version=1, data=b"old"), record(version=2, data=b"b"), record(version=2, data=b"c")]
-    for at, order in enumerate(permutations([*versions, versions[0]])):
-        moved = [Record(one.kind, at, one.updated_at, one.data) for one in order]
-        for one in moved:
-            assert run(stores.records.put([one])).stored
-        (found,) = run(stores.records.get_many(RecordKind.POST, [at]))
-        assert found is not None
-        assert found.data == b"c"
+    for id_, order in enumerate(permutations([*versions, versions[0]])):
+        renumbered = [Record(version.kind, id_, version.updated_at, version.data) for version in order]
+        for version in renumbered:
+            assert run(stores.records.put([version])).stored
+        (stored,) = run(stores.records.get_many(RecordKind.POST, [id_]))
+        assert stored is not None
+        assert stored.data == b"c"
 
 
 def test_records_and_edges_are_put_together(run: Run, stores: Stores) -> None:
     put = run(stores.records.put([record()], writes_of(edge_of(ALICE, BOB))))
     assert [change.outcome for change in put.changes] == [Outcome.APPLIED]
     assert run(stores.edges.exists_many(G, [(ALICE, BOB)])) == [True]
-    again = run(stores.records.put([record()], writes_of(edge_of(ALICE, BOB))))
-    assert again.stored
-    assert [change.outcome for change in again.changes] == [Outcome.UNCHANGED]
+    second = run(stores.records.put([record()], writes_of(edge_of(ALICE, BOB))))
+    assert second.stored
+    assert [change.outcome for change in second.changes] == [Outcome.UNCHANGED]
 
 
 def test_if_a_condition_does_not_hold_nothing_is_written(run: Run, stores: Stores) -> None:
     stored = record(version=1, data=b"stored")
     run(stores.records.put([stored]))
-    new = record(version=9, data=b"new")
-    wrong: list[Sequence[AtVersion]] = [
+    new_record = record(version=9, data=b"new")
+    wrong_conditions: list[Sequence[AtVersion]] = [
         [AtVersion(RecordKind.POST, 7, 0)],
         [AtVersion(RecordKind.POST, 7, stored.updated_at + 1)],
         [AtVersion(RecordKind.COMMENT, 7, stored.updated_at)],
         [AtVersion(RecordKind.POST, 7, stored.updated_at), AtVersion(RecordKind.POST, 8, 1)],
     ]
-    for only_if in wrong:
-        put = run(stores.records.put([new], writes_of(edge_of(ALICE, BOB)), only_if=only_if, claim=claim()))
+    for only_if in wrong_conditions:
+        put = run(stores.records.put([new_record], writes_of(edge_of(ALICE, BOB)), only_if=only_if, claim=claim()))
         assert (put.stored, put.changes, put.claimed) == (False, [], None)
     assert run(stores.records.get_many(RecordKind.POST, [7])) == [stored]
     assert run(stores.edges.exists_many(G, [(ALICE, BOB)])) == [False]
     right = [AtVersion(RecordKind.POST, 7, stored.updated_at), AtVersion(RecordKind.POST, 8, 0)]
-    assert run(stores.records.put([new], only_if=right, claim=claim())).stored, "a refused put must not keep its claim"
-    assert run(stores.records.get_many(RecordKind.POST, [7])) == [new]
+    assert run(stores.records.put([new_record], only_if=right, claim=claim())).stored, (
+        "a refused put must not keep its claim"
+    )
+    assert run(stores.records.get_many(RecordKind.POST, [7])) == [new_record]
 
 
 def test_if_the_first_edge_is_refused_nothing_is_written(run: Run, stores: Stores) -> None:
@@ -128,8 +130,8 @@ def test_a_claim_can_be_read_without_being_taken(run: Run, stores: Stores) -> No
     assert run(stores.records.claimed([claim(), claim(OTHER)])) == [None, None]
     run(stores.records.put([record(1)], claim=claim()))
     assert run(stores.records.claimed([claim(OTHER), claim()])) == [None, claim().value]
-    over = claim()._replace(now_ms=claim().now_ms + claim().keep_ms)
-    assert run(stores.records.claimed([over])) == [None]
+    expired = claim()._replace(now_ms=claim().now_ms + claim().keep_ms)
+    assert run(stores.records.claimed([expired])) == [None]
 
 
 def test_of_many_puts_each_succeeds_or_fails_alone(run: Run, stores: Stores) -> None:
@@ -148,29 +150,29 @@ def test_of_many_puts_each_succeeds_or_fails_alone(run: Run, stores: Stores) -> 
     ]
     assert puts[0].mark.updated_at == record().updated_at
     assert NOWHERE not in (puts[0].mark.at, puts[2].mark.at)
-    found = run(stores.records.get_many(RecordKind.POST, [1, 2, 3, 4]))
-    assert found == [record(1), None, record(3), record(4)]
+    stored = run(stores.records.get_many(RecordKind.POST, [1, 2, 3, 4]))
+    assert stored == [record(1), None, record(3), record(4)]
     assert run(stores.records.claimed([claim(), claim(OTHER)])) == [b"first", b"earlier"]
 
 
 def test_of_many_puts_with_one_key_one_is_stored(run: Run, stores: Stores) -> None:
-    puts = run(stores.records.put_many([Write([record(at)], claim(value=b"%d" % at)) for at in range(3)]))
-    (first,) = [at for at, put in enumerate(puts) if put.stored]
-    assert [put.claimed for put in puts] == [None if at == first else b"%d" % first for at in range(3)]
-    found = run(stores.records.get_many(RecordKind.POST, range(3)))
-    assert [one is not None for one in found] == [at == first for at in range(3)]
+    puts = run(stores.records.put_many([Write([record(index)], claim(value=b"%d" % index)) for index in range(3)]))
+    (first,) = [index for index, put in enumerate(puts) if put.stored]
+    assert [put.claimed for put in puts] == [None if index == first else b"%d" % first for index in range(3)]
+    stored = run(stores.records.get_many(RecordKind.POST, range(3)))
+    assert [found_record is not None for found_record in stored] == [index == first for index in range(3)]
 
 
 def test_an_expired_claim_can_be_taken_again(run: Run, stores: Stores) -> None:
-    for at in range(20):  # more than a claim deletes at once, and expired before it
-        run(stores.records.put([], claim=claim(b"before%010d" % at, b"", START_MS - 1)))
+    for number in range(20):  # more than a claim deletes at once, and expired before it
+        run(stores.records.put([], claim=claim(b"before%010d" % number, b"", START_MS - 1)))
     run(stores.records.put([], claim=claim()))
     last_ms = START_MS + HOUR_MS - 1
     assert run(stores.records.put([], claim=claim(value=b"late", now_ms=last_ms))).claimed == b"first"
     assert run(stores.records.put([], claim=claim(value=b"anew", now_ms=last_ms + 1))).stored
     assert run(stores.records.put([], claim=claim(value=b"x", now_ms=last_ms + 2))).claimed == b"anew"
-    for at in range(20):  # deleting expired claims must not delete the one that was taken again
-        run(stores.records.put([], claim=claim(b"%016d" % at, b"", last_ms + 3)))
+    for number in range(20):  # deleting expired claims must not delete the one that was taken again
+        run(stores.records.put([], claim=claim(b"%016d" % number, b"", last_ms + 3)))
     assert run(stores.records.put([], claim=claim(value=b"x", now_ms=last_ms + 4))).claimed == b"anew"
 
 
@@ -196,7 +198,7 @@ CALLS = st.tuples(
 def test_the_engine_equals_the_reference(
     compared: Engine, puts: list[tuple[int, int, bytes, int, bytes | None]]
 ) -> None:
-    found = []
+    results = []
     for engine in (REFERENCE, compared):
         assert engine.stores
         with in_new_folder(engine.stores) as stores:
@@ -211,8 +213,8 @@ def test_the_engine_equals_the_reference(
                     claim=None if key is None else claim(key, data),
                 )
                 answers.append(_without_marks(run_coroutine(put)))
-            found.append((answers, run_coroutine(stores.records.get_many(RecordKind.POST, [0, 1, 2]))))
-    assert found[0] == found[1]
+            results.append((answers, run_coroutine(stores.records.get_many(RecordKind.POST, [0, 1, 2]))))
+    assert results[0] == results[1]
 
 
 def test_a_forgotten_record_leaves_no_trace(run: Run, stores: Stores) -> None:
@@ -227,22 +229,22 @@ def test_a_forgotten_record_leaves_no_trace(run: Run, stores: Stores) -> None:
 
 
 def test_a_conditional_forget_removes_only_the_version_that_was_read(run: Run, stores: Stores) -> None:
-    one, two, three = (record(number, version=number + 4) for number in (1, 2, 3))
-    run(stores.records.put([one, two, three]))
-    versions = [one.updated_at, one.updated_at, three.updated_at + 1, 0]
+    first, second, third = (record(number, version=number + 4) for number in (1, 2, 3))
+    run(stores.records.put([first, second, third]))
+    versions = [first.updated_at, first.updated_at, third.updated_at + 1, 0]
     run(stores.records.forget(RecordKind.POST, [1, 2, 3, 9], versions))
-    assert run(stores.records.versions(RecordKind.POST, [1, 2, 3, 9])) == [0, two.updated_at, three.updated_at, 0]
-    run(stores.records.forget(RecordKind.POST, [3, 2], [three.updated_at, two.updated_at]))
+    assert run(stores.records.versions(RecordKind.POST, [1, 2, 3, 9])) == [0, second.updated_at, third.updated_at, 0]
+    run(stores.records.forget(RecordKind.POST, [3, 2], [third.updated_at, second.updated_at]))
     assert run(stores.records.versions(RecordKind.POST, [1, 2, 3])) == [0, 0, 0]
 
 
 def test_records_of_a_kind_are_forgotten_up_to_an_id_in_batches(run: Run, stores: Stores) -> None:
-    others = [record(2, kind=kind) for kind in (RecordKind.COMMENT, RecordKind.STORY)]
-    run(stores.records.put([*(record(id_, kind=RecordKind.NOTICE) for id_ in (0, 3, 5, 7, 2**63 - 1)), *others]))
+    other_records = [record(2, kind=kind) for kind in (RecordKind.COMMENT, RecordKind.STORY)]
+    run(stores.records.put([*(record(id_, kind=RecordKind.NOTICE) for id_ in (0, 3, 5, 7, 2**63 - 1)), *other_records]))
 
     def left() -> list[int]:
-        found = run(stores.records.get_many(RecordKind.NOTICE, [0, 3, 5, 7, 2**63 - 1]))
-        return [one.id for one in found if one is not None]
+        stored = run(stores.records.get_many(RecordKind.NOTICE, [0, 3, 5, 7, 2**63 - 1]))
+        return [found_record.id for found_record in stored if found_record is not None]
 
     assert run(stores.records.forget_below(RecordKind.NOTICE, 0, 9)) == 0
     assert run(stores.records.forget_below(RecordKind.NOTICE, 7, 2)) == 2
@@ -250,16 +252,18 @@ def test_records_of_a_kind_are_forgotten_up_to_an_id_in_batches(run: Run, stores
     assert run(stores.records.forget_below(RecordKind.NOTICE, 7, 2)) == 1
     assert run(stores.records.forget_below(RecordKind.NOTICE, 7, 2)) == 0
     assert left() == [7, 2**63 - 1]
-    assert [run(stores.records.get_many(one.kind, [2])) for one in others] == [[one] for one in others]
+    assert [run(stores.records.get_many(found_record.kind, [2])) for found_record in other_records] == [
+        [found_record] for found_record in other_records
+    ]
 
 
 def test_an_engine_with_ordered_ids_lists_the_greatest_ids_of_a_kind(run: Run, engine: Engine, stores: Stores) -> None:
-    others = [record(id_, kind=kind) for kind in (RecordKind.USER, RecordKind.STORY) for id_ in (1, 2**63 - 1)]
-    run(stores.records.put([*(record(id_) for id_ in (0, 3, 5, 2**63 - 1)), *others]))
+    other_records = [record(id_, kind=kind) for kind in (RecordKind.USER, RecordKind.STORY) for id_ in (1, 2**63 - 1)]
+    run(stores.records.put([*(record(id_) for id_ in (0, 3, 5, 2**63 - 1)), *other_records]))
 
     def newest(below: int, limit: int) -> list[int]:
-        found: list[int] = run(stores.records.newest(RecordKind.POST, below, limit))
-        return found
+        ids: list[int] = run(stores.records.newest(RecordKind.POST, below, limit))
+        return ids
 
     if engine.name.startswith("cassandra"):
         assert newest(ID_MAX, 9) == [], "an engine without ordered ids lists none"

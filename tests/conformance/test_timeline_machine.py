@@ -61,20 +61,20 @@ class Machine(RuleBasedStateMachine):
             )
         )
 
-    @rule(post=posts, given=st.sets(users))
-    def push(self, post: int, given: set[int]) -> None:
-        assert self.store.push(post, ids(*given)) == self.naive.push(post, ids(*given))
+    @rule(post=posts, chosen=st.sets(users))
+    def push(self, post: int, chosen: set[int]) -> None:
+        assert self.store.push(post, ids(*chosen)) == self.naive.push(post, ids(*chosen))
 
     @rule(user=users, first=posts, count=st.integers(1, 40) | st.integers(480, 1100))
     def push_one_after_another(self, user: int, first: int, count: int) -> None:
         for store in (self.store, self.naive):
             push_all(store, range(first, first + count), user)
 
-    @rule(user=users, given=st.lists(posts) | st.integers(490, 510).map(range))
-    def put(self, user: int, given: list[int]) -> None:
+    @rule(user=users, chosen=st.lists(posts) | st.integers(490, 510).map(range))
+    def put(self, user: int, chosen: list[int]) -> None:
         self.clock.ms += 1
         for store in (self.store, self.naive):
-            store.put(user, ids(*given))
+            store.put(user, ids(*chosen))
 
     @rule(user=users)
     def drop(self, user: int) -> None:
@@ -86,23 +86,23 @@ class Machine(RuleBasedStateMachine):
         for store in (self.reader if by_reader and self.reader else self.store, self.naive):
             store.touch(user)
 
-    @rule(rate=st.sampled_from([1, 8, 64]), given=st.sets(users))
-    def withhold(self, rate: int, given: set[int]) -> None:
+    @rule(rate=st.sampled_from([1, 8, 64]), chosen=st.sets(users))
+    def withhold(self, rate: int, chosen: set[int]) -> None:
         for store in (self.store, self.naive):
-            store.withhold(rate, ids(*given))
+            store.withhold(rate, ids(*chosen))
 
     @rule(user=users)
     def begin_a_build(self, user: int) -> None:
         self.builds.setdefault(user, []).append((self.store.begin(user), self.naive.begin(user)))
 
     @precondition(lambda self: any(self.builds.values()))
-    @rule(data=st.data(), given=st.lists(posts) | st.integers(460, 510).map(range))
-    def end_a_build(self, data: st.DataObject, given: list[int]) -> None:
+    @rule(data=st.data(), chosen=st.lists(posts) | st.integers(460, 510).map(range))
+    def end_a_build(self, data: st.DataObject, chosen: list[int]) -> None:
         self.clock.ms += 1
         user = data.draw(st.sampled_from([user for user, epochs in self.builds.items() if epochs]))
         epochs = self.builds[user].pop(data.draw(st.integers(0, len(self.builds[user]) - 1)))
         ended = {
-            store.end(user, ids(*given), epoch) for store, epoch in zip((self.store, self.naive), epochs, strict=True)
+            store.end(user, ids(*chosen), epoch) for store, epoch in zip((self.store, self.naive), epochs, strict=True)
         }
         assert len(ended) == 1
 
@@ -135,9 +135,9 @@ class Machine(RuleBasedStateMachine):
 
     @invariant()
     def all_report_the_same_habits(self) -> None:
-        ours, naive = self.store.habits(ids(*EVERYONE)), self.naive.habits(ids(*EVERYONE))
-        assert ours.withheld_rate_min.tolist() == naive.withheld_rate_min.tolist()
-        assert ours.reads == pytest.approx(naive.reads)
+        engine_habits, naive = self.store.habits(ids(*EVERYONE)), self.naive.habits(ids(*EVERYONE))
+        assert engine_habits.withheld_rate_min.tolist() == naive.withheld_rate_min.tolist()
+        assert engine_habits.reads == pytest.approx(naive.reads)
 
     def teardown(self) -> None:
         self._open.close()

@@ -87,13 +87,13 @@ def test_only_the_newest_500_are_kept(timelines: BlockingTimelines, before: int,
 
 def test_the_floor_is_the_greatest_dropped_id_in_any_order(timelines: BlockingTimelines) -> None:
     chosen = np.random.default_rng(7)
-    given = [*range(1, 401)]
-    timelines.put(ALICE, np.array(given[::-1]))
+    all_ids = [*range(1, 401)]
+    timelines.put(ALICE, np.array(all_ids[::-1]))
     assert floor(timelines, ALICE) == 0
     for post in chosen.integers(1, 5000, 1500).tolist():
         timelines.push(post, ids(ALICE))
-        given.append(post)
-        assert floor(timelines, ALICE) == max(given[:-500], default=0)
+        all_ids.append(post)
+        assert floor(timelines, ALICE) == max(all_ids[:-500], default=0)
 
 
 def test_putting_more_than_500_ids_sets_the_floor(timelines: BlockingTimelines) -> None:
@@ -113,12 +113,12 @@ def test_putting_more_than_500_ids_keeps_500(timelines: BlockingTimelines) -> No
 
 
 def test_put_replaces_the_timeline_and_does_not_change_the_given_array(timelines: BlockingTimelines) -> None:
-    given = ids(3, 2, 1)
+    given_ids = ids(3, 2, 1)
     timelines.put(ALICE, ids(9, 8, 7, 6, 5))
-    timelines.put(ALICE, given)
+    timelines.put(ALICE, given_ids)
     timelines.push(4, ids(ALICE))
     assert shown(timelines, ALICE) == [4, 3, 2, 1]
-    assert given.tolist() == [3, 2, 1]
+    assert given_ids.tolist() == [3, 2, 1]
     assert timelines.count() == 1
 
 
@@ -173,8 +173,8 @@ def test_a_push_reaches_every_user_of_a_large_store(
             assert timeline.ids.tolist() == [7]
 
         async def each(do: Callable[[int], Awaitable[None]]) -> None:
-            for at in range(0, len(users), 50):
-                await asyncio.gather(*map(do, users[at : at + 50].tolist()))
+            for start in range(0, len(users), 50):
+                await asyncio.gather(*map(do, users[start : start + 50].tolist()))
 
         await each(give)
         assert await store.push(7, chosen.permutation(np.concatenate([users, strangers]))) == len(users)
@@ -374,18 +374,18 @@ def test_two_writers_of_the_same_timelines_lose_no_push(
         pytest.skip("timelines are in the memory of one writer")
     assert engine.timelines
     with engine.timelines(tmp_path / "timelines", slots=SLOTS, now_ms=clock) as opened:
-        other = BlockingTimelines(opened, run)
-        epoch = other.begin(BOB)
+        other_writer = BlockingTimelines(opened, run)
+        epoch = other_writer.begin(BOB)
         timelines.put(ALICE, ids(1))
         for post in range(2, 40):
-            (timelines, other)[post % 2].push(post, ids(ALICE, BOB, CAROL)[: 1 if post > 20 else 3])
-        assert shown(timelines, ALICE) == shown(other, ALICE) == [*range(39, 0, -1)]
-        assert other.end(BOB, ids(1), epoch)
+            (timelines, other_writer)[post % 2].push(post, ids(ALICE, BOB, CAROL)[: 1 if post > 20 else 3])
+        assert shown(timelines, ALICE) == shown(other_writer, ALICE) == [*range(39, 0, -1)]
+        assert other_writer.end(BOB, ids(1), epoch)
         assert shown(timelines, BOB) == [*range(20, 0, -1)]
-        other.put(CAROL, ids(3))
+        other_writer.put(CAROL, ids(3))
         timelines.put(DANA, ids(4))
-        assert [shown(store, DANA) for store in (timelines, other)] == [[4], [4]]
-        assert timelines.count() == other.count() == SLOTS
+        assert [shown(store, DANA) for store in (timelines, other_writer)] == [[4], [4]]
+        assert timelines.count() == other_writer.count() == SLOTS
         epoch = timelines.begin(BOB)
-        other.drop(BOB)
+        other_writer.drop(BOB)
         assert not timelines.end(BOB, ids(2), epoch)

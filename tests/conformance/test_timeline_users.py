@@ -21,7 +21,7 @@ def test_every_user_with_a_timeline_is_listed_once(engine: Engine, tmp_path: Pat
         timelines, users = BlockingTimelines(opened, run), {*range(2_500), 2**53 + 1, ID_MAX}
 
         async def listed() -> list[int]:
-            return [user async for some in opened.users() for user in some]
+            return [user async for page in opened.users() for user in page]
 
         assert run(listed()) == []
         for user in users:
