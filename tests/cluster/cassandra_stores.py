@@ -80,14 +80,14 @@ class OnThread:
         self._store, self._thread = store, thread
 
     def __getattr__(self, name: str) -> Any:
-        found = getattr(self._store, name)
-        if inspect.isasyncgenfunction(found):
-            return lambda *arguments: self._listed(found(*arguments))
-        if not inspect.iscoroutinefunction(found):
-            return found
+        attribute = getattr(self._store, name)
+        if inspect.isasyncgenfunction(attribute):
+            return lambda *arguments: self._listed(attribute(*arguments))
+        if not inspect.iscoroutinefunction(attribute):
+            return attribute
 
-        async def call(*arguments: Any, **named: Any) -> Any:
-            return await self._run(found(*arguments, **named))
+        async def call(*arguments: Any, **keywords: Any) -> Any:
+            return await self._run(attribute(*arguments, **keywords))
 
         return call
 
@@ -95,11 +95,11 @@ class OnThread:
         return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(coroutine, self._thread.loop))
 
     async def _listed(self, generator: AsyncIterator[Any]) -> AsyncIterator[Any]:
-        async def whole() -> list[Any]:
-            return [one async for one in generator]
+        async def read_all() -> list[Any]:
+            return [item async for item in generator]
 
-        for one in await self._run(whole()):
-            yield one
+        for item in await self._run(read_all()):
+            yield item
 
 
 class RecordingRows(CassandraRows):
@@ -147,8 +147,8 @@ def offset_of_now() -> int:
     return time.time_ns() // 1_000
 
 
-def joined(one: LogPosition, other: LogPosition) -> LogPosition:
-    return ReferenceLog.joined(None, one, other)  # type: ignore[arg-type]
+def joined(position: LogPosition, other: LogPosition) -> LogPosition:
+    return ReferenceLog.joined(None, position, other)  # type: ignore[arg-type]
 
 
 class Opened:
@@ -232,10 +232,10 @@ class _Dividing(OnThread):
         self._divider = divider
 
     async def _run(self, coroutine: Coroutine[Any, Any, Any]) -> Any:
-        answered = await super()._run(coroutine)
+        result = await super()._run(coroutine)
         if coroutine.__name__ == "apply":
             await super()._run(self._divider.divide_long())
-        return answered
+        return result
 
 
 @contextlib.contextmanager

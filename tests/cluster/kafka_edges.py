@@ -54,7 +54,7 @@ class KafkaEdges(ReferenceEdges):
         super().__init__(_Told(now_ms))
         self.kafka = kafka
         self.engine = KafkaEngine(kafka, lambda node: node % kafka.partitions, keep=keep, now_ms=now_ms)
-        self._asked: dict[int, list[EdgeWrite]] = {}
+        self._writes_by_number: dict[int, list[EdgeWrite]] = {}
         self._calls = itertools.count()
         self._changes: dict[int, list[EdgeChange]] = {}
         self.runner: OwnerRunner | None = None
@@ -66,20 +66,20 @@ class KafkaEdges(ReferenceEdges):
         return [self._decide(command.offset, int(command.data)) for command in commands]
 
     def _decide(self, offset: int, number: int) -> DecidedCommand:
-        self._changes[number] = [self._apply(write) for write in self._asked.pop(number)]
+        self._changes[number] = [self._apply(write) for write in self._writes_by_number.pop(number)]
         events, self.events.all = self.events.all, []
         return DecidedCommand(offset, b"", events)
 
     async def apply(self, writes: Sequence[EdgeWrite]) -> list[EdgeChange]:
         if self.runner is None:
             self.runner = await self.engine.start_owner(self)
-        asked = [(write.edge.source % self.kafka.partitions, next(self._calls)) for write in writes]
-        self._asked.update({number: [write] for (_, number), write in zip(asked, writes, strict=True)})
-        replies = await self.engine.commands.ask_many([(at, b"%d" % number) for at, number in asked])
+        numbered = [(write.edge.source % self.kafka.partitions, next(self._calls)) for write in writes]
+        self._writes_by_number.update({number: [write] for (_, number), write in zip(numbered, writes, strict=True)})
+        replies = await self.engine.commands.ask_many([(partition, b"%d" % number) for partition, number in numbered])
         mark = NOWHERE
         for reply in replies:
             mark = self.engine.log.joined(mark, reply.log_position)
-        return [msgspec.structs.replace(self._changes.pop(number)[0], log_position=mark) for _, number in asked]
+        return [msgspec.structs.replace(self._changes.pop(number)[0], log_position=mark) for _, number in numbered]
 
     async def close(self) -> None:
         if self.runner is not None:

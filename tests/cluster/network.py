@@ -124,30 +124,30 @@ def can_be_cut() -> bool:
 @contextlib.contextmanager
 def network(addresses: Iterable[Address]) -> Iterator[tuple[Network, dict[Address, Way]]]:
     """A network from which these addresses can be reached, and the way to each."""
-    made = Network(f"kith-tests-{os.getpid()}")
-    subprocess.run(["ip", "netns", "add", made.name], check=True)
+    created = Network(f"kith-tests-{os.getpid()}")
+    subprocess.run(["ip", "netns", "add", created.name], check=True)
     try:
-        subprocess.run(["ip", "-n", made.name, "link", "set", "lo", "up"], check=True)
-        yield made, {address: made.way_out(address) for address in addresses}
+        subprocess.run(["ip", "-n", created.name, "link", "set", "lo", "up"], check=True)
+        yield created, {address: created.way_out(address) for address in addresses}
     finally:
-        made.close()
-        subprocess.run(["ip", "netns", "del", made.name], check=True)
+        created.close()
+        subprocess.run(["ip", "netns", "del", created.name], check=True)
 
 
 @contextlib.contextmanager
-def serving_inside(inside: Network, folder: Path, **settings: str) -> Iterator[Server]:
+def serving_inside(network_inside: Network, folder: Path, **settings: str) -> Iterator[Server]:
     """A ready server in a network, whose API is reachable from outside."""
     port, output = free_port(), folder / "server.log"
     folder.mkdir(parents=True)
     clean = {name: value for name, value in os.environ.items() if not name.startswith("KITH_")}
-    command = ["ip", "netns", "exec", inside.name, sys.executable, "-m", "kith", "serve"]
+    command = ["ip", "netns", "exec", network_inside.name, sys.executable, "-m", "kith", "serve"]
     with output.open("ab") as sink:
         process = subprocess.Popen(
             [*command, "--data", folder / "data", "--port", str(port)],
             cwd=folder, env={**clean, **DEFAULT_SETTINGS, **settings}, stdout=sink, stderr=sink,
         )  # fmt: skip
     server = Server(cast(Forked, process), port, folder / "data", output, KEY)
-    inside.way_in(("127.0.0.1", port))
+    network_inside.way_in(("127.0.0.1", port))
     try:
         wait_ready(server)
         yield server

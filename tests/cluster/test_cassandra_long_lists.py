@@ -55,8 +55,8 @@ async def check(opened: Opened, positions: dict[int, int]) -> None:
     expected = sorted((Mark(position, id_) for id_, position in positions.items()), reverse=True)
     edges, parts = opened.edges, await parts_of_dana()
     for limit, backward in ((1000, False), (7, False), (7, True)):
-        found = await all_pages(lambda window: edges.page(FOLLOWERS_OF_DANA, window), limit, backward=backward)
-        assert found == expected
+        entries_read = await all_pages(lambda window: edges.page(FOLLOWERS_OF_DANA, window), limit, backward=backward)
+        assert entries_read == expected
     middle = expected[len(expected) // 2]
     assert (await edges.page(FOLLOWERS_OF_DANA, Window(5, after=middle))).items == [m for m in expected if m < middle][
         :5
@@ -65,10 +65,10 @@ async def check(opened: Opened, positions: dict[int, int]) -> None:
     assert await edges.count_many([FOLLOWERS_OF_DANA]) == [len(expected)]
     entries = [await shared().rows.session.rows(ENTRIES, *listed(FOLLOWERS_OF_DANA), begin) for begin in parts.begins]
     assert sum(map(len, entries)) == len(expected)
-    for begin, some in zip(parts.begins, entries, strict=True):
-        held = {positions[other] for (other,) in some}
-        assert {parts.of(position) for position in held} <= {begin}
-        assert len(some) <= PART_MAX or len(held) == 1
+    for begin, rows in zip(parts.begins, entries, strict=True):
+        positions_held = {positions[other_end] for (other_end,) in rows}
+        assert {parts.of(position) for position in positions_held} <= {begin}
+        assert len(rows) <= PART_MAX or len(positions_held) == 1
 
 
 def test_lists_are_divided_while_they_are_written_and_read(opened: Opened) -> None:
@@ -130,18 +130,18 @@ def test_a_list_whose_larger_part_has_one_position_is_divided(opened: Opened, sh
 
 def test_a_list_far_longer_than_a_part_is_divided_in_short_steps(opened: Opened) -> None:
     """In its timeout, Cassandra can neither count millions of rows nor read past as many tombstones of moved rows."""
-    moved, enter = list[int](), Divider._move_entries
-    rows, read = shared().rows.session.rows, list[int]()
+    entries_moved, enter = list[int](), Divider._move_entries
+    rows, rows_read = shared().rows.session.rows, list[int]()
 
     async def moving(divider: Divider, entries: Sequence[ListEntry]) -> None:
-        moved.append(len(entries))
+        entries_moved.append(len(entries))
         await enter(divider, entries)
 
     async def reading(statement: str, *values: Any) -> list[Any]:
-        found = await rows(statement, *values)
-        counted = sum(length for (length,) in found) if "COUNT" in statement else len(found)
-        read.append(counted if "list_entries" in statement else 0)
-        return found
+        result = await rows(statement, *values)
+        counted = sum(length for (length,) in result) if "COUNT" in statement else len(result)
+        rows_read.append(counted if "list_entries" in statement else 0)
+        return result
 
     async def scene() -> None:
         positions = {id_: id_ for id_ in range(100, 100 + 20 * PART_MAX)}
@@ -151,8 +151,8 @@ def test_a_list_far_longer_than_a_part_is_divided_in_short_steps(opened: Opened)
             patch.object(shared().rows.session, "rows", reading),
         ):
             assert await opened.divider.divide_long() >= 20
-        assert max(moved) <= PART_MAX
-        assert max(read) <= PART_MAX + 1
+        assert max(entries_moved) <= PART_MAX
+        assert max(rows_read) <= PART_MAX + 1
         await check(opened, positions)
 
     with patch.object(Divider, "_wait_for_earlier_reads", return_value=None):
@@ -160,11 +160,11 @@ def test_a_list_far_longer_than_a_part_is_divided_in_short_steps(opened: Opened)
 
 
 def test_only_the_parts_of_a_list_that_grew_are_looked_at(opened: Opened) -> None:
-    rows, looked = shared().rows.session.rows, set[int]()
+    rows, parts_read = shared().rows.session.rows, set[int]()
 
     async def reading(statement: str, *values: Any) -> list[Any]:
         if "FROM list_entries" in statement and values[1] == DANA:
-            looked.add(values[4])
+            parts_read.add(values[4])
         return await rows(statement, *values)
 
     async def scene() -> None:
@@ -173,32 +173,32 @@ def test_only_the_parts_of_a_list_that_grew_are_looked_at(opened: Opened) -> Non
         await opened.divider.divide_long()
         before = await parts_of_dana()
         grown = before.begins[4]
-        more = dict.fromkeys(range(1000, 1001 + PART_MAX), grown)
-        await opened.edges.apply(writes_of(*(edge_of(id_, DANA, position) for id_, position in more.items())))
+        added = dict.fromkeys(range(1000, 1001 + PART_MAX), grown)
+        await opened.edges.apply(writes_of(*(edge_of(id_, DANA, position) for id_, position in added.items())))
         with patch.object(shared().rows.session, "rows", reading):
             await opened.divider.divide_long()
-        assert looked - set(before.begins) == set((await parts_of_dana()).begins) - set(before.begins)
-        assert looked & set(before.begins) == {grown}
-        await check(opened, positions | more)
+        assert parts_read - set(before.begins) == set((await parts_of_dana()).begins) - set(before.begins)
+        assert parts_read & set(before.begins) == {grown}
+        await check(opened, positions | added)
 
     with patch.object(Divider, "_wait_for_earlier_reads", return_value=None):
         call(scene())
 
 
 def test_a_list_that_cannot_be_divided_now_delays_no_other(opened: Opened) -> None:
-    divide, others = Divider.divide, set[int]()
+    divide, divided_nodes = Divider.divide, set[int]()
 
     async def failing(divider: Divider, listing: Listing, part: int | None = None) -> int:
         if listing.node == DANA:
             raise StoreUnavailable("it has too many marks of deleted entries")
-        others.add(listing.node)
+        divided_nodes.add(listing.node)
         return await divide(divider, listing, part)
 
     async def scene() -> None:
         await opened.edges.apply(writes_of(*(edge_of(id_, DANA, id_) for id_ in FOLLOWERS)))
         with patch.object(Divider, "divide", failing), pytest.raises(StoreUnavailable):
             await opened.divider.divide_long()
-        assert others == set(FOLLOWERS)
+        assert divided_nodes == set(FOLLOWERS)
         noted = await shared().rows.session.rows("SELECT node FROM long_parts")
         assert {node for (node,) in noted} == {DANA}
 
@@ -225,25 +225,25 @@ def test_lists_noted_by_owners_of_an_older_version_are_divided_too(opened: Opene
 
 def test_a_part_of_one_position_is_counted_a_page_at_a_time(opened: Opened) -> None:
     """Cassandra cannot count millions of rows within its timeout."""
-    rows, read = shared().rows.session.rows, list[str]()
+    rows, statements = shared().rows.session.rows, list[str]()
 
     async def reading(statement: str, *values: Any) -> list[Any]:
-        read.append(statement)
+        statements.append(statement)
         return await rows(statement, *values)
 
     async def scene() -> None:
         await opened.edges.apply(writes_of(*(edge_of(id_, DANA, 5) for id_ in FOLLOWERS)))
-        wrong = RowChange("counts", (DANA, *counted, opened.partitions.of_node(100)), (7, 0), offset_of_now())
-        await shared().rows.write([wrong])
+        wrong_count = RowChange("counts", (DANA, *counted, opened.partitions.of_node(100)), (7, 0), offset_of_now())
+        await shared().rows.write([wrong_count])
         opened.take_over()
         with (
             patch.object(shared().rows.session, "rows", reading),
             patch.object(edge_scans, "_PAGE_ROWS", 7),
             patch.object(edge_scans, "_COMPARISON_PAUSE_S", 0),
         ):
-            found = await opened.edges.check_counts(G, repair=True)
-        assert [(listing, length) for listing, _, length in found] == [(FOLLOWERS_OF_DANA, len(FOLLOWERS))]
-        assert not [statement for statement in read if "COUNT(*) FROM list_entries" in statement]
+            reported = await opened.edges.check_counts(G, repair=True)
+        assert [(listing, length) for listing, _, length in reported] == [(FOLLOWERS_OF_DANA, len(FOLLOWERS))]
+        assert not [statement for statement in statements if "COUNT(*) FROM list_entries" in statement]
         assert await opened.edges.count_many([FOLLOWERS_OF_DANA]) == [len(FOLLOWERS)]
 
     counted = listed(FOLLOWERS_OF_DANA)[:1] + listed(FOLLOWERS_OF_DANA)[2:]
@@ -262,9 +262,11 @@ def test_an_interrupted_division_is_finished(opened: Opened, stops_in: tuple[typ
             await opened.divider.divide(FOLLOWERS_OF_DANA)
         moving = await parts_of_dana()
         assert moving.moving == moving.begins[1]
-        late = moving.begins[1] + 1
-        await opened.edges.apply(writes_of(edge_of(100, DANA, late, version=1), edge_of(7, DANA, late)))
-        positions |= {100: late, 7: late}
+        late_position = moving.begins[1] + 1
+        await opened.edges.apply(
+            writes_of(edge_of(100, DANA, late_position, version=1), edge_of(7, DANA, late_position))
+        )
+        positions |= {100: late_position, 7: late_position}
         expected = sorted((Mark(position, id_) for id_, position in positions.items()), reverse=True)
         assert await marks_of(opened.edges, FOLLOWERS_OF_DANA) == expected
         assert (await audit(opened.edges, "follows", G, recheck_delays_s=(0,))).clean
@@ -283,8 +285,11 @@ def test_a_divided_list_is_recounted_while_followers_arrive(opened: Opened) -> N
     async def scene() -> None:
         await follow(FOLLOWERS)
         await opened.divider.divide(FOLLOWERS_OF_DANA)
-        wrong = [RowChange("counts", (*of_node(FOLLOWERS_OF_DANA), at), (at, 0), offset_of_now()) for at in (0, 2)]
-        await shared().rows.write(wrong)
+        wrong_counts = [
+            RowChange("counts", (*of_node(FOLLOWERS_OF_DANA), partition), (partition, 0), offset_of_now())
+            for partition in (0, 2)
+        ]
+        await shared().rows.write(wrong_counts)
         opened.take_over()  # new owners, with empty caches
         opened.edges._recounter._stretch = 5
         following = asyncio.ensure_future(follow(range(1000, 1100)))

@@ -90,16 +90,16 @@ def call(coroutine: Coroutine[Any, Any, Any]) -> Any:
 def commands_of(batches: Sequence[Sequence[Edge]], first: int) -> list[Command]:
     """One command per batch."""
     return [
-        Command(first + at, START_MS, msgspec.msgpack.encode(WriteEdges([EdgeWrite(edge) for edge in edges])))
-        for at, edges in enumerate(batches)
+        Command(first + offset, START_MS, msgspec.msgpack.encode(WriteEdges([EdgeWrite(edge) for edge in edges])))
+        for offset, edges in enumerate(batches)
     ]
 
 
 async def decide_all(owner: CassandraOwner, partition: int, commands: Sequence[Command]) -> None:
     """Take over with nothing done, and decide the commands that a former owner did not."""
-    done = [one.offset for one in await owner.take(partition, commands[0].offset)]
+    offsets = [decision.offset for decision in await owner.take(partition, commands[0].offset)]
     for command in commands:
-        if command.offset not in done:
+        if command.offset not in offsets:
             await owner.decide(partition, [command])
 
 
@@ -142,12 +142,14 @@ def test_an_owner_that_wakes_up_late_changes_nothing(opened: Opened, held_up: st
         partition = opened.partitions.of_node(ALICE)
         first, second, third = commands_of(STEPS, opened.next_offset())
         late_rows = MortalRows(shared().rows)
-        late, now = (CassandraOwner(some, opened.partitions) for some in (late_rows, shared().rows))
-        await late.take(partition, first.offset)
+        late_owner, current_owner = (
+            CassandraOwner(owner_rows, opened.partitions) for owner_rows in (late_rows, shared().rows)
+        )
+        await late_owner.take(partition, first.offset)
         late_rows.held_up = held_up
-        deciding = asyncio.ensure_future(late.decide(partition, [first]))
+        deciding = asyncio.ensure_future(late_owner.decide(partition, [first]))
         await late_rows.arrived.wait()
-        await decide_all(now, partition, [first, second, third])
+        await decide_all(current_owner, partition, [first, second, third])
         before = await state_of(opened.edges, [ALICE, BOB, CAROL])
         late_rows.released.set()
         if held_up == "write_journal":
@@ -156,7 +158,7 @@ def test_an_owner_that_wakes_up_late_changes_nothing(opened: Opened, held_up: st
         else:
             await deciding
             with pytest.raises(Fenced):
-                await late.decide(partition, [second])
+                await late_owner.decide(partition, [second])
         assert await state_of(opened.edges, [ALICE, BOB, CAROL]) == before
         opened.take_over()
 
@@ -193,7 +195,7 @@ def test_a_keyspace_with_more_copies_than_nodes_is_not_made() -> None:
     async def scene() -> None:
         with pytest.raises(BadRequest, match=r"99 copies .* 50 nodes .* datacentre \S+ has \d+: .*cluster_copies"):
             await connect(NODES, f"{KEYSPACE}_copies", replicas=99)
-        made = "SELECT keyspace_name FROM system_schema.keyspaces WHERE keyspace_name = ?"
-        assert await shared().rows.session.rows(made, f"{KEYSPACE}_copies") == []
+        query = "SELECT keyspace_name FROM system_schema.keyspaces WHERE keyspace_name = ?"
+        assert await shared().rows.session.rows(query, f"{KEYSPACE}_copies") == []
 
     call(scene())

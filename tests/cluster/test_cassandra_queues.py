@@ -65,22 +65,22 @@ def test_a_reappeared_id_without_record_does_not_block_later_ids(opened: Opened)
 def test_past_periods_are_read_once_however_much_is_forgotten(opened: Opened) -> None:
     async def scene() -> None:
         session, owners = shared().rows.session, range(opened.partitions.count)
-        over = [period_row(NOTICE, period, owner) for period in range(8) for owner in owners]
-        await shared().rows.write([RowChange(*key, (), 1) for key in over])
+        past_periods = [period_row(NOTICE, period, owner) for period in range(8) for owner in owners]
+        await shared().rows.write([RowChange(*key, (), 1) for key in past_periods])
         ids = range(9 << 52, (9 << 52) + 40)
         for id_ in ids:
             await opened.records.put([Record(NOTICE, id_, Hlc(1), b"told")])
-        asked, rows = list[str](), session.rows
+        statements, rows = list[str](), session.rows
 
         async def counting(statement: str, *values: Any) -> list[Any]:
-            asked.append(statement)
+            statements.append(statement)
             return await rows(statement, *values)
 
         with patch.object(session, "rows", counting):
             forgotten = [await opened.records.forget_below(NOTICE, 10 << 52, 4) for _ in range(11)]
         assert forgotten == [4] * 10 + [0]
-        looks = sum("record_ids" in statement for statement in asked)
-        assert looks <= 3 * len(over) + 11 * len(owners)
+        looks = sum("record_ids" in statement for statement in statements)
+        assert looks <= 3 * len(past_periods) + 11 * len(owners)
         assert await opened.records.get_many(NOTICE, ids) == [None] * len(ids)
 
     call(scene())
@@ -88,8 +88,8 @@ def test_past_periods_are_read_once_however_much_is_forgotten(opened: Opened) ->
 
 def test_reappeared_expiries_without_edges_do_not_block_later_ones(opened: Opened, now: Now) -> None:
     async def scene() -> None:
-        owner, gone = opened.partitions.of_node(ALICE), range(1_000, 1_000 + EXPIRED_PER_CALL_MAX)
-        back = [("expiring", (owner, START_MS - 60_000, G, ALICE, other)) for other in gone]
+        owner, reappeared = opened.partitions.of_node(ALICE), range(1_000, 1_000 + EXPIRED_PER_CALL_MAX)
+        back = [("expiring", (owner, START_MS - 60_000, G, ALICE, destination)) for destination in reappeared]
         back.append(("expiring", (owner, START_MS - 60_000, G, ALICE, BOB)))
         await shared().rows.write([RowChange(table, key, (), 1) for table, key in back])
         lasting, ending = edge_of(ALICE, BOB, 1), edge_of(ALICE, DANA, 2)

@@ -46,8 +46,10 @@ def call(coroutine: Coroutine[Any, Any, Any]) -> Any:
 def test_ends_that_differ_for_a_moment_are_reported_as_unsettled_and_not_as_wrong(opened: Opened) -> None:
     async def scene() -> None:
         entry = ("list_entries", (G, DANA, IN, NORMAL, POSITION_MIN, 5, ALICE))
-        lost, back = (RowChange(*entry, values, offset_of_now() + at) for at, values in enumerate((None, (0,))))
-        await shared().rows.write([lost])
+        removal, restoration = (
+            RowChange(*entry, values, offset_of_now() + index) for index, values in enumerate((None, (0,)))
+        )
+        await shared().rows.write([removal])
         scanned = asyncio.Event()
         recheck_delays_s, progress = (0.05, 0.5), lambda edges: scanned.set() if edges == 3 else None
         auditing = asyncio.create_task(
@@ -55,10 +57,10 @@ def test_ends_that_differ_for_a_moment_are_reported_as_unsettled_and_not_as_wron
         )
         await scanned.wait()
         await asyncio.sleep(0.2)
-        await shared().rows.write([back])
-        found = await auditing
-        assert found.clean
-        assert [look.edges for look in found.unsettled] == [1, 1, 0]
+        await shared().rows.write([restoration])
+        report = await auditing
+        assert report.clean
+        assert [comparison.edges for comparison in report.unsettled] == [1, 1, 0]
 
     call(scene())
 
@@ -67,20 +69,20 @@ def test_audits_find_wrong_rows_and_owners_repair_them(opened: Opened) -> None:
     async def scene() -> None:
         edges, of_node = opened.edges, opened.partitions.of_node
         before = await state_of(edges, [ALICE, BOB, CAROL, DANA])
-        wrong = [
+        wrong_rows = [
             RowChange("list_entries", (G, DANA, IN, NORMAL, POSITION_MIN, 5, ALICE), None, 0),
             RowChange("list_entries", (G, DANA, IN, NORMAL, POSITION_MIN, 9, BOB), (0,), 0),
             RowChange("list_entries", (G, 77, OUT, NORMAL, POSITION_MIN, 9, BOB), (0,), 0),
             RowChange("counts", (BOB, G, OUT, NORMAL, of_node(BOB)), (7, 0), 0),
             RowChange("counts", (DANA, G, IN, NORMAL, of_node(CAROL)), None, 0),
         ]
-        await shared().rows.write([one._replace(timestamp=offset_of_now()) for one in wrong])
+        await shared().rows.write([row._replace(timestamp=offset_of_now()) for row in wrong_rows])
         opened.take_over()  # new owners, with empty caches
-        found = await audit(edges, "follows", G, recheck_delays_s=(0,))
-        assert (found.edges, found.disagreeing, found.strays) == (3, 1, 2)
-        assert found.wrong_counts >= 2
-        assert found.examples == [f"{ALICE} -> {DANA}"]
-        assert [look.edges for look in found.unsettled] == [1, 1], "in the first look and in the second"
+        report = await audit(edges, "follows", G, recheck_delays_s=(0,))
+        assert (report.edges, report.disagreeing, report.strays) == (3, 1, 2)
+        assert report.wrong_counts >= 2
+        assert report.examples == [f"{ALICE} -> {DANA}"]
+        assert [comparison.edges for comparison in report.unsettled] == [1, 1], "in the first look and in the second"
         assert not (await audit(edges, "follows", G, repair=True, recheck_delays_s=(0,))).clean
         assert (await audit(edges, "follows", G, recheck_delays_s=(0,))).clean
         assert await state_of(edges, [ALICE, BOB, CAROL, DANA]) == before
@@ -113,8 +115,8 @@ def test_a_small_graph_is_scanned_though_nearly_all_rows_are_of_other_graphs(ope
             patch.object(Session, "page", passing),
             patch.object(edge_scans, "monotonic", lambda: passed_s[0], create=True),
         ):
-            found = [edge.source async for some in opened.edges.stored(G) for edge in some]
-            assert sorted(found) == sorted([ALICE, BOB, CAROL])
+            sources = [edge.source async for chunk in opened.edges.stored(G) for edge in chunk]
+            assert sorted(sources) == sorted([ALICE, BOB, CAROL])
             assert passed_s[0] == pytest.approx(PASSED_S + dense_s)
             assert await opened.edges.strays(G, repair=False) == 0
 
@@ -122,16 +124,16 @@ def test_a_small_graph_is_scanned_though_nearly_all_rows_are_of_other_graphs(ope
 
 
 def test_repairs_of_many_edges_are_split_into_commands_that_the_log_accepts(opened: Opened) -> None:
-    asked: list[int] = []
+    sizes: list[int] = []
 
-    async def taken(_: LocalCommands, some: Sequence[tuple[int, bytes]]) -> list[Reply]:
-        asked.extend(len(data) for _, data in some)
-        return [Reply(msgspec.msgpack.encode(None), NOWHERE) for _ in some]
+    async def taken(_: LocalCommands, commands: Sequence[tuple[int, bytes]]) -> list[Reply]:
+        sizes.extend(len(data) for _, data in commands)
+        return [Reply(msgspec.msgpack.encode(None), NOWHERE) for _ in commands]
 
     async def scene() -> None:
         edges = [edge_of(2**60 + number, 2**61 + number, 5) for number in range(300_000)]
         with patch.object(LocalCommands, "ask_many", taken):
             await opened.edges.repair(edges)
-        assert max(asked) <= COMMAND_BYTES_MAX
+        assert max(sizes) <= COMMAND_BYTES_MAX
 
     call(scene())

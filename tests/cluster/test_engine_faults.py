@@ -86,17 +86,17 @@ def machines(tmp_path_factory: pytest.TempPathFactory, ways: Ways) -> Iterator[t
             "KITH_CLUSTER_COPIES": "3",
             "KITH_CHECKS_SNAPSHOTS": str(folder / SNAPSHOTS),
         }
-        one = opened.enter_context(serving(folder / "one", **settings))
+        first = opened.enter_context(serving(folder / "one", **settings))
         breaking = {
             f"TEST_{name}_FILE": str(folder / "two" / file) for name, file in (("CLOCK", CLOCK), ("STEP", STEP))
         }
         settings |= breaking | {"PYTHONPATH": broken}
         if not can_be_cut():
-            yield one, opened.enter_context(serving(folder / "two", **settings))
+            yield first, opened.enter_context(serving(folder / "two", **settings))
             return
         inside, way = opened.enter_context(network([at for some in ADDRESSES.values() for at in some]))
         ways.update({engine: [way[at] for at in some] for engine, some in ADDRESSES.items()})
-        yield one, opened.enter_context(serving_inside(inside, folder / "two", **settings))
+        yield first, opened.enter_context(serving_inside(inside, folder / "two", **settings))
 
 
 @pytest.mark.parametrize("engines", AFFECTED, ids="-".join)
@@ -176,9 +176,9 @@ def test_a_machine_whose_clock_jumps_ten_minutes_ahead(machines: tuple[Server, S
     took_s = play.recovered()
     assert f"clock is {AHEAD_S:+} s off" in eventually(lambda: why_not_ready(two))
     with two.client(acting=play.reader) as http:
-        refused = http.post(f"{API}/posts", json={"content": {"text": "of a time to come"}})
-        assert refused.status_code == 503
-        assert f"clock is {AHEAD_S:+} s off" in refused.text
+        answer = http.post(f"{API}/posts", json={"content": {"text": "of a time to come"}})
+        assert answer.status_code == 503
+        assert f"clock is {AHEAD_S:+} s off" in answer.text
     play.expect_cuts()  # its API process is replaced
     clock.unlink()
     eventually(lambda: not why_not_ready(two))
@@ -235,12 +235,12 @@ def test_an_owner_that_dies_at_a_step(machines: tuple[Server, Server], ways: Way
     if not ways:
         pytest.skip("only a machine in its own network can be told to die at a step")
     play, two = Workload(machines), machines[1]
-    at = two.data.parent / STEP
+    step_file = two.data.parent / STEP
     if step == "taken":  # this step comes when an owner takes partitions again
         (pid,) = named("apply", two.process.pid)
         os.kill(pid, signal.SIGKILL)
-    at.write_text(step)
-    eventually(lambda: follow_at_once(machines[0]) or not at.exists(), 60)
+    step_file.write_text(step)
+    eventually(lambda: follow_at_once(machines[0]) or not step_file.exists(), 60)
     took_s = play.recovered()
     eventually(lambda: named("apply", two.process.pid), 60)
     report(f"an owner dies: {step}", took_s, play)
@@ -257,22 +257,24 @@ def test_reads_do_not_wait_for_a_paused_node(machines: tuple[Server, Server]) ->
         await session.write_many(
             [("INSERT INTO numbers (number, square) VALUES (?, ?)", (n, n * n)) for n in range(READS)]
         )
-        await session.rows(
-            "SELECT square FROM numbers WHERE number = ?", 0
-        )  # prepares the statement, which one node does once
+        # prepares the statement, which one node does once
+        await session.rows("SELECT square FROM numbers WHERE number = ?", 0)
         CASSANDRA.send(signal.SIGSTOP, 2)
         took_s = []
         for number in range(READS):
-            began = time.monotonic()
+            began_s = time.monotonic()
             assert await session.rows("SELECT square FROM numbers WHERE number = ?", number) == [(number**2,)]
-            took_s.append(time.monotonic() - began)
+            took_s.append(time.monotonic() - began_s)
         CASSANDRA.send(signal.SIGCONT, 2)
         await session.define("DROP KEYSPACE reads")
         await session.close()
         return took_s
 
     took_s = asyncio.run(scene())
-    print(f"a node stands still: the slowest read {max(took_s):.1f} s, {sum(one > 0.5 for one in took_s)} above 0.5 s")
+    print(
+        f"a node stands still: the slowest read {max(took_s):.1f} s, "
+        f"{sum(seconds > 0.5 for seconds in took_s)} above 0.5 s"
+    )
     assert max(took_s) < ANSWER_TIMEOUT_S / 2
 
 
@@ -294,16 +296,16 @@ def test_reads_are_sent_to_a_node_that_has_the_row(machines: tuple[Server, Serve
         await session.write_many([("INSERT INTO numbers (number) VALUES (?)", (n,)) for n in range(READS)])
         for number in range(READS):
             assert await session.rows("SELECT number FROM numbers WHERE number = ?", number) == [(number,)]
-        found = [
+        shares = [
             (await read(node, "coordinator_read_latency"), await read(node, "local_read_latency")) for node in (1, 2, 3)
         ]
         await session.define("DROP KEYSPACE copies")
         await session.close()
-        return found
+        return shares
 
-    found = asyncio.run(scene())
-    assert sum(local for _, local in found) == READS
-    assert all(coordinated == local for coordinated, local in found), found
+    shares = asyncio.run(scene())
+    assert sum(local for _, local in shares) == READS
+    assert all(coordinated == local for coordinated, local in shares), shares
 
 
 def test_workers_that_get_events_again(machines: tuple[Server, Server]) -> None:
@@ -316,14 +318,20 @@ def test_workers_that_get_events_again(machines: tuple[Server, Server]) -> None:
                 os.kill(pid, signal.SIGKILL)
                 killed += 1
         took_s = play.recovered()
-        eventually(lambda machine=machine: all(named(one, machine.process.pid) for one in ("fanout", "webhooks")), 60)
+        eventually(
+            lambda machine=machine: all(
+                named(name_of_worker, machine.process.pid) for name_of_worker in ("fanout", "webhooks")
+            ),
+            60,
+        )
     report(f"{killed} workers killed", took_s, play)
     play.check()
     with machines[0].client() as http:
         for star in play.stars:
             http.headers["X-Kith-User"] = str(star)
             told_of = [
-                (one["type"], one["actors"][0]["id"]) for one in ok(http.get(f"{API}/notifications?limit=50"))["items"]
+                (name_of_worker["type"], name_of_worker["actors"][0]["id"])
+                for name_of_worker in ok(http.get(f"{API}/notifications?limit=50"))["items"]
             ]
             assert len(set(told_of)) == len(told_of), told_of
 
@@ -354,6 +362,8 @@ def test_damaged_snapshots_of_the_filter(machines: tuple[Server, Server]) -> Non
     report("snapshots spoilt", took_s, play)
 
 
-def report(what: str, took_s: float, play: Workload) -> None:
-    refused, slowest_s = sum(actor.refused for actor in play.actors), max(actor.slowest_s for actor in play.actors)
-    print(f"{what}: everybody gets on after {took_s:.1f} s; {refused} times 503, the slowest answer {slowest_s:.1f} s")
+def report(fault: str, took_s: float, play: Workload) -> None:
+    refusals, slowest_s = sum(actor.refused for actor in play.actors), max(actor.slowest_s for actor in play.actors)
+    print(
+        f"{fault}: everybody gets on after {took_s:.1f} s; {refusals} times 503, the slowest answer {slowest_s:.1f} s"
+    )

@@ -85,8 +85,10 @@ def test_the_offset_of_a_repeated_append_is_not_guessed(prefix: str, run: Run, m
     """Kafka acknowledges a record that it already has without its offset."""
 
     class Repeating(Producer):  # type: ignore[misc]  # a class in C, without types
-        def produce(self, *arguments: Any, on_delivery: Callable[[Any, Any], None], **named: Any) -> None:
-            super().produce(*arguments, on_delivery=lambda error, _: on_delivery(error, Message(offset=-1001)), **named)
+        def produce(self, *arguments: Any, on_delivery: Callable[[Any, Any], None], **keywords: Any) -> None:
+            super().produce(
+                *arguments, on_delivery=lambda error, _: on_delivery(error, Message(offset=-1001)), **keywords
+            )
 
     async def scene() -> None:
         kafka = kafka_of(prefix)

@@ -69,23 +69,23 @@ class Rest(threading.Event):
 def test_the_task_pauses_after_each_read_but_not_while_somebody_waits(run: Run) -> None:
     async def scene() -> None:
         handled: list[int] = []
-        some = asyncio.Event()
+        has_records = asyncio.Event()
 
         async def handle(partition: int, records: Sequence[BrokerRecord]) -> None:
             handled.extend(record.offset for record in records)
-            some.set()
+            has_records.set()
 
-        following = KafkaTopicFollower(lambda: cast(Consumer, OneByOne()), "events", handle, HOUR_S)
-        following._hurry = rest = Rest()
-        following.follow({0: 0})
+        follower = KafkaTopicFollower(lambda: cast(Consumer, OneByOne()), "events", handle, HOUR_S)
+        follower._hurry = rest = Rest()
+        follower.follow({0: 0})
         assert await asyncio.to_thread(rest.begun.wait, PATIENCE_S)
         assert handled == [0]
-        with following.awaited():
+        with follower.awaited():
             while len(handled) < 10:
-                some.clear()
-                await some.wait()
+                has_records.clear()
+                await has_records.wait()
         assert handled == list(range(len(handled)))
-        await following.close()
+        await follower.close()
 
     run(scene())
 

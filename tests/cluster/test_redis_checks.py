@@ -60,9 +60,9 @@ def test_answers_are_right_while_redis_is_emptied_and_away(run: Run, tmp_path: P
 
         async def ask() -> tuple[list[bool], list[str]]:
             counted.by = []
-            found = await layers.exists_many(FOLLOWS, [(ALICE, BOB), (ALICE, CAROL)])
+            exists = await layers.exists_many(FOLLOWS, [(ALICE, BOB), (ALICE, CAROL)])
             await layers.wait_for_fills()
-            return found, counted.by
+            return exists, counted.by
 
         async def keep() -> None:
             while await invalidator.step():
@@ -72,13 +72,13 @@ def test_answers_are_right_while_redis_is_emptied_and_away(run: Run, tmp_path: P
             assert await sets.note_progress(last.generation, last, wall_ms() + 3_600_000)
             await tracked.refresh()
 
-        async def answered_by(layer: str, found: list[bool]) -> None:
+        async def answered_by(layer: str, exists: list[bool]) -> None:
             """Check until this layer answers: on a busy machine, Redis may be given up for a moment."""
             until_s = time.monotonic() + 60
-            while time.monotonic() < until_s and await ask() != (found, [layer]):
+            while time.monotonic() < until_s and await ask() != (exists, [layer]):
                 layers._waiting.clear()
                 await tracked.refresh()
-            assert await ask() == (found, [layer])
+            assert await ask() == (exists, [layer])
 
         await edges.apply([EdgeWrite(graph.edge_now(FOLLOWS, ALICE, BOB, State.NORMAL))])
         await keep()
@@ -104,14 +104,14 @@ def test_answers_are_right_while_redis_is_emptied_and_away(run: Run, tmp_path: P
 def test_concurrent_queries_of_a_node_are_one_request_and_each_gets_its_own_answer(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    sent: list[int] = []
+    command_counts: list[int] = []
 
     async def scene() -> None:
         cluster, prefix, generation = connect(NODES), prefix_of(tmp_path), bytes(8)
         send = cluster.links.send
 
         def counted(node: ClusterNode, commands: Sequence[Any]) -> bool:
-            sent.append(len(commands))
+            command_counts.append(len(commands))
             return send(node, commands)
 
         sets = RedisSets(cluster, prefix=prefix)
@@ -122,12 +122,12 @@ def test_concurrent_queries_of_a_node_are_one_request_and_each_gets_its_own_answ
         spoilt = 20
         await cluster.execute_command("RPUSH", f"{prefix}:set:{generation.hex()}:{FOLLOWS}:{spoilt}", "no set")
         monkeypatch.setattr(cluster.links, "send", counted)
-        asks = (sets.lookup(generation, [((FOLLOWS, source), [BOB, BOB + source])]) for source in range(21))
-        *found, failed = await asyncio.gather(*asks, return_exceptions=True)
-        assert found == [[Members([source == 0, True])] for source in range(20)]
+        lookups = (sets.lookup(generation, [((FOLLOWS, source), [BOB, BOB + source])]) for source in range(21))
+        *answers, failed = await asyncio.gather(*lookups, return_exceptions=True)
+        assert answers == [[Members([source == 0, True])] for source in range(20)]
         assert isinstance(failed, StoreUnavailable)
-        assert sum(sent) == 21
-        assert len(sent) <= PRIMARIES
+        assert sum(command_counts) == 21
+        assert len(command_counts) <= PRIMARIES
         await cluster.aclose()
 
     run(scene())

@@ -25,8 +25,8 @@ def test_concurrent_instances_share_one_quota(run: Run, tmp_path: Path) -> None:
     async def scene() -> None:
         clusters = [connect(NODES) for _ in range(4)]
         stores = [RedisQuotas(cluster, prefix=prefix_of(tmp_path), count_timeout_s=60) for cluster in clusters]
-        asked = (store.take(0, 7, Quota(100, 3_600), NOW_S) for _ in range(50) for store in stores)
-        assert sum(not taken.wait_s for taken in await asyncio.gather(*asked)) == 100
+        calls = (store.take(0, 7, Quota(100, 3_600), NOW_S) for _ in range(50) for store in stores)
+        assert sum(not result.wait_s for result in await asyncio.gather(*calls)) == 100
         for cluster in clusters:
             await cluster.aclose()
 
@@ -55,11 +55,11 @@ def test_unused_counts_expire(run: Run, tmp_path: Path) -> None:
             RedisQuotas(cluster, prefix=prefix_of(tmp_path), count_timeout_s=60),
             f"{prefix_of(tmp_path)}:quota:0:7",
         )
-        taken = await store.take(0, 7, QUOTA, NOW_S)
+        result = await store.take(0, 7, QUOTA, NOW_S)
         assert 60 < await cluster.ttl(key) <= 120
-        await store.refund(0, 7, taken.part)
+        await store.refund(0, 7, result.part)
         assert 60 < await cluster.ttl(key) <= 120
-        await store.refund(0, 8, taken.part)
+        await store.refund(0, 8, result.part)
         assert not await cluster.exists(f"{prefix_of(tmp_path)}:quota:0:8")
         await cluster.aclose()
 
@@ -67,7 +67,7 @@ def test_unused_counts_expire(run: Run, tmp_path: Path) -> None:
 
 
 def test_while_redis_is_away_all_requests_are_admitted_and_few_query_it(run: Run) -> None:
-    now_s, asked = [0.0], [0]
+    now_s, queries = [0.0], [0]
 
     async def scene() -> None:
         cluster = connect("127.0.0.1:1")
@@ -75,16 +75,16 @@ def test_while_redis_is_away_all_requests_are_admitted_and_few_query_it(run: Run
         ask = store._script.run
 
         async def counted(*arguments: object) -> object:
-            asked[0] += 1
+            queries[0] += 1
             return await ask(*arguments)  # type: ignore[arg-type]
 
         store._script.run = counted  # type: ignore[method-assign]
         for _ in range(12):
             assert not (await store.take(0, 7, QUOTA, NOW_S)).wait_s
-        assert asked == [1]
+        assert queries == [1]
         now_s[0] += RETRY_AFTER_S
         await store.refund(0, 7, 5)
-        assert asked == [2]
+        assert queries == [2]
 
     run(scene())
 
@@ -92,15 +92,15 @@ def test_while_redis_is_away_all_requests_are_admitted_and_few_query_it(run: Run
 def test_another_instance_sees_who_is_online(run: Run, tmp_path: Path) -> None:
     async def scene() -> None:
         clusters = [connect(NODES), connect(NODES)]
-        one, other = (RedisActivity(cluster, prefix=prefix_of(tmp_path)) for cluster in clusters)
+        first, second = (RedisActivity(cluster, prefix=prefix_of(tmp_path)) for cluster in clusters)
         far, ask = 4_000_000_000_000, np.array([ALICE, BOB], np.int64)
-        await one.set_online("one", ask, far)
-        assert (await other.online(ask, 0)).tolist() == [True, True]
-        await one.set_online("one", ask[:1], far)
-        await one.set_online("two", ask[:0], far)
-        assert (await other.online(ask, 0)).tolist() == [True, False]
-        await one.set_online("one", ask[:0], far)
-        assert not (await other.online(ask, 0)).any()
+        await first.set_online("one", ask, far)
+        assert (await second.online(ask, 0)).tolist() == [True, True]
+        await first.set_online("one", ask[:1], far)
+        await first.set_online("two", ask[:0], far)
+        assert (await second.online(ask, 0)).tolist() == [True, False]
+        await first.set_online("one", ask[:0], far)
+        assert not (await second.online(ask, 0)).any()
         for cluster in clusters:
             await cluster.aclose()
 

@@ -92,9 +92,9 @@ def test_calls_over_many_buckets_reach_all_users(run: Run) -> None:
         assert set(users[habits.withheld_rate_min == RATE_MAX].tolist()) == set(users[:300].tolist())
         await store.withhold(5, users)
         for user in users[:300].tolist():
-            found = await store.read(user)
-            assert found is not None
-            assert (found.ids.tolist(), found.withheld_rate_min) == ([7, user], 5)
+            timeline = await store.read(user)
+            assert timeline is not None
+            assert (timeline.ids.tolist(), timeline.withheld_rate_min) == ([7, user], 5)
         assert await store.read(int(users[300])) is None
         assert await store.count() == 300
         assert await store.drop(users[100:]) == 200
@@ -140,10 +140,12 @@ class Moving:
     def __init__(self, slot: int, source: Redis, target: Redis) -> None:
         self._slot, self._source, self._target = slot, source, target
 
-    def move(self, wanted: Callable[[bytes], bool]) -> None:
-        """Move the keys for which `wanted` is true."""
+    def move(self, is_selected: Callable[[bytes], bool]) -> None:
+        """Move the keys for which `is_selected` is true."""
         keys = [
-            key for key in self._source.execute_command("CLUSTER", "GETKEYSINSLOT", self._slot, 1_000) if wanted(key)
+            key
+            for key in self._source.execute_command("CLUSTER", "GETKEYSINSLOT", self._slot, 1_000)
+            if is_selected(key)
         ]
         if keys:
             host, port = self._target.get_connection_kwargs()["host"], self._target.get_connection_kwargs()["port"]
@@ -158,13 +160,13 @@ def moving(key: str) -> Iterator[Moving]:
     rows = Redis(host, int(port)).execute_command("CLUSTER", "SLOTS")
     nodes = {name.decode(): Redis(ip.decode(), node_port) for _, _, (ip, node_port, name, *_), *_ in rows}
     (owner,) = (primary[2].decode() for first, last, primary, *_ in rows if first <= slot <= last)
-    other = next(name for name in nodes if name != owner)
-    nodes[other].execute_command("CLUSTER", "SETSLOT", slot, "IMPORTING", owner)
-    nodes[owner].execute_command("CLUSTER", "SETSLOT", slot, "MIGRATING", other)
-    made = Moving(slot, nodes[owner], nodes[other])
+    target = next(name for name in nodes if name != owner)
+    nodes[target].execute_command("CLUSTER", "SETSLOT", slot, "IMPORTING", owner)
+    nodes[owner].execute_command("CLUSTER", "SETSLOT", slot, "MIGRATING", target)
+    slot_move = Moving(slot, nodes[owner], nodes[target])
     try:
-        yield made
+        yield slot_move
     finally:
-        made.move(lambda _: True)
-        for node in (nodes[other], nodes[owner]):
-            node.execute_command("CLUSTER", "SETSLOT", slot, "NODE", other)
+        slot_move.move(lambda _: True)
+        for node in (nodes[target], nodes[owner]):
+            node.execute_command("CLUSTER", "SETSLOT", slot, "NODE", target)

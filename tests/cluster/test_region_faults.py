@@ -74,32 +74,34 @@ def test_a_write_answered_at_home_is_read_in_the_other_region_at_once(regions: R
     with regions.home.client() as home, regions.far.client() as far:
         for number in range(FOLLOWS):
             follower = people.dana - 1 - number
-            began = time.perf_counter()
+            began_s = time.perf_counter()
             ok(home.post(f"{API}/users/{people.carol}/follow", headers={"X-Kith-User": str(follower)}))
-            answered = time.perf_counter()
+            answered_s = time.perf_counter()
             assert check(far, "follows", follower, people.carol)
-            took_ms.append([1_000 * (answered - began), 1_000 * (time.perf_counter() - began)])
+            took_ms.append([1_000 * (answered_s - began_s), 1_000 * (time.perf_counter() - began_s)])
         assert ok(far.get(f"{API}/graph/follows/{people.carol}/in/count")) == {"count": FOLLOWS}
-    for what, column in (("answered", 0), ("seen in the other region", 1)):
+    for event, column in (("answered", 0), ("seen in the other region", 1)):
         p50, p99 = np.percentile(np.array(took_ms)[:, column], [50, 99])
-        print(f"a follow is {what} after {p50:.1f} ms (p50), {p99:.1f} ms (p99)")
+        print(f"a follow is {event} after {p50:.1f} ms (p50), {p99:.1f} ms (p99)")
 
 
 @pytest.mark.parametrize("written_at", ["home", "far"])
 def test_a_user_with_a_token_reads_their_writes_in_the_other_region(
     regions: Regions, people: People, written_at: str
 ) -> None:
-    here, there = (regions.home, regions.far) if written_at == "home" else (regions.far, regions.home)
+    writing_region, reading_region = (
+        (regions.home, regions.far) if written_at == "home" else (regions.far, regions.home)
+    )
     alice, bob = (people.alice, people.bob) if written_at == "home" else (people.bob, people.alice)
-    with here.client(acting=alice) as http:
-        written = http.post(f"{API}/users/{bob}/follow")
-        assert ok(written)["changed"]
+    with writing_region.client(acting=alice) as http:
+        answer = http.post(f"{API}/users/{bob}/follow")
+        assert ok(answer)["changed"]
         post = int(make(http, f"from {written_at}"))
-    with there.client(acting=alice, headers={"Kith-Token": written.headers["Kith-Token"]}) as http:
+    with reading_region.client(acting=alice, headers={"Kith-Token": answer.headers["Kith-Token"]}) as http:
         assert ids(ok(http.get(f"{API}/users/{alice}/following"))) == [bob]
         assert ids(ok(http.get(f"{API}/users/{alice}/posts"))) == [post]
         ok(http.delete(f"{API}/users/{bob}/follow"))
-    with here.client(acting=alice) as http:
+    with writing_region.client(acting=alice) as http:
         assert ids(ok(http.get(f"{API}/users/{alice}/following"))) == []
 
 
@@ -114,14 +116,14 @@ def test_a_region_reads_from_its_own_datacentre_while_the_other_one_is_away(regi
             assert ids(ok(alice.get(f"{API}/users/{people.bob}/followers"))) == [people.alice]
             assert ok(alice.get(f"{API}/graph/follows/{people.bob}/in/count")) == {"count": 1}
             assert ok(alice.get(f"{API}/posts/{post}"))["content"]["text"] == "before"
-            assert [one["id"] for one in ok(alice.get(f"{API}/feed?type=latest"))["posts"]] == [str(post)]
-        refused = alice.post(f"{API}/users/{people.carol}/follow")
-        assert refused.status_code == 503, refused.text
-        assert refused.json()["error"]["code"] in UNAVAILABLE
+            assert [item["id"] for item in ok(alice.get(f"{API}/feed?type=latest"))["posts"]] == [str(post)]
+        answer = alice.post(f"{API}/users/{people.carol}/follow")
+        assert answer.status_code == 503, answer.text
+        assert answer.json()["error"]["code"] in UNAVAILABLE
         CASSANDRA.send(signal.SIGCONT, 1)
-        began = time.monotonic()
+        began_s = time.monotonic()
         eventually(lambda: alice.post(f"{API}/users/{people.dana}/follow").status_code == 200, 120)
-        print(f"writes go on {time.monotonic() - began:.1f} s after the other region is back")
+        print(f"writes go on {time.monotonic() - began_s:.1f} s after the other region is back")
         eventually(lambda: followers(bob, people.dana) == [people.alice], 60)
 
 
@@ -133,9 +135,9 @@ def test_home_continues_without_a_removed_region(regions: Regions, people: Peopl
         assert followers(alice, people.bob) == [people.alice]
         assert alice.post(f"{API}/users/{people.carol}/follow").status_code == 503
         run(replicate(regions.keyspace, "'dc1': 1"))
-        began = time.monotonic()
+        began_s = time.monotonic()
         eventually(lambda: alice.post(f"{API}/users/{people.dana}/follow").status_code == 200, 120)
-        print(f"writes go on {time.monotonic() - began:.1f} s after the lost region was taken out")
+        print(f"writes go on {time.monotonic() - began_s:.1f} s after the lost region was taken out")
         CASSANDRA.send(signal.SIGCONT, 2)
         path = f"{API}/graph/follows/{people.alice}/{people.dana}"
         eventually(lambda: all(far.get(path).status_code == 503 for _ in range(5)), 120)

@@ -23,7 +23,7 @@ def archive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Archive:
 
 
 def chunks(count: int) -> Iterator[bytes]:
-    return (bytes([at]) * MEGABYTE for at in range(count))
+    return (bytes([number]) * MEGABYTE for number in range(count))
 
 
 def test_a_file_of_many_parts_is_stored_whole_and_replaced_whole(archive: Archive) -> None:
@@ -31,7 +31,7 @@ def test_a_file_of_many_parts_is_stored_whole_and_replaced_whole(archive: Archiv
     assert b"".join(archive.read("whole/1.mdb")) == b"".join(chunks(12))
     archive.put("whole/1.mdb", [b"another"])
     assert b"".join(archive.read("whole/1.mdb")) == b"another"
-    assert [one.name for one in archive.files("whole")] == ["whole/1.mdb"]
+    assert [file.name for file in archive.files("whole")] == ["whole/1.mdb"]
 
 
 def test_a_file_whose_upload_fails_is_not_stored(archive: Archive) -> None:
@@ -50,4 +50,4 @@ def test_deleted_files_are_gone_and_missing_ones_are_no_error(archive: Archive) 
     for name in ("log/1", "log/2"):
         archive.put(name, [b"x"])
     archive.delete(["log/1", "log/7"])
-    assert [one.name for one in archive.files("log")] == ["log/2"]
+    assert [file.name for file in archive.files("log")] == ["log/2"]

@@ -22,10 +22,10 @@ from kith.engines.redis.timeline_store import RedisTimelines
 LIMIT_S = 120
 
 
-def follows(server: Server, whom: int) -> bool:
-    """Whether Alice follows `whom`, by the fastest layer."""
+def follows(server: Server, followed: int) -> bool:
+    """Whether Alice follows `followed`, by the fastest layer."""
     with server.client() as http:
-        return bool(ok(http.get(f"{API}/graph/follows/{ALICE}/{whom}"))["exists"])
+        return bool(ok(http.get(f"{API}/graph/follows/{ALICE}/{followed}"))["exists"])
 
 
 async def spoil_set(sets: RedisSets) -> None:
@@ -72,10 +72,10 @@ def test_damaged_sets_and_timelines_in_redis_are_found_and_repaired(tmp_path: Pa
         on_redis(lambda cluster: spoil_set(RedisSets(cluster, prefix=keyspace)))
         assert follows(server, CAROL)
         eventually(lambda: on_redis(timeline_is_spoilt))
-        rows, said = run_audit(kith, status=1, **settings)
+        rows, output = run_audit(kith, status=1, **settings)
         assert rows[SETS] == ["1", "0.0000%", "0", "1", "0"]
         assert rows[TIMELINES][2:] == ["0", "1", "0"]
-        check_report(server, said, posts)
+        check_report(server, output, posts)
         assert [row[-2:] for row in run_audit(kith, "--repair", **settings)[0].values()] == [["1", "1"]] * 2
         assert follows(server, BOB)
         assert not follows(server, CAROL)

@@ -31,7 +31,7 @@ def test_an_import_beside_a_server_can_be_repeated_and_passes_the_audit(server: 
         assert ok(http.get(f"{API}/graph/follows/1/in/count")) == {"count": 29}
         assert ok(http.get(f"{API}/graph/follows/30/1"))["exists"]
         listed = ok(http.get(f"{API}/graph/follows/1/in?limit=100"))["items"]
-    assert sorted(int(one["id"]) for one in listed) == list(range(2, 31))
+    assert sorted(int(item["id"]) for item in listed) == list(range(2, 31))
     audit = done(kith("audit", **settings))
     assert re.search(r"follows\W+290\W+100\.0+%\W+0\W+0\W+0\W+0\b", audit), audit
     done(kith("export", "edges", "all.csv", **settings))
@@ -43,18 +43,18 @@ def test_a_machine_whose_clock_is_ten_minutes_off_does_not_serve(tmp_path: Path,
     """Its writes with a future version would win over all writes of others in these minutes."""
     path = os.pathsep.join([str(Path(__file__).parent / "broken"), os.environ.get("PYTHONPATH", "")])
     settings = on_cluster(keyspace_of(tmp_path))
-    said = refused(tmp_path, PYTHONPATH=path, TEST_CLOCK_AHEAD_S=str(ahead_s), **settings)
-    assert f"this machine's clock is {ahead_s:+} s off" in said
+    output = refused(tmp_path, PYTHONPATH=path, TEST_CLOCK_AHEAD_S=str(ahead_s), **settings)
+    assert f"this machine's clock is {ahead_s:+} s off" in output
 
 
 def test_the_demo_tells_its_story_on_a_cluster(tmp_path: Path) -> None:
     kith = kith_in(tmp_path, LIMIT_S)
     thirty_people(tmp_path / "few.csv")
     settings = on_cluster(keyspace_of(tmp_path)) | {"KITH_WORKERS": DEFAULT_SETTINGS["KITH_WORKERS"]}
-    said = done(kith("demo", "few.csv", "--once", "--port", free_port(), **settings))
-    assert "290 follows in keyspace t" in said
-    assert len(re.findall(r"^ ?\d+\. .*ms$", said, re.MULTILINE)) == 12, said
-    assert "Yes; Dana Brook has 29 followers" in said
-    assert "gone from home" in said
-    again = done(kith("demo", "--once", "--port", free_port(), **settings))
-    assert "Using the community that is in keyspace t" in again
+    output = done(kith("demo", "few.csv", "--once", "--port", free_port(), **settings))
+    assert "290 follows in keyspace t" in output
+    assert len(re.findall(r"^ ?\d+\. .*ms$", output, re.MULTILINE)) == 12, output
+    assert "Yes; Dana Brook has 29 followers" in output
+    assert "gone from home" in output
+    second_output = done(kith("demo", "--once", "--port", free_port(), **settings))
+    assert "Using the community that is in keyspace t" in second_output

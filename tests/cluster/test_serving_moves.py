@@ -48,14 +48,14 @@ class Moving:
 
     def killed(self, *options: str, when: Callable[[MoveProgress], bool], later_s: float = 0) -> None:
         """Run the command, and kill -9 it `later_s` after its noted progress fulfils `when`."""
-        with (self._folder / "move.log").open("ab") as said:
-            running: Forked = launcher().start(
-                "move", self._data, *options, stdout=said, stderr=said, env={**CLEAN, **self.cluster}, cwd=self._folder
+        with (self._folder / "move.log").open("ab") as log:
+            process: Forked = launcher().start(
+                "move", self._data, *options, stdout=log, stderr=log, env={**CLEAN, **self.cluster}, cwd=self._folder
             )
         eventually(lambda: (noted := progress.read(self._data)) is not None and when(noted), 120)
         time.sleep(later_s)
-        running.kill()
-        running.wait(60)
+        process.kill()
+        process.wait(60)
 
     def done(self, *options: str) -> str:
         return done(self._kith("move", str(self._data), *options, **self.cluster))
@@ -72,48 +72,50 @@ def hook() -> Iterator[Endpoint]:
 
 def post(http: httpx.Client, text: str, key: str) -> str:
     """The id of the post with this idempotency key."""
-    asked = http.post(f"{API}/posts", json={"content": {"text": text}}, headers={"Idempotency-Key": key})
-    return str(ok(asked, 201)["id"])
+    answer = http.post(f"{API}/posts", json={"content": {"text": text}}, headers={"Idempotency-Key": key})
+    return str(ok(answer, 201)["id"])
 
 
-def life_before(old: Server, hook: Endpoint) -> Kept:
+def life_before(old_server: Server, hook: Endpoint) -> Kept:
     """Let Alice, Bob and Carol use the folder. Return what Alice keeps."""
-    with old.client() as app, old.client(acting=ALICE) as alice, old.client(acting=CAROL) as carol:
+    with old_server.client() as app, old_server.client(acting=ALICE) as alice, old_server.client(acting=CAROL) as carol:
         ok(app.post(f"{API}/webhooks", json={"url": hook.url, "kinds": ["post", "edge"]}), 201)
-        for other in range(BOB, BOB + 8):
-            token = alice.post(f"{API}/users/{other}/follow").headers["Kith-Token"]
+        for follower in range(BOB, BOB + 8):
+            token = alice.post(f"{API}/users/{follower}/follow").headers["Kith-Token"]
         cursor = ok(alice.get(f"{API}/users/{ALICE}/following?limit=3"))["pagination"]["nextCursor"]
         ok(app.post(f"{API}/users/{BOB + 3}/deactivate"), 202)
         picture = upload(alice, photo())["id"]
-        written = post(alice, "before", "key")
-        ok(carol.post(f"{API}/posts/{written}/like"))
+        first_post = post(alice, "before", "key")
+        ok(carol.post(f"{API}/posts/{first_post}/like"))
         eventually(lambda: any(change["kind"] == "post" for change in hook.taken))
-    return Kept(token, hook.taken[-1]["token"], cursor, written, picture)
+    return Kept(token, hook.taken[-1]["token"], cursor, first_post, picture)
 
 
-def check_what_alice_has(new: Server, kept: Kept, *, is_same_log: bool) -> None:
+def check_what_alice_has(new_server: Server, expected: Kept, *, is_same_log: bool) -> None:
     """Check that what Alice had is there once. Her tokens are valid only if the log is the same."""
-    with new.client(acting=ALICE) as alice:
-        assert post(alice, "before", "key") == kept.post, "the key still names the same post"
+    with new_server.client(acting=ALICE) as alice:
+        assert post(alice, "before", "key") == expected.post, "the key still names the same post"
         assert len(ok(alice.get(f"{API}/users/{ALICE}/posts"))["items"]) == 1
-        assert ok(alice.get(f"{API}/posts/{kept.post}"))["engagement"]["likeCount"] == 1
-        page = ok(alice.get(f"{API}/users/{ALICE}/following?limit=10&cursor={kept.cursor}"))["items"]
-        assert [int(one["id"]) for one in page] == [BOB + at for at in (4, 2, 1, 0)], "one of them is deactivated"
-        told = eventually(lambda: ok(alice.get(f"{API}/notifications"))["items"])
-        assert [one["type"] for one in told] == ["like"]
-        assert ok(alice.get(f"{API}/media/{kept.picture}"))["id"] == kept.picture
-        with_token = alice.get(f"{API}/users/{ALICE}/following", headers={"Kith-Token": kept.token})
+        assert ok(alice.get(f"{API}/posts/{expected.post}"))["engagement"]["likeCount"] == 1
+        page = ok(alice.get(f"{API}/users/{ALICE}/following?limit=10&cursor={expected.cursor}"))["items"]
+        assert [int(item["id"]) for item in page] == [BOB + offset for offset in (4, 2, 1, 0)], (
+            "one of them is deactivated"
+        )
+        notifications = eventually(lambda: ok(alice.get(f"{API}/notifications"))["items"])
+        assert [item["type"] for item in notifications] == ["like"]
+        assert ok(alice.get(f"{API}/media/{expected.picture}"))["id"] == expected.picture
+        with_token = alice.get(f"{API}/users/{ALICE}/following", headers={"Kith-Token": expected.token})
         assert with_token.status_code == (200 if is_same_log else 409), with_token.text
-    with new.client() as app, app.stream("GET", f"{API}/watch?after={kept.watching}") as watched:
+    with new_server.client() as app, app.stream("GET", f"{API}/watch?after={expected.watching}") as watched:
         assert watched.status_code == (200 if is_same_log else 400)
 
 
 def test_a_move_there_and_back_while_users_write_loses_and_doubles_nothing(tmp_path: Path, hook: Endpoint) -> None:
     chosen = random.Random(7)
-    with serving(tmp_path / "old", settings=SETTINGS) as old:
-        moving = Moving(tmp_path, old.data)
-        kept = life_before(old, hook)
-        play = Workload([old], rest_s=0.5)
+    with serving(tmp_path / "old", settings=SETTINGS) as old_server:
+        moving = Moving(tmp_path, old_server.data)
+        expected = life_before(old_server, hook)
+        play = Workload([old_server], rest_s=0.5)
         moving.killed(when=lambda noted: noted.at != NOWHERE)
         for _ in range(3):
             moving.killed(when=lambda _: True, later_s=chosen.uniform(8.0, 16.0))
@@ -122,41 +124,41 @@ def test_a_move_there_and_back_while_users_write_loses_and_doubles_nothing(tmp_p
         moving.killed(
             "--switch", "--no-audit", when=lambda noted: noted.stage == "switching", later_s=chosen.uniform(0, 0.3)
         )
-        said = moving.done("--switch", "--no-audit")
-        assert "takes writes" in said
-        with old.client(acting=ALICE) as alice:
+        output = moving.done("--switch", "--no-audit")
+        assert "takes writes" in output
+        with old_server.client(acting=ALICE) as alice:
             answer = alice.post(f"{API}/users/{CAROL}/follow")
             assert code(answer, 503) == "STORE_MOVED"
             assert answer.json()["error"]["details"]["to"].startswith("keyspace t")
             assert ok(alice.get(f"{API}/graph/follows/{ALICE}/{BOB}"))["exists"], "the old server still reads"
-        with serving(tmp_path / "new", settings=SETTINGS | moving.cluster) as new:
-            play.switch_to(new)
+        with serving(tmp_path / "new", settings=SETTINGS | moving.cluster) as new_server:
+            play.switch_to(new_server)
             play.recovered()
-            check_what_alice_has(new, kept, is_same_log=False)
-            with new.client(acting=ALICE) as alice:
-                there = alice.post(f"{API}/users/{BOB + 20}/follow").headers["Kith-Token"]
+            check_what_alice_has(new_server, expected, is_same_log=False)
+            with new_server.client(acting=ALICE) as alice:
+                token = alice.post(f"{API}/users/{BOB + 20}/follow").headers["Kith-Token"]
                 later = post(alice, "on the cluster", "another")
             assert "a server uses" in moving.refused("--back")
-            old.terminate()
+            old_server.terminate()
             assert "was moved to keyspace" in refused(tmp_path / "old", **SETTINGS)
             moving.killed("--back", when=lambda noted: noted.stage == "returning")
             moving.done("--back")
-            with new.client(acting=ALICE) as alice:
+            with new_server.client(acting=ALICE) as alice:
                 assert code(alice.post(f"{API}/users/{BOB}/follow"), 503) == "STORE_MOVED"
-            with serving(tmp_path / "old", settings=SETTINGS) as again:
-                play.switch_to(again)
+            with serving(tmp_path / "old", settings=SETTINGS) as server_again:
+                play.switch_to(server_again)
                 play.recovered()
                 play.check()
-                with again.client(acting=ALICE) as alice:
+                with server_again.client(acting=ALICE) as alice:
                     assert post(alice, "on the cluster", "another") == later
                     assert ok(alice.get(f"{API}/graph/follows/{ALICE}/{BOB + 20}"))["exists"]
                     assert (
-                        code(alice.get(f"{API}/users/{ALICE}/following", headers={"Kith-Token": there}), 409)
+                        code(alice.get(f"{API}/users/{ALICE}/following", headers={"Kith-Token": token}), 409)
                         == "CONFLICT"
                     )
                     assert alice.delete(f"{API}/posts/{later}").status_code == 204
                     ok(alice.delete(f"{API}/users/{BOB + 20}/follow"))
-                check_what_alice_has(again, kept, is_same_log=True)
-                written = {str(post) for actor in play.actors for post in actor.posts}
-                eventually(lambda: written <= {change.get("id") for change in hook.taken}, 120)
-    done(kith_in(tmp_path)("audit", "--data", str(old.data)))
+                check_what_alice_has(server_again, expected, is_same_log=True)
+                posts_written = {str(post) for actor in play.actors for post in actor.posts}
+                eventually(lambda: posts_written <= {change.get("id") for change in hook.taken}, 120)
+    done(kith_in(tmp_path)("audit", "--data", str(old_server.data)))

@@ -68,10 +68,10 @@ class Requests:
         with patch.object(Session, "_execute", executing), patch.object(Session, "_request", requesting):
             yield
 
-    def _see(self, *together: str) -> None:
-        tables = {_TABLE.search(statement)[1] for statement in together}
+    def _see(self, *statements_sent: str) -> None:
+        tables = {_TABLE.search(statement)[1] for statement in statements_sent}
         if not tables <= _BESIDE:
-            reads = together[0].startswith("SELECT")
+            reads = statements_sent[0].startswith("SELECT")
             self.seen[f"{'read' if reads else 'write'} {'+'.join(sorted(tables))}"] += 1
 
 
@@ -103,18 +103,18 @@ ROWS = {
 
 
 async def _measured(settings: Settings) -> dict[str, Counter[str]]:
-    found = {}
+    statements_by_row = {}
     requests = Requests()
     with requests.counted():
         async with _api(settings) as http:
             for name, row in ROWS.items():
-                for other in STRANGERS:  # the first request of a kind prepares statements and fills caches
+                for stranger in STRANGERS:  # the first request of a kind prepares statements and fills caches
                     await asyncio.sleep(_QUIET_S)
                     requests.seen.clear()
-                    await _ask(http, row, other)
+                    await _ask(http, row, stranger)
                     await asyncio.sleep(_QUIET_S)
-                    found[name] = Counter(requests.seen)
-    return found
+                    statements_by_row[name] = Counter(requests.seen)
+    return statements_by_row
 
 
 @contextlib.asynccontextmanager
@@ -152,10 +152,10 @@ async def _make_timelines(services: Services, worker: Any) -> None:
     await log.save(fanout.NAME, await log.end(), {})
 
 
-async def _ask(http: httpx.AsyncClient, row: Row, other: int = 0) -> None:
-    user = other if row.user == ONE_OF_THEM else row.user
+async def _ask(http: httpx.AsyncClient, row: Row, stranger: int = 0) -> None:
+    user = stranger if row.user == ONE_OF_THEM else row.user
     headers = {"X-Kith-User": str(user)} if user is not None else {}
-    answer = await http.request(row.method, API + row.path.format(other), headers=headers, json=row.body)
+    answer = await http.request(row.method, API + row.path.format(stranger), headers=headers, json=row.body)
     assert answer.status_code < 300, answer.text
 
 
@@ -168,10 +168,10 @@ def measured(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Counter[str]
 
 
 def _settings(folder: Path) -> Settings:
-    named = {name.removeprefix("KITH_").lower(): value for name, value in on_cluster(keyspace_of(folder)).items()}
+    values = {name.removeprefix("KITH_").lower(): value for name, value in on_cluster(keyspace_of(folder)).items()}
     return msgspec.convert(
         {
-            **named, "data": str(folder), "api_keys": (KEY,), "jwt_secret": JWT_SECRET, "jwt_issuer": ISSUER,
+            **values, "data": str(folder), "api_keys": (KEY,), "jwt_secret": JWT_SECRET, "jwt_issuer": ISSUER,
             "jwt_audience": AUDIENCE, "workers": 1,
         },
         Settings,

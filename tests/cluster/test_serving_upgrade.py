@@ -106,16 +106,16 @@ def test_a_rolling_upgrade_and_downgrade_loses_and_doubles_nothing(
         machines.replace(play, upgraded=True)
         with machines.running[0].client(acting=ALICE) as alice:
             ok(alice.post(f"{API}/users/{BOB}/follow"))
-            made = int(make(alice, "by the next version"))
-        assert last_field(run, keyspace, RecordKind.POST, made) == MORE
+            post_id = int(make(alice, "by the next version"))
+        assert last_field(run, keyspace, RecordKind.POST, post_id) == MORE
         machines.replace(play, upgraded=False)
         machines.replace(play, upgraded=False)
         with machines.running[0].client(acting=ALICE) as alice:
-            ok(alice.patch(f"{API}/posts/{made}", json={"content": {"text": "by today's"}}))
+            ok(alice.patch(f"{API}/posts/{post_id}", json={"content": {"text": "by today's"}}))
         play.check()
-        written = {str(post) for actor in play.actors for post in actor.posts}
-        eventually(lambda: written <= {change.get("id") for change in hook.taken}, 120)
-    assert last_field(run, keyspace, RecordKind.POST, made) == MORE, (
+        posts_written = {str(post) for actor in play.actors for post in actor.posts}
+        eventually(lambda: posts_written <= {change.get("id") for change in hook.taken}, 120)
+    assert last_field(run, keyspace, RecordKind.POST, post_id) == MORE, (
         "the unknown field survives an edit by today's version"
     )
     (edges,) = run(query(keyspace, "SELECT source, destination, next FROM edges"))

@@ -47,8 +47,8 @@ REDIS_PORTS = range(REDIS.port, REDIS.port + 6)
 
 def ask_redis(port: int, *command: str) -> str:
     """The answer of a Redis node; empty if it does not answer within 5 s."""
-    asking = ["timeout", "5", "redis-cli", "-p", str(port), *command]
-    return subprocess.run(asking, check=False, capture_output=True, text=True).stdout
+    arguments = ["timeout", "5", "redis-cli", "-p", str(port), *command]
+    return subprocess.run(arguments, check=False, capture_output=True, text=True).stdout
 
 
 def masters(ports: Iterable[int] = REDIS_PORTS) -> list[int]:
@@ -60,8 +60,8 @@ def wait_for_replicas() -> None:
     """Wait until each primary has a replica that follows it, so that any of them may be killed."""
 
     def whole() -> bool:
-        known = [ask_redis(port, "cluster", "info") for port in REDIS_PORTS]
+        infos = [ask_redis(port, "cluster", "info") for port in REDIS_PORTS]
         followed = [ask_redis(port, "role").split("\n")[2:3] not in ([], [""]) for port in masters()]
-        return all("cluster_state:ok" in one for one in known) and followed == [True] * 3
+        return all("cluster_state:ok" in info for info in infos) and followed == [True] * 3
 
     eventually(whole, 120)

@@ -62,10 +62,10 @@ class Actor(threading.Thread):
             for number in itertools.count():
                 if self.stopped.is_set():
                     return
-                began = time.monotonic()
+                began_s = time.monotonic()
                 self._step(number)
                 self.stopped.wait(self.rest_s)
-                self.done_since = began
+                self.done_since = began_s
         except Exception as error:
             self.failed = f"{type(error).__name__}: {error}"
 
@@ -75,27 +75,27 @@ class Actor(threading.Thread):
         self._ask(verb, f"/users/{star}/follow")
         self.follows ^= {star}
         body = {"content": {"text": f"{number} of {self.user}"}}
-        made = self._ask("POST", "/posts", body, key=f"{self.user} {number}")
-        self.posts.append(int(made["id"]))
+        post_id = self._ask("POST", "/posts", body, key=f"{self.user} {number}")
+        self.posts.append(int(post_id["id"]))
         self._ask("PATCH", f"/users/{self.user}", {"username": f"n{number % NAMES}.{self._stars[0]}"}, taken=409)
 
     def _ask(self, method: str, path: str, body: Any = None, *, key: str = "", taken: int = 200) -> Any:
         """Send a request until it is answered. An answer 503 is retried on the next machine."""
         headers = {"Idempotency-Key": key} if key else {}
         while True:
-            began = time.monotonic()
+            began_s = time.monotonic()
             try:
                 answer = next(self._clients).request(method, API + path, json=body, headers=headers)
             except httpx.TransportError:
                 if not self.may_lose_connections:
                     raise
                 continue
-            self.slowest_s = max(self.slowest_s, time.monotonic() - began)
+            self.slowest_s = max(self.slowest_s, time.monotonic() - began_s)
             if answer.status_code in (200, 201, taken):
                 return answer.json()
-            said = f"{method} {path}: {answer.status_code} {answer.text}"
-            assert answer.status_code == 503, said
-            assert answer.json()["error"]["code"] in UNAVAILABLE, said
+            message = f"{method} {path}: {answer.status_code} {answer.text}"
+            assert answer.status_code == 503, message
+            assert answer.json()["error"]["code"] in UNAVAILABLE, message
             self.refused += 1
             self.stopped.wait(_PAUSE_S)
 
@@ -116,13 +116,13 @@ class NoRetryActor(threading.Thread):
         self._clients = itertools.cycle([machine.client(acting=self.user) for machine in machines])
 
     def run(self) -> None:
-        for other in itertools.count(self._first):
+        for target in itertools.count(self._first):
             if self.stopped.is_set():
                 return
-            self.asked.append(other)
+            self.asked.append(target)
             with contextlib.suppress(httpx.TransportError):
-                if next(self._clients).post(f"{API}/users/{other}/follow").status_code == 200:
-                    self.answered.add(other)
+                if next(self._clients).post(f"{API}/users/{target}/follow").status_code == 200:
+                    self.answered.add(target)
             self.stopped.wait(_NO_RETRY_PAUSE_S)
 
 
@@ -148,15 +148,15 @@ class Workload:
         self.no_retry_actors = [
             NoRetryActor(first + 20 + n, first + 100_000 * (n + 1), machines) for n in range(NO_RETRY_ACTORS)
         ]
-        for one in self.no_retry_actors:
-            one.start()
+        for no_retry_actor in self.no_retry_actors:
+            no_retry_actor.start()
         self.recovered()
 
     def switch_to(self, *machines: Server) -> None:
         """Switch all users to other machines."""
         self.machines = machines
-        for one in (*self.actors, *self.no_retry_actors):
-            one.switch_to(machines)
+        for actor in (*self.actors, *self.no_retry_actors):
+            actor.switch_to(machines)
 
     def expect_cuts(self) -> None:
         """Expect that API processes die from now on."""
@@ -177,12 +177,12 @@ class Workload:
 
     def check(self) -> None:
         """Stop all, and check each machine: acknowledged writes are there once, all others whole or not at all."""
-        for one in (*self.actors, *self.no_retry_actors):
-            one.stopped.set()
+        for any_actor in (*self.actors, *self.no_retry_actors):
+            any_actor.stopped.set()
         for actor in self.actors:
             actor.join(RECOVERED_S)
             assert not actor.failed, actor.failed
-        written = sorted(post for actor in self.actors for post in actor.posts)
+        posts_written = sorted(post for actor in self.actors for post in actor.posts)
         for machine in self.machines:
             with machine.client(acting="system") as http, machine.client(acting=self.reader) as reader:
                 for star in self.stars:
@@ -193,7 +193,7 @@ class Workload:
                     with machine.client(acting=no_retry_actor.user) as http_:
                         self._check_no_retry_actor(http_, no_retry_actor)
                 self._check_names(http)
-                eventually(lambda reader=reader: sorted(_home(reader)) == written, 120)
+                eventually(lambda reader=reader: sorted(_home(reader)) == posts_written, 120)
 
     def _check_star(self, http: httpx.Client, star: int) -> None:
         followers = sorted(actor.user for actor in self.actors if star in actor.follows)
@@ -203,8 +203,8 @@ class Workload:
 
             def is_right(actor: Actor = actor) -> bool:
                 """Polled, as a check without a token may be some seconds old."""
-                found: bool = _read(http, f"/graph/follows/{actor.user}/{star}")["exists"]
-                return found == (star in actor.follows)
+                exists: bool = _read(http, f"/graph/follows/{actor.user}/{star}")["exists"]
+                return exists == (star in actor.follows)
 
             eventually(is_right, 10)
 
@@ -221,22 +221,24 @@ class Workload:
         assert _read(http, f"/graph/follows/{no_retry_actor.user}/out/count") == {"count": len(listed)}
         looked_at = {
             *no_retry_actor.asked[::_CHECKED_EVERY],
-            *(other for other in no_retry_actor.asked if other not in no_retry_actor.answered),
+            *(target for target in no_retry_actor.asked if target not in no_retry_actor.answered),
         }
-        for other in looked_at:
-            followers = [no_retry_actor.user] if other in listed else []
-            assert _ids(http, f"/graph/follows/{other}/in") == followers
-            assert _read(http, f"/graph/follows/{other}/in/count") == {"count": len(followers)}
-        for at in range(0, len(no_retry_actor.asked), _TARGETS_PER_REQUEST):
-            some = no_retry_actor.asked[at : at + _TARGETS_PER_REQUEST]
-            found = ok(http.post(f"{API}/relationships", json={"targets": list(map(str, some))}))
-            assert [one["following"] for one in found["relationships"]] == [other in listed for other in some]
+        for target in looked_at:
+            followers = [no_retry_actor.user] if target in listed else []
+            assert _ids(http, f"/graph/follows/{target}/in") == followers
+            assert _read(http, f"/graph/follows/{target}/in/count") == {"count": len(followers)}
+        for start in range(0, len(no_retry_actor.asked), _TARGETS_PER_REQUEST):
+            targets = no_retry_actor.asked[start : start + _TARGETS_PER_REQUEST]
+            relationships = ok(http.post(f"{API}/relationships", json={"targets": list(map(str, targets))}))
+            assert [relationship["following"] for relationship in relationships["relationships"]] == [
+                target in listed for target in targets
+            ]
 
     def _check_names(self, http: httpx.Client) -> None:
         names = {actor.user: _read(http, f"/users/{actor.user}")["username"] for actor in self.actors}
-        held = {user: name for user, name in names.items() if name is not None}
-        assert len(set(held.values())) == len(held), names
-        for user, name in held.items():
+        names_held = {user: name for user, name in names.items() if name is not None}
+        assert len(set(names_held.values())) == len(names_held), names
+        for user, name in names_held.items():
             assert _read(http, f"/users/by-username/{name}")["id"] == str(user)
 
 
@@ -244,8 +246,8 @@ def _read(http: httpx.Client, path: str, **query: str) -> Any:
     """The answer to a GET, retried while the machine answers 503."""
 
     def answer() -> httpx.Response | None:
-        answered = http.get(API + path, params=query)
-        return None if answered.status_code == 503 else answered
+        response = http.get(API + path, params=query)
+        return None if response.status_code == 503 else response
 
     return ok(eventually(answer, RECOVERED_S))
 
@@ -260,10 +262,10 @@ def _home(http: httpx.Client) -> list[int]:
 
 
 def _pages(http: httpx.Client, path: str, **query: str) -> list[Any]:
-    found, cursor = [], None
+    items, cursor = [], None
     while True:
         page = _read(http, path, limit="50", **query, **({"cursor": cursor} if cursor else {}))
-        found.append(page)
+        items.append(page)
         cursor = page["pagination"]["nextCursor"]
         if cursor is None:
-            return found
+            return items
