@@ -30,15 +30,15 @@ class Record(NamedTuple):
 def read_trace(raw: bytes) -> Iterator[Record]:
     """The steps, in order. An incomplete record at the end, of a writer that was killed, is left out."""
     mark = _MARK.to_bytes(8, sys.byteorder)
-    at = 0
-    while 0 <= at <= len(raw) - _HEADER.size:
-        _, kind, file, offset, length = _HEADER.unpack_from(raw, at)
-        start, end = at + _HEADER.size, at + _HEADER.size + length
+    position = 0
+    while 0 <= position <= len(raw) - _HEADER.size:
+        _, kind, file, offset, length = _HEADER.unpack_from(raw, position)
+        start, end = position + _HEADER.size, position + _HEADER.size + length
         if end == len(raw) or raw.startswith(mark, end):
             yield Record(chr(kind), file, offset, raw[start:end])
-            at = end
+            position = end
         else:
-            at = raw.find(mark, at + 1)
+            position = raw.find(mark, position + 1)
 
 
 class Drive:
@@ -72,11 +72,11 @@ class _File:
         if step.kind == "B":
             self._syncs[step.offset] = len(self._pending)
         elif step.kind == "S":
-            done = self._syncs.pop(step.offset)
-            for write in self._pending[:done]:
+            synced_writes = self._syncs.pop(step.offset)
+            for write in self._pending[:synced_writes]:
                 _put(self._synced, write)
-            del self._pending[:done]
-            self._syncs = {thread: max(0, count - done) for thread, count in self._syncs.items()}
+            del self._pending[:synced_writes]
+            self._syncs = {thread: max(0, count - synced_writes) for thread, count in self._syncs.items()}
         else:
             self._pending.append(step)
 
@@ -102,5 +102,5 @@ def _pieces(write: Record) -> Iterator[Record]:
     if write.kind == "T" or len(write.data) <= _SECTOR:
         yield write
         return
-    for at in range(0, len(write.data), _PAGE):
-        yield Record(write.kind, write.file, write.offset + at, write.data[at : at + _PAGE])
+    for start in range(0, len(write.data), _PAGE):
+        yield Record(write.kind, write.file, write.offset + start, write.data[start : start + _PAGE])

@@ -57,10 +57,10 @@ class CommandedEngine:
         return {"sequence": int.from_bytes(changes[-1].log_position, "big")}
 
     async def many(self, calls: int) -> dict[str, Any]:
-        asked = [self._store.apply([self._write(5_000_000 + call)]) for call in range(calls)]
-        answers = await asyncio.gather(*asked, return_exceptions=True)
-        refused = collections.Counter(answer.code for answer in answers if isinstance(answer, KithError))
-        return {"done": sum(isinstance(answer, list) for answer in answers), "refused": refused}
+        calls_pending = [self._store.apply([self._write(5_000_000 + call)]) for call in range(calls)]
+        answers = await asyncio.gather(*calls_pending, return_exceptions=True)
+        refusals = collections.Counter(answer.code for answer in answers if isinstance(answer, KithError))
+        return {"done": sum(isinstance(answer, list) for answer in answers), "refused": refusals}
 
     async def read(self, source: int, destination: int = HUB) -> dict[str, Any]:
         return {"exists": (await self._store.exists_many(1, [(source, destination)]))[0]}

@@ -52,11 +52,11 @@ async def fill(store: EmbeddedInboxes) -> None:
         try:
             await store.add_for_all(notice_of(0), users)
         except KithError as error:
-            said = error.code
+            error_code = error.code
         else:
-            said, first = "ok", first + int(line)
-        held = await store.holding(notice_of(0), np.arange(first, dtype=np.int64))
-        print(said, int(held.sum()) == first, flush=True)
+            error_code, first = "ok", first + int(line)
+        is_held = await store.holding(notice_of(0), np.arange(first, dtype=np.int64))
+        print(error_code, int(is_held.sum()) == first, flush=True)
 
 
 if __name__ == "__main__":

@@ -102,14 +102,14 @@ class Ledger:
         """
         keys = self.edges.keys() if said is None else {key_of(edge) for edge, _ in said if not isinstance(edge, Kept)}
         for graph in {key[0] for key in keys}:
-            wanted = [self.edges[key] for key in keys if key[0] == graph]
-            found = run_coroutine(store.get_many(graph, [(edge.source, edge.destination) for edge in wanted]))
-            lost = [
+            expected = [self.edges[key] for key in keys if key[0] == graph]
+            stored_edges = run_coroutine(store.get_many(graph, [(edge.source, edge.destination) for edge in expected]))
+            lost_edges = [
                 f"{edge} was acknowledged, {stored} is stored"
-                for edge, stored in zip(wanted, found, strict=True)
+                for edge, stored in zip(expected, stored_edges, strict=True)
                 if stored is None or precedence(stored) < precedence(edge)
             ]
-            assert not lost, f"{len(lost)} of {len(wanted)} edges are lost: {lost[:3]}"
+            assert not lost_edges, f"{len(lost_edges)} of {len(expected)} edges are lost: {lost_edges[:3]}"
 
     def check_whole(self, environment: Environment, store: EmbeddedEdges) -> None:
         """Check both ends, counts and the log. Reads the log from where the last check ended."""
@@ -147,8 +147,8 @@ class Ledger:
                 )
                 assert merge(before, edge) is edge, f"event {number} lost when it was applied"
                 self._replayed[key_of(edge)] = edge
-                told = self._numbered.pop(number, edge)
-                assert told == edge, f"event {number} is {edge}, acknowledged was {told}"
+                numbered = self._numbered.pop(number, edge)
+                assert numbered == edge, f"event {number} is {edge}, acknowledged was {numbered}"
             assert self.replayed_to == last
         assert not self._numbered, f"acknowledged, but not in the log: {sorted(self._numbered)[:5]} (it ends at {last})"
 
@@ -177,10 +177,10 @@ def check_audit(environment: Environment, store: EmbeddedEdges) -> int:
     """Check that both ends of every edge agree in every graph, and every count. Returns the number of edges."""
     edges = 0
     for name, number in environment.graph_numbers().items():
-        found = run_coroutine(audit(store, name, number))
-        assert found.clean, found
+        report = run_coroutine(audit(store, name, number))
+        assert report.clean, report
         assert run_coroutine(store.check_counts(number, repair=False)) == []
-        edges += found.edges
+        edges += report.edges
     return edges
 
 

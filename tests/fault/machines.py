@@ -40,10 +40,10 @@ class Machine:
         """
         command = ["serve"] if of is None else ["standby", "--of", of.url]
         variables = {**self.environment, "KITH_PRIMARY_KEY": KEY, **environment}
-        with (self.folder / "log").open("ab") as said:
+        with (self.folder / "log").open("ab") as log:
             self.process = launcher().start(
                 *(*command, "--data", self.data, "--port", str(self.port)),
-                env=variables, stdout=said, stderr=said, cwd=self.folder, start_new_session=True,
+                env=variables, stdout=log, stderr=log, cwd=self.folder, start_new_session=True,
             )  # fmt: skip
         is_up = is_up or (self.leads if of is None else self.follows)
         self.until(lambda: self._ended() or is_up())
@@ -72,8 +72,8 @@ class Machine:
 
     def client(self, acting: int | None = None, timeout_s: float = 10.0) -> httpx.Client:
         """An HTTP client of this machine with the server key."""
-        named = {} if acting is None else {"X-Kith-User": str(acting)}
-        return httpx.Client(base_url=self.url, headers={**HEADERS, **named}, timeout=timeout_s, **PLAIN)
+        headers = {} if acting is None else {"X-Kith-User": str(acting)}
+        return httpx.Client(base_url=self.url, headers={**HEADERS, **headers}, timeout=timeout_s, **PLAIN)
 
     def readiness(self) -> Any:
         """The answer of /readyz."""
@@ -93,10 +93,10 @@ class Machine:
         except httpx.TransportError:
             return False
 
-    def follow(self, user: int, whom: int, timeout_s: float = 10.0) -> httpx.Response:
+    def follow(self, user: int, followed: int, timeout_s: float = 10.0) -> httpx.Response:
         """Send a follow; returns the answer."""
         with self.client(user, timeout_s) as http:
-            return http.post(f"{API}/users/{whom}/follow")
+            return http.post(f"{API}/users/{followed}/follow")
 
     def follows(self) -> bool:
         """Whether it is ready, as a standby that follows."""
@@ -109,11 +109,11 @@ class Machine:
     def holding(self, pairs: list[tuple[int, int]]) -> list[bool]:
         """For each pair, whether this follow is stored here."""
         with self.client() as http:
-            found: list[bool] = []
-            for at in range(0, len(pairs), 1_000):
-                asked = [[str(one), str(other)] for one, other in pairs[at : at + 1_000]]
-                found += http.post(f"{API}/graph/follows/check", json={"pairs": asked}).json()["exists"]
-            return found
+            exists: list[bool] = []
+            for start in range(0, len(pairs), 1_000):
+                chunk = [[str(source), str(destination)] for source, destination in pairs[start : start + 1_000]]
+                exists += http.post(f"{API}/graph/follows/check", json={"pairs": chunk}).json()["exists"]
+            return exists
 
     def promote(self, *options: str, at: bool = True) -> subprocess.CompletedProcess[str]:
         """Run `kith promote` on its folder. `at`: pass its address as --url."""
@@ -122,13 +122,13 @@ class Machine:
 
     def doctor(self) -> str:
         """The output of `kith doctor` on its folder, as one line."""
-        said = launcher().run("doctor", "--data", str(self.data), env=self.environment, timeout=LIMIT_S).stdout
-        return " ".join(said.split())
+        output = launcher().run("doctor", "--data", str(self.data), env=self.environment, timeout=LIMIT_S).stdout
+        return " ".join(output.split())
 
-    def has(self, whom: int, user: int = 1) -> bool:
+    def has(self, followed: int, user: int = 1) -> bool:
         """Whether this follow is stored here. False also while the machine does not answer."""
         try:
-            return self.holding([(user, whom)]) == [True]
+            return self.holding([(user, followed)]) == [True]
         except httpx.TransportError:
             return False
 
@@ -147,11 +147,11 @@ class Machine:
 @contextlib.contextmanager
 def machines(folder: Path, *names: str, **settings: str) -> Iterator[list[Machine]]:
     """Machines that are not started yet. They are killed at the end."""
-    made = [Machine(folder / name, **settings) for name in names]
+    created = [Machine(folder / name, **settings) for name in names]
     try:
-        yield made
+        yield created
     finally:
-        for machine in made:
+        for machine in created:
             machine.kill()
 
 
@@ -167,14 +167,14 @@ class Writers:
 
     def _write(self, machine: Machine, user: int) -> None:
         with machine.client(user) as http:
-            for whom in range(1_000_000, 2_000_000):
+            for target in range(1_000_000, 2_000_000):
                 try:
-                    answer = http.post(f"{API}/graph/follows/edges", json=_edge(user, whom))
+                    answer = http.post(f"{API}/graph/follows/edges", json=_edge(user, target))
                 except httpx.TransportError:
                     return
                 if self._stop.is_set() or answer.status_code != 200:
                     return
-                self.acknowledged[user].append(whom)
+                self.acknowledged[user].append(target)
 
     def count(self) -> int:
         """The number of acknowledged writes."""
@@ -190,11 +190,11 @@ class Writers:
         """The number of acknowledged writes that a machine lacks. Of each user only the latest may be missing."""
         missing = 0
         for user, followed in self.acknowledged.items():
-            found = machine.holding([(user, whom) for whom in followed])
-            assert found == sorted(found, reverse=True), f"a write of {user} is missing before one that is there"
-            missing += found.count(False)
+            exists = machine.holding([(user, target) for target in followed])
+            assert exists == sorted(exists, reverse=True), f"a write of {user} is missing before one that is there"
+            missing += exists.count(False)
         return missing
 
 
-def _edge(user: int, whom: int) -> dict[str, Any]:
-    return {"edges": [{"op": "add", "source": str(user), "destination": str(whom)}]}
+def _edge(user: int, followed: int) -> dict[str, Any]:
+    return {"edges": [{"op": "add", "source": str(user), "destination": str(followed)}]}

@@ -34,11 +34,11 @@ class FaultyDisk:
         self._order = order
         self.environment = {"LD_PRELOAD": str(library), "KITH_FAULT_FILE": str(order)}
 
-    def order(self, what: str) -> None:
+    def order(self, text: str) -> None:
         """Order a fault. The file is replaced atomically, so the shim never reads half an order."""
-        new = self._order.with_suffix(".new")
-        new.write_text(what)
-        new.replace(self._order)
+        new_file = self._order.with_suffix(".new")
+        new_file.write_text(text)
+        new_file.replace(self._order)
 
     def heal(self) -> None:
         """Take the order back: the disk works again."""
@@ -122,11 +122,11 @@ class ServerGroup:
         except OSError:  # the supervisor is gone
             return []
 
-    def wait_until(self, what: str, ready: Any, seconds: float = _START_S) -> None:
+    def wait_until(self, description: str, ready: Any, seconds: float = _START_S) -> None:
         """Wait until `ready()` is true; on failure the assertion shows the server's log."""
         deadline = time.monotonic() + seconds
         while not ready():
-            assert time.monotonic() < deadline, f"not {what} within {seconds} s:\n{self.log()[-4000:]}"
+            assert time.monotonic() < deadline, f"not {description} within {seconds} s:\n{self.log()[-4000:]}"
             time.sleep(0.02)
 
     def is_ready(self) -> bool:
@@ -158,13 +158,15 @@ def serving(folder: Path, *, workers: int = 1, environment: dict[str, str] | Non
     command = ["serve", "--data", str(folder), "--port", str(port), "--workers", str(workers)]
     variables = {**os.environ, "KITH_API_KEYS": API_KEY, **(environment or {})}
     process: Forked | subprocess.Popen[bytes]
-    with log.open("ab") as said:
+    with log.open("ab") as log_file:
         if "LD_PRELOAD" in variables:  # the shim loads only into a new program
             process = subprocess.Popen(
-                [*KITH, *command], stdout=said, stderr=said, env=variables, start_new_session=True
+                [*KITH, *command], stdout=log_file, stderr=log_file, env=variables, start_new_session=True
             )
         else:
-            process = launcher().start(*command, stdout=said, stderr=said, env=variables, start_new_session=True)
+            process = launcher().start(
+                *command, stdout=log_file, stderr=log_file, env=variables, start_new_session=True
+            )
     server = ServerGroup(process, port, log)
     try:
         server.wait_until(f"{workers} workers ready", lambda: server.is_ready() and len(server.workers()) == workers)
@@ -179,9 +181,12 @@ def serving(folder: Path, *, workers: int = 1, environment: dict[str, str] | Non
 
 def serve_refused(folder: Path) -> tuple[int, str]:
     """Start `kith serve` over a folder that it refuses. Returns the exit status and all output."""
-    with tempfile.TemporaryFile("w+") as said:
+    with tempfile.TemporaryFile("w+") as output:
         process = launcher().start(
-            *("serve", "--data", folder, "--port", str(free_port())), stdout=said, stderr=said, start_new_session=True
+            *("serve", "--data", folder, "--port", str(free_port())),
+            stdout=output,
+            stderr=output,
+            start_new_session=True,
         )
         try:
             status = process.wait(_REFUSED_S)
@@ -189,5 +194,5 @@ def serve_refused(folder: Path) -> tuple[int, str]:
             os.killpg(process.pid, signal.SIGKILL)
             process.wait()
             status = 0
-        said.seek(0)
-        return status, said.read()
+        output.seek(0)
+        return status, output.read()

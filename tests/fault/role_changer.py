@@ -24,9 +24,9 @@ from kith.standby.source import Epoch
 def main() -> None:
     """Run as a command."""
     checkpoints.INTERVAL_S = 600
-    folder, what, url = sys.argv[1:]
+    folder, action, url = sys.argv[1:]
     settings = Settings(data=folder, durability="relaxed")
-    if what == "fence":
+    if action == "fence":
         with Environment(Path(folder), durability="relaxed") as store:
             store.put_note("before", b"1")
             store_role.fence(store, Epoch([(7, 0)]), url)
@@ -34,7 +34,7 @@ def main() -> None:
     with Environment(Path(folder)) as store:
         store.secret("signing")
         store_role.close_to_writes(store, ClosedNote("standby", url))
-    if what == "promote":
+    if action == "promote":
         standby.promote(settings, "http://new.example")
     else:
         following.follow(settings, "kith_key")

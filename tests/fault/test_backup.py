@@ -36,19 +36,19 @@ def test_a_copy_under_load_is_consistent_and_has_every_write_acknowledged_before
     assert copies[0][1] < copies[-1][1], "the writer continued during the copies"
 
 
-def restored(kept: Path, folder: Path) -> Path:
+def restored(archive: Path, folder: Path) -> Path:
     """A data folder restored from a backup."""
-    restore(Settings(data=str(folder)), FolderArchive(kept))
+    restore(Settings(data=str(folder)), FolderArchive(archive))
     return folder
 
 
 def test_a_restored_backup_is_an_independent_store_that_takes_writes(tmp_path: Path) -> None:
-    folder, kept = tmp_path / "data", tmp_path / "kept"
+    folder, archive = tmp_path / "data", tmp_path / "kept"
     with engine_over(folder) as engine:
         engine("write", 0, 1_000)
-        assert engine("backup", str(kept)) == {}
+        assert engine("backup", str(archive)) == {}
         engine("write", 1_000, 500)
-    with engine_over(restored(kept, tmp_path / "restored")) as engine:
+    with engine_over(restored(archive, tmp_path / "restored")) as engine:
         assert engine("count") == {"count": 1_000}
         engine("write", 5_000, 10)
         assert engine("count") == {"count": 1_010}
@@ -58,16 +58,16 @@ def test_a_restored_backup_is_an_independent_store_that_takes_writes(tmp_path: P
 
 @pytest.mark.parametrize("order", ["ENOSPC 100000", "EIO-SYNC once"])
 def test_a_failed_backup_is_not_usable_and_can_be_repeated(tmp_path: Path, disk: FaultyDisk, order: str) -> None:
-    folder, kept = tmp_path / "data", tmp_path / "kept"
+    folder, archive = tmp_path / "data", tmp_path / "kept"
     with engine_over(folder, environment=disk.environment) as engine:
         engine("write", 0, 5_000)
         engine("sync")  # so that the fault hits the backup and no checkpoint
         disk.order(order)
-        refused = engine("backup", str(kept))
-        assert refused["error"] == ("STORE_FULL" if order.startswith("ENOSPC") else "STORE_UNAVAILABLE"), refused
-        assert not read_parts(FolderArchive(kept)).whole
+        answer = engine("backup", str(archive))
+        assert answer["error"] == ("STORE_FULL" if order.startswith("ENOSPC") else "STORE_UNAVAILABLE"), answer
+        assert not read_parts(FolderArchive(archive)).whole
         disk.heal()
-        assert engine("backup", str(kept)) == {}
+        assert engine("backup", str(archive)) == {}
         assert engine("count") == {"count": 5_000}
-    with opened(restored(kept, tmp_path / "restored")) as (environment, store):
+    with opened(restored(archive, tmp_path / "restored")) as (environment, store):
         assert check_audit(environment, store) == 5_000

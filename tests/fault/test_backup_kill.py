@@ -48,17 +48,17 @@ def kith(tmp_path: Path) -> Iterator[Commands]:
 def held_bytes(folder: Path) -> int:
     """Bytes of all files below a folder, including files that are being written."""
     size = 0
-    for at, _, names in os.walk(folder):
+    for folder_path, _, names in os.walk(folder):
         for name in names:
             with contextlib.suppress(FileNotFoundError):  # renamed meanwhile to its final name
-                size += (Path(at) / name).stat().st_size
+                size += (Path(folder_path) / name).stat().st_size
     return size
 
 
-def kill_within(process: Running, kept: Path, more: int) -> bool:
-    """Kill with SIGKILL once `more` bytes were added. False if the process ended before."""
-    enough, deadline = held_bytes(kept) + more, time.monotonic() + _LIMIT_S
-    while held_bytes(kept) < enough and not process.ended():
+def kill_within(process: Running, archive: Path, bytes_more: int) -> bool:
+    """Kill with SIGKILL once `bytes_more` bytes were added. False if the process ended before."""
+    enough, deadline = held_bytes(archive) + bytes_more, time.monotonic() + _LIMIT_S
+    while held_bytes(archive) < enough and not process.ended():
         assert time.monotonic() < deadline, "the process neither ends nor writes"
     process.kill()
     return process.wait().status == -9
@@ -68,41 +68,41 @@ def test_a_killed_backup_leaves_earlier_backups_intact_and_the_next_resumes(
     tmp_path: Path, seed: int, kith: Commands, run: Run
 ) -> None:
     chosen, killed = random.Random(seed), 0
-    data, kept = tmp_path / "data", tmp_path / "kept"
+    data, archives = tmp_path / "data", tmp_path / "kept"
     pictures = data / "media" / "01"
     pictures.mkdir(parents=True)
-    archive = FolderArchive(kept)
+    archive = FolderArchive(archives)
     with open_embedded(data) as (environment, edges):
         run(edges.declare(["follows"]))
         for number in range(_KILLS):
-            run(edges.apply(writes_of(*(edge_of(number + 1, whom) for whom in range(1_000, 1_000 + _EDGES)))))
+            run(edges.apply(writes_of(*(edge_of(number + 1, followed) for followed in range(1_000, 1_000 + _EDGES)))))
             (pictures / f"{number}.png").write_bytes(bytes([number % 256]) * _PICTURE_BYTES)
             increment = chosen.random() < 0.5
-            process = kith.start("backup", kept, "--data", data, *(["--increment"] if increment else []))
-            killed += kill_within(process, kept, chosen.randrange(_INCREMENT_BYTES if increment else _WHOLE_BYTES))
-            if kept.exists() and read_parts(archive).whole:
-                done, found = restored(archive, tmp_path / f"after-{number}")
-                assert found[b"log"] == state(environment)[b"log"][: done.event]
-                assert not done.lost
-        ended = kith.start("backup", kept, "--data", data, "--increment").wait()
-        assert ended.status == 0, ended.err
-        done, found = restored(archive, tmp_path / "whole")
-        assert found == state(environment)
-        assert (done.files, done.lost) == (_KILLS, [])
-    drill = kith.start("restore", kept, "--drill").wait()
+            process = kith.start("backup", archives, "--data", data, *(["--increment"] if increment else []))
+            killed += kill_within(process, archives, chosen.randrange(_INCREMENT_BYTES if increment else _WHOLE_BYTES))
+            if archives.exists() and read_parts(archive).whole:
+                result, edges_found = restored(archive, tmp_path / f"after-{number}")
+                assert edges_found[b"log"] == state(environment)[b"log"][: result.event]
+                assert not result.lost
+        outcome = kith.start("backup", archives, "--data", data, "--increment").wait()
+        assert outcome.status == 0, outcome.err
+        result, edges_found = restored(archive, tmp_path / "whole")
+        assert edges_found == state(environment)
+        assert (result.files, result.lost) == (_KILLS, [])
+    drill = kith.start("restore", archives, "--drill").wait()
     assert (drill.status, "is good" in drill.out) == (0, True), drill.err
     print(f"{killed} of {_KILLS} killed before they ended")
 
 
 def test_after_a_killed_restore_no_server_starts_with_an_empty_store(tmp_path: Path, run: Run) -> None:
-    data, kept, back = tmp_path / "data", tmp_path / "kept", tmp_path / "back"
+    data, archive, restored_folder = tmp_path / "data", tmp_path / "kept", tmp_path / "back"
     with open_embedded(data) as (environment, store):
         run(store.declare(["follows"]))
         run(store.apply(writes_of(edge_of(1, 2))))
-        BackupMaker(environment, FolderArchive(kept), None).make(whole=True)
+        BackupMaker(environment, FolderArchive(archive), None).make(whole=True)
         before = state(environment)
     with commands(tmp_path, _DIES_IN_A_RESTORE) as kith:
-        assert kith.start("restore", kept, "--data", back).wait().status == -9
+        assert kith.start("restore", archive, "--data", restored_folder).wait().status == -9
     with pytest.raises(StoreMismatch, match=r"a restore into .* was cut short .* run the same command again"):
-        supervisor.prepare(Settings(data=str(back)))
-    assert restored(FolderArchive(kept), back)[1] == before
+        supervisor.prepare(Settings(data=str(restored_folder)))
+    assert restored(FolderArchive(archive), restored_folder)[1] == before

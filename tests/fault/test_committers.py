@@ -60,19 +60,19 @@ def follow(server: ServerGroup, source: int, timeout_s: float = 8.0) -> int:
     """Send a follow; returns the status, or 0 without an answer."""
     try:
         with server.client(timeout_s) as client:
-            asked = client.post(f"/api/v1/users/{_FOLLOWED}/follow", headers={"x-kith-user": str(source)})
-            return asked.status_code
+            answer = client.post(f"/api/v1/users/{_FOLLOWED}/follow", headers={"x-kith-user": str(source)})
+            return answer.status_code
     except httpx.TransportError:
         return 0
 
 
 def follow_in_thread(server: ServerGroup, source: int) -> tuple[threading.Thread, list[int]]:
     """Send a follow that has to wait. Returns its thread, and a list that its status is added to."""
-    said: list[int] = []
-    asking = threading.Thread(target=lambda: said.append(follow(server, source, 20)))
-    asking.start()
+    statuses: list[int] = []
+    thread = threading.Thread(target=lambda: statuses.append(follow(server, source, 20)))
+    thread.start()
     time.sleep(0.7)  # by then the committer waits for its turn
-    return asking, said
+    return thread, statuses
 
 
 def committer_of(api: int) -> int:
@@ -104,10 +104,10 @@ def test_a_write_that_waits_when_the_server_ends_is_not_done_later(tmp_path: Pat
         assert follow(server, 100) == 200
         pid = committer_of(*server.workers())
         with turn_held(tmp_path / "data") as release:
-            asking, _ = follow_in_thread(server, 200)
+            thread, _ = follow_in_thread(server, 200)
             server.process.terminate()
             server.process.wait(30)
-            asking.join()
+            thread.join()
             server.wait_until("the committer is gone", lambda: not alive(pid), 5)
             release()
     with opened(tmp_path / "data") as (environment, store):
@@ -124,20 +124,20 @@ def test_a_waiting_write_of_a_killed_process_is_not_done_after_a_later_write(tmp
         committer = committer_of(first)
         with turn_held(tmp_path / "data") as release:
             os.kill(second, signal.SIGSTOP)  # so that the first process accepts the connection
-            asking, said = follow_in_thread(server, 200)
+            thread, statuses = follow_in_thread(server, 200)
             os.kill(committer, signal.SIGSTOP)  # as on a busy machine, where the committer gets no CPU time
             os.kill(second, signal.SIGCONT)
             os.kill(first, signal.SIGKILL)
-            asking.join()
+            thread.join()
             release()
         with server.client(15.0) as client:
             undone = client.delete(f"/api/v1/users/{_FOLLOWED}/follow", headers={"x-kith-user": "200"})
-            assert (said, undone.status_code, undone.json()["following"]) == ([0], 200, False), undone.text
+            assert (statuses, undone.status_code, undone.json()["following"]) == ([0], 200, False), undone.text
         server.wait_until("the committer is gone", lambda: not alive(committer), 5)
         with server.client() as client:
             pairs = [[100, _FOLLOWED], [200, _FOLLOWED]]
-            found = client.post("/api/v1/graph/follows/check", json={"pairs": pairs})
-            assert found.json()["exists"] == [True, False]
+            answer = client.post("/api/v1/graph/follows/check", json={"pairs": pairs})
+            assert answer.json()["exists"] == [True, False]
 
 
 def test_a_server_as_process_1_of_a_container_leaves_no_zombie_of_a_killed_api_process(tmp_path: Path) -> None:

@@ -35,16 +35,16 @@ def test_a_full_disk_refuses_writes_as_full_and_recovers_without_a_restart(
         assert "sequence" in engine("write", 0, BATCH)
         room = (folder / STORE_FILE).stat().st_size + 50_001  # not a whole number of pages
         disk.order(order.format(room=room))
-        kept = fill(engine, BATCH)
+        rows_kept = fill(engine, BATCH)
         for _ in range(3):
-            assert engine("write", kept, BATCH)["error"] == "STORE_FULL"
+            assert engine("write", rows_kept, BATCH)["error"] == "STORE_FULL"
         assert engine("read", 0) == {"exists": True}
-        assert engine("read", kept) == {"exists": False}
-        assert engine("count") == {"count": kept}
+        assert engine("read", rows_kept) == {"exists": False}
+        assert engine("count") == {"count": rows_kept}
         disk.heal()
-        assert "sequence" in engine("write", kept, BATCH)
-        assert engine("count") == {"count": kept + BATCH}
-    check_stored(folder, kept + BATCH)
+        assert "sequence" in engine("write", rows_kept, BATCH)
+        assert engine("count") == {"count": rows_kept + BATCH}
+    check_stored(folder, rows_kept + BATCH)
 
 
 def fill(engine: EngineProcess, written: int) -> int:
@@ -68,47 +68,47 @@ def test_a_full_disk_answers_503_store_full_over_http_and_reads_continue(tmp_pat
     with serving(tmp_path / "data", environment=disk.environment) as server, server.client() as client:
         assert post_edges(client, 0).status_code == 200
         disk.order("ENOSPC")
-        kept = BATCH
+        rows_kept = BATCH
         for _ in range(50):
-            answer = post_edges(client, kept)
+            answer = post_edges(client, rows_kept)
             if answer.status_code != 200:
                 break
-            kept += BATCH
+            rows_kept += BATCH
         assert code_of(answer) == (503, "STORE_FULL")
         assert "retry-after" in answer.headers
         assert code_of(follow(client, 7, 8)) == (503, "STORE_FULL")
         assert exists(client, 0, HUB)
-        assert in_count(client) == kept
+        assert in_count(client) == rows_kept
         assert client.get("/readyz").status_code == 200, "a full disk is not a reason to restart the process"
         disk.heal()
-        assert post_edges(client, kept).status_code == 200
+        assert post_edges(client, rows_kept).status_code == 200
         assert follow(client, 7, 8).status_code == 200
-        assert in_count(client) == kept + BATCH
-    check_stored(tmp_path / "data", kept + BATCH + 1)
+        assert in_count(client) == rows_kept + BATCH
+    check_stored(tmp_path / "data", rows_kept + BATCH + 1)
 
 
 def test_a_full_map_is_store_full_until_the_bound_is_raised(tmp_path: Path) -> None:
     folder, small, large = tmp_path / "data", 2 << 20, 8 << 20
     with engine_over(folder, small) as engine:
-        kept = fill(engine, 0)
-        assert kept > 0
-        assert engine("count") == {"count": kept}
-        assert engine("read", kept - 1) == {"exists": True}
+        rows_kept = fill(engine, 0)
+        assert rows_kept > 0
+        assert engine("count") == {"count": rows_kept}
+        assert engine("read", rows_kept - 1) == {"exists": True}
         assert engine("failed") == {"failed": False}
     with engine_over(folder, large) as engine:
-        assert "sequence" in engine("write", kept, BATCH)
-        assert engine("count") == {"count": kept + BATCH}
-    check_stored(folder, kept + BATCH, bytes_max=large)
+        assert "sequence" in engine("write", rows_kept, BATCH)
+        assert engine("count") == {"count": rows_kept + BATCH}
+    check_stored(folder, rows_kept + BATCH, bytes_max=large)
 
 
 def test_a_full_map_still_opens_and_reads_with_the_same_bound(tmp_path: Path) -> None:
     folder, small = tmp_path / "data", 2 << 20
     with engine_over(folder, small) as engine:
-        kept = fill(engine, 0)
-    check_stored(folder, kept, bytes_max=small)
+        rows_kept = fill(engine, 0)
+    check_stored(folder, rows_kept, bytes_max=small)
     with engine_over(folder, small) as engine:
         assert engine("read", 0) == {"exists": True}
-        assert engine("write", kept, BATCH)["error"] == StoreFull.code
+        assert engine("write", rows_kept, BATCH)["error"] == StoreFull.code
 
 
 # --- failing -------------------------------------------------------------------------------------------
@@ -122,10 +122,15 @@ def test_a_failed_sync_is_not_acknowledged_and_loses_no_acknowledged_write(tmp_p
         disk.order("EIO-JOURNAL once")
         assert engine("write", BATCH, BATCH)["error"] == "STORE_UNAVAILABLE"
         assert not disk.pending
-        again = engine("write", BATCH, BATCH)  # either it recovers, or it answers that the process must be replaced
-        assert "sequence" in again or (again["error"], engine("failed")) == ("STORE_UNAVAILABLE", {"failed": True})
-        read = engine("read", 0)
-        assert read == {"exists": True} or read["error"] == "STORE_UNAVAILABLE"
+        second_answer = engine(
+            "write", BATCH, BATCH
+        )  # either it recovers, or it answers that the process must be replaced
+        assert "sequence" in second_answer or (second_answer["error"], engine("failed")) == (
+            "STORE_UNAVAILABLE",
+            {"failed": True},
+        )
+        rows_read = engine("read", 0)
+        assert rows_read == {"exists": True} or rows_read["error"] == "STORE_UNAVAILABLE"
     with engine_over(folder) as engine:
         assert "sequence" in engine("write", BATCH, BATCH)
         assert engine("count") == {"count": 2 * BATCH}
@@ -196,7 +201,10 @@ def test_while_every_sync_fails_writes_are_refused_as_unavailable_without_driver
         reads = [answered(lambda: client.get(f"/api/v1/graph/follows/0/{HUB}")) for _ in range(5)]
         disk.heal()
         assert {code_of(answer) for answer in answers} == {(503, "STORE_UNAVAILABLE")}
-        assert all(read.status_code == 200 or code_of(read) == (503, "STORE_UNAVAILABLE") for read in reads), reads
+        assert all(
+            read_answer.status_code == 200 or code_of(read_answer) == (503, "STORE_UNAVAILABLE")
+            for read_answer in reads
+        ), reads
         server.wait_until("writes work again", lambda: writes_work(server), 15)
         assert exists(client, 0, HUB)
         assert "Traceback" not in server.log()

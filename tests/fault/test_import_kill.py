@@ -47,18 +47,18 @@ def write_file(path: Path, seed: int, rows: int) -> int:
     ends[rows // 2 :: 10] = ends[: len(ends[rows // 2 :: 10])]  # these edges occur twice
     places = (ends[:, 0] * 3_000 + ends[:, 1]) * 7  # one position for each edge
     lines = [f"{s},{d},{p}" for (s, d), p in zip(ends.tolist(), places.tolist(), strict=True)]
-    for at in range(0, rows, 97):
-        lines[at] = "not an edge"
+    for row in range(0, rows, 97):
+        lines[row] = "not an edge"
     path.write_text("from,to,when\n" + "\n".join(lines) + "\n")
-    return len(range(0, rows, 97)) + sum(s == d for at, (s, d) in enumerate(ends.tolist()) if at % 97)
+    return len(range(0, rows, 97)) + sum(s == d for row, (s, d) in enumerate(ends.tolist()) if row % 97)
 
 
 def whole_run(kith: Commands, data: Path, file: Path) -> tuple[str, float]:
     """Run an import without interruption. Returns its output and duration."""
-    began = time.monotonic()
-    status, out, err = kith.start("import", "edges", file, "--data", data).wait()
+    began_s = time.monotonic()
+    status, output, err = kith.start("import", "edges", file, "--data", data).wait()
     assert status == 0, err
-    return out, time.monotonic() - began
+    return output, time.monotonic() - began_s
 
 
 def killed_runs(kith: Commands, data: Path, file: Path, seed: int, kills_min: int, whole_s: float) -> int:
@@ -99,8 +99,8 @@ def seen(data: Path, file: Path) -> Seen:
     async def run() -> list[tuple[int, int, int]]:
         async with open_graph(Settings(data=str(data)), create=False) as service:
             number = service.graphs.number("follows")
-            found = await audit(service.store, "follows", number)
-            assert found.clean, found
+            audit_report = await audit(service.store, "follows", number)
+            assert audit_report.clean, audit_report
             return [
                 (int(ends.edge.source), int(ends.edge.destination), ends.edge.position)
                 async for chunk in service.store.edges(number)
@@ -114,52 +114,52 @@ def seen(data: Path, file: Path) -> Seen:
     return Seen(np.array(rows).tobytes(), set(report))
 
 
-def prepare(kith: Commands, data: Path, way: str) -> None:
+def prepare(kith: Commands, data: Path, target: str) -> None:
     """For `bulk`: leave the folder empty. For `merge`: import one edge into it."""
-    if way == "merge":
-        one = data.parent / "one.csv"
-        one.write_text("1000000,1000001,5\n")
-        whole_run(kith, data, one)
+    if target == "merge":
+        one_row_file = data.parent / "one.csv"
+        one_row_file.write_text("1000000,1000001,5\n")
+        whole_run(kith, data, one_row_file)
 
 
-def compare(folder: Path, way: str, seed: int, rows: int, kills_min: int) -> None:
+def compare(folder: Path, target: str, seed: int, rows: int, kills_min: int) -> None:
     """Import a file with and without kills, and compare the results."""
     with commands(folder, _SMALL_STEPS) as kith:
-        _compare(kith, folder, way, seed, rows, kills_min)
+        _compare(kith, folder, target, seed, rows, kills_min)
 
 
-def _compare(kith: Commands, folder: Path, way: str, seed: int, rows: int, kills_min: int) -> None:
+def _compare(kith: Commands, folder: Path, target: str, seed: int, rows: int, kills_min: int) -> None:
     file = folder / "edges.csv"
-    refused = write_file(file, seed, rows)
-    prepare(kith, folder / "whole", way)
-    said, whole_s = whole_run(kith, folder / "whole", file)
-    assert f"({way})" in said
-    assert f"{refused:,} lines refused" in said
+    refused_lines = write_file(file, seed, rows)
+    prepare(kith, folder / "whole", target)
+    output, whole_s = whole_run(kith, folder / "whole", file)
+    assert f"({target})" in output
+    assert f"{refused_lines:,} lines refused" in output
     kills = 0
     while kills < kills_min // 2:  # few restarts had work to resume: repeat, and kill sooner
         shutil.rmtree(folder / "killed", ignore_errors=True)
-        prepare(kith, folder / "killed", way)
+        prepare(kith, folder / "killed", target)
         kills = killed_runs(kith, folder / "killed", file, seed, kills_min, whole_s)
         whole_s /= 2
-    one, other = seen(folder / "whole", file), seen(folder / "killed", file)
-    print(f"{kills} kills, {len(one.rows) // 24} edges, {refused} refused")
-    assert one == other
-    assert len(one.refused) == refused
+    uninterrupted, killed = seen(folder / "whole", file), seen(folder / "killed", file)
+    print(f"{kills} kills, {len(uninterrupted.rows) // 24} edges, {refused_lines} refused")
+    assert uninterrupted == killed
+    assert len(uninterrupted.refused) == refused_lines
     supervisor.prepare(Settings(data=str(folder / "killed")))
     assert "0 edges" in whole_run(kith, folder / "killed", file)[0]
 
 
 @pytest.mark.short_of("test_an_import_killed_many_times_gives_the_result_of_an_uninterrupted_one")
-@pytest.mark.parametrize("way", ["bulk", "merge"])
+@pytest.mark.parametrize("target", ["bulk", "merge"])
 def test_an_import_killed_a_few_times_gives_the_result_of_an_uninterrupted_one(
-    tmp_path: Path, seed: int, way: str
+    tmp_path: Path, seed: int, target: str
 ) -> None:
-    compare(tmp_path, way, seed, rows=15_000, kills_min=5)
+    compare(tmp_path, target, seed, rows=15_000, kills_min=5)
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("way", ["bulk", "merge"])
+@pytest.mark.parametrize("target", ["bulk", "merge"])
 def test_an_import_killed_many_times_gives_the_result_of_an_uninterrupted_one(
-    tmp_path: Path, seed: int, way: str
+    tmp_path: Path, seed: int, target: str
 ) -> None:
-    compare(tmp_path, way, seed, rows=40_000, kills_min=10)
+    compare(tmp_path, target, seed, rows=40_000, kills_min=10)

@@ -61,7 +61,7 @@ def test_a_full_disk_refuses_rows_as_full_and_recovers_without_a_restart(tmp_pat
     disk.order("ENOSPC")
     answers = [written(5_000) for _ in range(12)]
     assert ["STORE_FULL", "True"] in answers
-    assert all(kept == "True" for _, kept in answers), "every acknowledged row is there"
+    assert all(is_kept == "True" for _, is_kept in answers), "every acknowledged row is there"
     disk.heal()
     assert written(5_000) == ["ok", "True"]
     writer.communicate()

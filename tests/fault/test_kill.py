@@ -24,10 +24,10 @@ def kill_rounds(folder: Path, seed: int, rounds: int, whole_every: int) -> Ledge
         for number in range(1, rounds + 1):
             pid = zygote.start(seed + number)
             time.sleep(chosen.uniform(0.02, 0.15))
-            said = read_lines(zygote.kill(pid))
-            ledger.add(said)
+            acknowledged = read_lines(zygote.kill(pid))
+            ledger.add(acknowledged)
             with opened(folder) as (environment, store):
-                ledger.check_acknowledged(store, said)
+                ledger.check_acknowledged(store, acknowledged)
                 if number % whole_every == 0 or number == rounds:
                     ledger.check_whole(environment, store)
     print(f"{rounds} kills, {ledger.acknowledged} acknowledged, {len(ledger.edges)} edges, log {ledger.replayed_to}")

@@ -83,11 +83,11 @@ class Load:
 
     def _of(self, answer: httpx.Response) -> dict[str, Any]:
         """The body of an answer. Raises `Unknown` for an open outcome, if those are allowed."""
-        said: dict[str, Any] = answer.json()
-        if self._unknown and said.get("error", {}).get("code") == "STORE_UNAVAILABLE":
+        body: dict[str, Any] = answer.json()
+        if self._unknown and body.get("error", {}).get("code") == "STORE_UNAVAILABLE":
             raise Unknown
         assert answer.status_code == 200, answer.text
-        return said
+        return body
 
     def _take(self, ids: int) -> int:
         self._next += ids
@@ -101,13 +101,13 @@ class Load:
 
 def holding(server: ServerGroup, pairs: set[Pair]) -> set[Pair]:
     """The pairs that exist, as the server answers."""
-    ordered, found = sorted(pairs), set()
+    ordered, existing = sorted(pairs), set()
     with server.client(30.0) as client:
-        for at in range(0, len(ordered), 1_000):
-            asked = ordered[at : at + 1_000]
-            answer = client.post("/api/v1/graph/follows/check", json={"pairs": [list(pair) for pair in asked]})
-            found.update(pair for pair, there in zip(asked, answer.json()["exists"], strict=True) if there)
-    return found
+        for start in range(0, len(ordered), 1_000):
+            chunk = ordered[start : start + 1_000]
+            answer = client.post("/api/v1/graph/follows/check", json={"pairs": [list(pair) for pair in chunk]})
+            existing.update(pair for pair, exists in zip(chunk, answer.json()["exists"], strict=True) if exists)
+    return existing
 
 
 def committers(workers: list[int]) -> list[int]:
@@ -142,8 +142,8 @@ async def write_while(
 
 async def _answers(load: Load, count: int, server: ServerGroup) -> None:
     """Wait until `count` more writes are answered."""
-    answered, deadline = load.answered, time.monotonic() + _PATIENCE_S
-    while load.answered < answered + count:
+    answered_before, deadline = load.answered, time.monotonic() + _PATIENCE_S
+    while load.answered < answered_before + count:
         assert time.monotonic() < deadline, f"the service answers no more writes:\n{server.log()[-4000:]}"
         await asyncio.sleep(0.02)
 

@@ -42,14 +42,14 @@ def test_a_mention_reaches_all_followers_although_workers_are_killed_within_chun
     async def begin() -> None:
         async with wiring.open_stores(Settings(data=str(tmp_path)), "test") as stores:
             number, version = stores.graph.graphs.number(FOLLOWS), stores.graph.clock.next()
-            edges = [Edge(number, NodeId(one), ALICE, State.NORMAL, one, version) for one in FOLLOWERS]
+            edges = [Edge(number, NodeId(follower), ALICE, State.NORMAL, follower, version) for follower in FOLLOWERS]
             await stores.store.apply([EdgeWrite(edge) for edge in edges])
             await Walks(stores.store).begin([Walk(notice, ALICE, Tier.ALL, 8)])
 
     async def state() -> tuple[int, bool, list[Walk]]:
         async with wiring.open_stores(Settings(data=str(tmp_path)), "test", create=False) as stores:
-            held = await stores.inboxes.holding(notice, users)
-            return int(held[:-1].sum()), bool(held[-1]), await Walks(stores.store).of(Tier)
+            is_held = await stores.inboxes.holding(notice, users)
+            return int(is_held[:-1].sum()), bool(is_held[-1]), await Walks(stores.store).of(Tier)
 
     async def notified() -> int:
         async with wiring.open_stores(Settings(data=str(tmp_path)), "test", create=False) as stores:
@@ -57,13 +57,13 @@ def test_a_mention_reaches_all_followers_although_workers_are_killed_within_chun
             return outcome.told
 
     run(begin())
-    done, repeated = 0, 0
+    chunks_done, repeated = 0, 0
     for chunk in (random.Random(seed).randint(1, 3), 2):
         assert worker(tmp_path, chunk) == -9
-        done += chunk - 1
+        chunks_done += chunk - 1
         repeated += CHUNK // 2
         rows, strangers, (walk,) = run(state())
-        assert (rows, strangers, walk.done) == (done * CHUNK + CHUNK // 2, False, done)
+        assert (rows, strangers, walk.done) == (chunks_done * CHUNK + CHUNK // 2, False, chunks_done)
     assert worker(tmp_path, 0) == 0
     assert run(state()) == (len(FOLLOWERS), False, [])
     assert len(FOLLOWERS) - repeated <= run(notified()) <= len(FOLLOWERS)

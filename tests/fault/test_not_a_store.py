@@ -47,7 +47,7 @@ except KithError as error:
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def whole_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A data folder with `_EDGES` edges, closed."""
     folder = tmp_path_factory.mktemp("whole") / "data"
     with engine_over(folder) as engine:
@@ -56,22 +56,22 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def folder(whole: Path, tmp_path: Path) -> Path:
+def folder(whole_store: Path, tmp_path: Path) -> Path:
     """A copy of the whole store, for one test to damage."""
-    return Path(shutil.copytree(whole, tmp_path / "data"))
+    return Path(shutil.copytree(whole_store, tmp_path / "data"))
 
 
 def cut(pages: float) -> Callable[[bytes], bytes]:
     """Keep only the first `pages` pages."""
-    return lambda whole: whole[: int(pages * _PAGE)]
+    return lambda content: content[: int(pages * _PAGE)]
 
 
 def painted(filler: bytes, first: int, last: int | None) -> Callable[[bytes], bytes]:
     """Overwrite the pages from `first` up to `last`."""
 
-    def paint(whole: bytes) -> bytes:
-        end = len(whole) if last is None else last * _PAGE
-        return whole[: first * _PAGE] + filler * (end - first * _PAGE) + whole[end:]
+    def paint(content: bytes) -> bytes:
+        end = len(content) if last is None else last * _PAGE
+        return content[: first * _PAGE] + filler * (end - first * _PAGE) + content[end:]
 
     return paint
 
@@ -83,10 +83,10 @@ DAMAGES: dict[str, Callable[[bytes], bytes]] = {
     "half-a-meta-page": cut(0.5),
     "one-page": cut(1),
     "both-meta-pages-only": cut(2),
-    "half": lambda whole: whole[: len(whole) // 2],
-    "half-and-torn": lambda whole: whole[: len(whole) // 2 + 1_001],
-    "a-tenth": lambda whole: whole[: len(whole) // 10],
-    "last-page-missing": lambda whole: whole[:-_PAGE],
+    "half": lambda content: content[: len(content) // 2],
+    "half-and-torn": lambda content: content[: len(content) // 2 + 1_001],
+    "a-tenth": lambda content: content[: len(content) // 10],
+    "last-page-missing": lambda content: content[:-_PAGE],
     "meta-pages-zeroed": painted(b"\0", 0, 2),
     "first-meta-page-torn": painted(b"\xff", 0, 1),
     "zeroes-after-the-meta-pages": painted(b"\0", 2, None),
@@ -97,9 +97,9 @@ DAMAGES: dict[str, Callable[[bytes], bytes]] = {
 @pytest.mark.parametrize("ruin", DAMAGES)
 def test_a_damaged_store_is_refused_by_the_engine_unless_nothing_is_missing(folder: Path, ruin: str) -> None:
     damage(folder, ruin)
-    status, said = open_and_read(folder)
-    assert status == 0, f"died with {status}:\n{said}"
-    assert said.startswith(("STORE_MISMATCH", "STORE_UNAVAILABLE")) or said == _WHOLE, said
+    status, output = open_and_read(folder)
+    assert status == 0, f"died with {status}:\n{output}"
+    assert output.startswith(("STORE_MISMATCH", "STORE_UNAVAILABLE")) or output == _WHOLE, output
 
 
 @pytest.mark.parametrize("ruin", ["empty", "text", "half", "a-tenth", "both-meta-pages-only"])
@@ -130,8 +130,8 @@ def test_a_store_truncated_while_open_ends_its_process_and_is_refused_by_the_nex
         with pytest.raises(AssertionError, match="the engine died with"):
             read_all(engine)
         assert engine.process.wait() == -signal.SIGBUS
-    status, said = open_and_read(folder)
-    assert (status, said.split()[0]) == (0, "STORE_MISMATCH"), said
+    status, output = open_and_read(folder)
+    assert (status, output.split()[0]) == (0, "STORE_MISMATCH"), output
 
 
 def test_an_untouched_store_opens(folder: Path) -> None:
@@ -166,8 +166,8 @@ def read_all(engine: EngineProcess) -> None:
 def open_and_read(folder: Path) -> tuple[int, str]:
     """Open the folder in a new process and audit it. Returns the exit status and the output: result or error."""
     command = [sys.executable, "-c", _OPEN_AND_READ, str(folder)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
-    return done.returncode, done.stdout + done.stderr
+    process = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    return process.returncode, process.stdout + process.stderr
 
 
 def damage(folder: Path, ruin: str) -> None:
@@ -175,8 +175,8 @@ def damage(folder: Path, ruin: str) -> None:
     store.write_bytes(DAMAGES[ruin](store.read_bytes()))
 
 
-def check_refused(status: int, said: str) -> None:
-    assert status == 1, f"status {status}:\n{said}"
-    assert "Traceback" not in said
-    assert said.startswith("kith: "), said
-    assert len(said.splitlines()) == 1, said
+def check_refused(status: int, output: str) -> None:
+    assert status == 1, f"status {status}:\n{output}"
+    assert "Traceback" not in output
+    assert output.startswith("kith: "), output
+    assert len(output.splitlines()) == 1, output

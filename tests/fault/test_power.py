@@ -65,21 +65,21 @@ def writing(folder: Path, disk: FaultyDisk, seed: int, *options: str) -> Iterato
 def disks(steps: list[Record], chosen: random.Random, cuts: int) -> Iterator[tuple[dict[str, bytes], str]]:
     """For `cuts` power cuts at random moments: the files that are left, and what was acknowledged before the cut."""
     drive = Drive()
-    first = next(at for at, step in enumerate(steps) if step.kind == "A")
+    first = next(index for index, step in enumerate(steps) if step.kind == "A")
     moments = Counter(chosen.choices(range(first, len(steps)), k=cuts))
-    for at, step in enumerate(steps):
+    for index, step in enumerate(steps):
         drive.take(step)
-        for _ in range(moments[at]):
+        for _ in range(moments[index]):
             yield drive.cut(chosen), "".join(drive.acknowledged)
 
 
 def emptied_disks(steps: list[Record], chosen: random.Random, cuts: int) -> Iterator[tuple[dict[str, bytes], str]]:
     """The same for cuts right after an acknowledgement, of a drive that loses all that was not synced."""
     drive = Drive()
-    moments = set(chosen.sample([at for at, step in enumerate(steps) if step.kind == "A"], k=cuts))
-    for at, step in enumerate(steps):
+    moments = set(chosen.sample([index for index, step in enumerate(steps) if step.kind == "A"], k=cuts))
+    for index, step in enumerate(steps):
         drive.take(step)
-        if at in moments:
+        if index in moments:
             yield drive.cut(_Nothing()), "".join(drive.acknowledged)
 
 
@@ -89,8 +89,8 @@ def test_the_trace_of_the_disk_is_complete(tmp_path: Path, disk: FaultyDisk, see
     drive = Drive()
     for step in record(folder, disk, seed, "full"):
         drive.take(step)
-    whole = drive.cut(_Everything())
-    assert whole == {name: (folder / name).read_bytes() for name in FILES.values()}
+    full_image = drive.cut(_Everything())
+    assert full_image == {name: (folder / name).read_bytes() for name in FILES.values()}
 
 
 class _Everything(random.Random):
@@ -116,9 +116,9 @@ class _Nothing(random.Random):
 @pytest.mark.short_of("test_five_hundred_power_cuts_lose_no_acknowledged_write")
 def test_a_power_cut_loses_no_acknowledged_write(tmp_path: Path, disk: FaultyDisk, seed: int) -> None:
     steps = record(tmp_path / "data", disk, seed, "full")
-    for number, (image, said) in enumerate(disks(steps, random.Random(seed), _CUTS)):
+    for number, (image, acknowledged) in enumerate(disks(steps, random.Random(seed), _CUTS)):
         ledger = Ledger()
-        ledger.add(read_lines(said))
+        ledger.add(read_lines(acknowledged))
         check_disk(tmp_path / f"cut-{number}", image, ledger)
 
 
@@ -128,9 +128,9 @@ def test_a_power_cut_after_the_kill_of_one_of_two_processes_loses_no_acknowledge
 ) -> None:
     """The protection of a checkpoint's pages does not end with the process that made the checkpoint."""
     steps = record_two(tmp_path / "data", disk, seed)
-    for number, (image, said) in enumerate(disks(steps, random.Random(seed), _CUTS)):
+    for number, (image, acknowledged) in enumerate(disks(steps, random.Random(seed), _CUTS)):
         ledger = Ledger()
-        ledger.add(read_lines(said))
+        ledger.add(read_lines(acknowledged))
         folder = tmp_path / f"cut-{number}"
         check_disk(folder, image, ledger)
         shutil.rmtree(folder)
@@ -154,21 +154,21 @@ def test_a_log_position_lost_in_a_power_cut_is_never_taken_for_a_new_event(
     """
     steps = record(tmp_path / "data", disk, seed, "relaxed")
     monkeypatch.setattr(histories, "boot_id", lambda: "the next boot")
-    lost, chosen = 0, random.Random(seed)
+    lost_positions, chosen = 0, random.Random(seed)
     cuts = chain(disks(steps, chosen, _CUTS), emptied_disks(steps, chosen, _CUTS))
-    for number, (image, said) in enumerate(cuts):
-        told = {sequence for _, sequence in read_lines(said)} - {0}
+    for number, (image, acknowledged) in enumerate(cuts):
+        sequences = {sequence for _, sequence in read_lines(acknowledged)} - {0}
         (folder := tmp_path / f"cut-{number}").mkdir()
         for name, content in image.items():
             (folder / name).write_bytes(content)
         with opened(folder) as (environment, _):
             last = segments.last_event(environment)
-            places = {sequence: StorePositions(History()).of(sequence) for sequence in told}
-            held = {sequence for sequence, place in places.items() if environment.positions.sequence(place)}
-            assert held == {sequence for sequence in told if sequence <= last}
+            places = {sequence: StorePositions(History()).of(sequence) for sequence in sequences}
+            sequences_kept = {sequence for sequence, place in places.items() if environment.positions.sequence(place)}
+            assert sequences_kept == {sequence for sequence in sequences if sequence <= last}
             assert not store_role.epoch_of(environment).restores, "a power cut adds no restore to the epoch"
-        lost += len(told - held)
-    assert lost, "no cut lost an event"
+        lost_positions += len(sequences - sequences_kept)
+    assert lost_positions, "no cut lost an event"
 
 
 def check_disk(folder: Path, image: dict[str, bytes], ledger: Ledger) -> None:
@@ -184,9 +184,9 @@ def check_disk(folder: Path, image: dict[str, bytes], ledger: Ledger) -> None:
 @pytest.mark.long
 def test_five_hundred_power_cuts_lose_no_acknowledged_write(tmp_path: Path, disk: FaultyDisk, seed: int) -> None:
     steps = record(tmp_path / "data", disk, seed, "full")
-    for number, (image, said) in enumerate(disks(steps, random.Random(seed), 500)):
+    for number, (image, acknowledged) in enumerate(disks(steps, random.Random(seed), 500)):
         ledger = Ledger()
-        ledger.add(read_lines(said))
+        ledger.add(read_lines(acknowledged))
         folder = tmp_path / f"cut-{number}"
         check_disk(folder, image, ledger)
         shutil.rmtree(folder)

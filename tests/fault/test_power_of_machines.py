@@ -34,23 +34,23 @@ Answer = Callable[[str, bytes], bytes | None]
 
 
 def stores_after_a_cut(
-    folder: Path, disk: FaultyDisk, seed: int, what: str, answer: Answer = lambda *_: None
+    folder: Path, disk: FaultyDisk, seed: int, action: str, answer: Answer = lambda *_: None
 ) -> Iterator[Environment]:
     """Run `role_changer.py` until it is killed; then open its store as each of several power cuts leaves it."""
     script, trace, drive, chosen = HERE / "role_changer.py", folder / "trace", Drive(), random.Random(seed)
     variables = {**os.environ, **disk.environment, "KITH_FAULT_TRACE": str(trace)}
-    asking: list[subprocess.Popen[bytes]] = []
+    processes: list[subprocess.Popen[bytes]] = []
 
     class Machine(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            said = answer(self.path, self.rfile.read(int(self.headers["content-length"] or 0)))
-            if said is None:
-                asking[0].kill()
+            reply = answer(self.path, self.rfile.read(int(self.headers["content-length"] or 0)))
+            if reply is None:
+                processes[0].kill()
                 return
             self.send_response(200)
-            self.send_header("content-length", str(len(said)))
+            self.send_header("content-length", str(len(reply)))
             self.end_headers()
-            self.wfile.write(said)
+            self.wfile.write(reply)
 
         do_POST = do_GET
 
@@ -58,55 +58,55 @@ def stores_after_a_cut(
 
     with HTTPServer(("127.0.0.1", 0), Machine) as machine:
         threading.Thread(target=machine.serve_forever).start()
-        command = [sys.executable, str(script), str(folder / "data"), what, f"http://127.0.0.1:{machine.server_port}"]
+        command = [sys.executable, str(script), str(folder / "data"), action, f"http://127.0.0.1:{machine.server_port}"]
         try:
             with subprocess.Popen(command, env=variables) as process:
-                asking.append(process)
+                processes.append(process)
                 assert process.wait(_ENDED_S) == -signal.SIGKILL
         finally:
             machine.shutdown()
     for step in read_trace(trace.read_bytes()):
         drive.take(step)
     for number in range(_CUTS):
-        left = folder / f"cut-{number}"
-        left.mkdir()
+        folder_after = folder / f"cut-{number}"
+        folder_after.mkdir()
         for name, content in drive.cut(chosen).items():
-            (left / name).write_bytes(content)
-        with Environment(left, create=False) as store:
+            (folder_after / name).write_bytes(content)
+        with Environment(folder_after, create=False) as store:
             yield store
 
 
 def test_a_fenced_primary_stays_fenced(tmp_path: Path, disk: FaultyDisk, seed: int) -> None:
     """The machine that fenced it does not repeat the call."""
     for store in stores_after_a_cut(tmp_path, disk, seed, "fence"):
-        why = store_role.read_closed_note(store)
-        assert why is not None
-        assert why.why == "fenced"
+        closed = store_role.read_closed_note(store)
+        assert closed is not None
+        assert closed.why == "fenced"
 
 
 def test_an_interrupted_promotion_resumes_with_its_epoch(tmp_path: Path, disk: FaultyDisk, seed: int) -> None:
     """With another epoch, the old primary, fenced with this one, would refuse the promotion as another machine's."""
-    told: list[Fencing] = []
+    fencings: list[Fencing] = []
 
     def fenced(_: str, body: bytes) -> None:
-        told.append(msgspec.json.decode(body, type=Fencing))
+        fencings.append(msgspec.json.decode(body, type=Fencing))
 
     for store in stores_after_a_cut(tmp_path, disk, seed, "promote", fenced):
-        assert store_role.epoch_of(store) == told[0].epoch
+        assert store_role.epoch_of(store) == fencings[0].epoch
 
 
 def test_a_standby_keeps_the_events_that_it_confirmed(tmp_path: Path, disk: FaultyDisk, seed: int) -> None:
     """In mode `one` the primary has acknowledged these writes."""
-    said: list[int] = []
+    confirmed: list[int] = []
     with open_embedded(tmp_path / "primary") as (primary, edges):
         run_coroutine(edges.declare(["follows"]))
-        for other in (2, 3, 4):
-            run_coroutine(edges.apply(writes_of(edge_of(1, other))))
+        for followed in (2, 3, 4):
+            run_coroutine(edges.apply(writes_of(edge_of(1, followed))))
 
         def log(path: str, _: bytes) -> bytes | None:
-            asked = parse_qs(urlsplit(path).query)
-            said.extend(map(int, asked.get("has", ())))
-            return None if said else segments.pack(segments.next_segment(primary, int(asked["after"][0]), 1 << 20))
+            query = parse_qs(urlsplit(path).query)
+            confirmed.extend(map(int, query.get("has", ())))
+            return None if confirmed else segments.pack(segments.next_segment(primary, int(query["after"][0]), 1 << 20))
 
         for store in stores_after_a_cut(tmp_path, disk, seed, "follow", log):
-            assert segments.last_event(store) == said[0] == 3
+            assert segments.last_event(store) == confirmed[0] == 3

@@ -27,11 +27,11 @@ def kill_and_promote(folder: Path, seed: int, times: int, mode: str) -> None:
     """Repeatedly kill the primary under load and promote its standby, which becomes the next primary. Counts lost
     writes.
     """
-    chosen, lost = random.Random(seed), 0
-    with machines(folder, *map(str, range(times + 1)), KITH_STANDBY_MODE=mode) as all_:
-        primary = all_[0]
+    chosen, lost_follows = random.Random(seed), 0
+    with machines(folder, *map(str, range(times + 1)), KITH_STANDBY_MODE=mode) as all_machines:
+        primary = all_machines[0]
         primary.start()
-        for number, standby in enumerate(all_[1:], 1):
+        for number, standby in enumerate(all_machines[1:], 1):
             standby.start(of=primary)
             writers = Writers(primary, 6, number * 100)
             primary.until(lambda writers=writers: writers.count() > 100)
@@ -42,11 +42,11 @@ def kill_and_promote(folder: Path, seed: int, times: int, mode: str) -> None:
             standby.until(standby.leads)
             missing = writers.lost(standby)
             assert mode == "async" or missing == 0, f"{missing} of {writers.count()} acknowledged writes are lost"
-            lost, primary = lost + missing, standby
-        old = all_[-2]
-        old.start(is_up=old.answers)
-        old.until(lambda: old.follow(1, 2).json().get("error", {}).get("code") == "NOT_PRIMARY")
-    print(f"{mode}: {times} kills, {lost} acknowledged writes lost")
+            lost_follows, primary = lost_follows + missing, standby
+        old_primary = all_machines[-2]
+        old_primary.start(is_up=old_primary.answers)
+        old_primary.until(lambda: old_primary.follow(1, 2).json().get("error", {}).get("code") == "NOT_PRIMARY")
+    print(f"{mode}: {times} kills, {lost_follows} acknowledged writes lost")
 
 
 @pytest.mark.short_of("test_nothing_that_a_standby_confirmed_is_lost_however_often_the_primary_is_killed")
@@ -75,12 +75,12 @@ def test_a_standby_serves_reads_and_takes_over_without_losing_anything(tmp_path:
         second.until(lambda: _file_of(second, later) == _file_of(first, later))
         writers = Writers(first, 4, 100)
         first.until(lambda: writers.count() > 50)
-        said = second.promote()
+        result = second.promote()
         writers.stop()
-        assert said.returncode == 0, said.stderr
-        assert "takes no more writes" in said.stdout
-        refused = first.follow(1, 3)
-        assert (code(refused, 503), refused.json()["error"]["details"]) == ("NOT_PRIMARY", {"primary": second.url})
+        assert result.returncode == 0, result.stderr
+        assert "takes no more writes" in result.stdout
+        answer = first.follow(1, 3)
+        assert (code(answer, 503), answer.json()["error"]["details"]) == ("NOT_PRIMARY", {"primary": second.url})
         assert "primary" in first.readiness()["problems"]
         second.until(second.leads)
         assert writers.lost(second) == 0
@@ -117,8 +117,8 @@ def _reads(first: Machine, second: Machine) -> None:
     """A standby serves reads as of a token, says how far it is behind, and takes no writes."""
     token = first.follow(1, 2).headers["Kith-Token"]
     with second.client(1) as http:
-        found = http.get(f"{API}/graph/follows/1/2", headers={"Kith-Token": token})
-        assert ok(found) == {"exists": True}
+        answer = http.get(f"{API}/graph/follows/1/2", headers={"Kith-Token": token})
+        assert ok(answer) == {"exists": True}
         second.until(lambda: http.get(f"{API}/users/1").headers["Kith-Behind"] != "unknown")
         assert code(http.post(f"{API}/users/5/follow"), 503) == "READ_ONLY_STANDBY"
         assert len(http.get(f"{API}/feed", headers={"X-Kith-User": "2"}).json()["posts"]) == 1
@@ -128,8 +128,8 @@ def _reads(first: Machine, second: Machine) -> None:
 
 
 def test_a_primary_that_was_paused_during_a_promotion_acknowledges_nothing(tmp_path: Path) -> None:
-    with machines(tmp_path, "first", "second", KITH_STANDBY_MODE="one", KITH_STANDBY_TIMEOUT_MS="500") as all_:
-        first, second = all_
+    with machines(tmp_path, "first", "second", KITH_STANDBY_MODE="one", KITH_STANDBY_TIMEOUT_MS="500") as all_machines:
+        first, second = all_machines
         first.start()
         second.start(of=first)
         assert ok(first.follow(1, 2))["following"]
@@ -153,12 +153,12 @@ def test_a_primary_with_peers_asks_them_before_it_acknowledges_anything(tmp_path
         assert ok(first.follow(1, 2))["following"]
         first.signal(signal.SIGSTOP)
         answers: list[httpx.Response] = []
-        asking = threading.Thread(target=lambda: answers.append(first.follow(1, 3, WITHIN_S)))
-        asking.start()  # the request waits in the socket, before the fencing call of the new primary
+        thread = threading.Thread(target=lambda: answers.append(first.follow(1, 3, WITHIN_S)))
+        thread.start()  # the request waits in the socket, before the fencing call of the new primary
         assert second.promote().returncode == 0
         second.until(second.leads)
         first.signal(signal.SIGCONT)
-        asking.join()
+        thread.join()
         assert code(answers[0], 503) == "NOT_PRIMARY"
     with machines(tmp_path / "again", "first", "second") as (first, second):
         first.environment["KITH_PEERS"] = second.url
@@ -184,13 +184,13 @@ def test_two_promoted_standbys_report_each_other_once_the_old_primary_answers(tm
             promoted.until(promoted.leads)
             assert "rival" not in promoted.readiness()
         first.signal(signal.SIGCONT)
-        for one, other in ((second, third), (third, second)):
-            one.until(lambda one=one: "rival" in one.readiness())
-            assert one.readiness()["ready"]
-            said = one.readiness()["rival"]
-            assert f"{other.url} was made the primary, too" in said
-            assert "kith standby --of" in said
-            assert f"look role: {said}" in one.doctor()
+        for machine, rival in ((second, third), (third, second)):
+            machine.until(lambda machine=machine: "rival" in machine.readiness())
+            assert machine.readiness()["ready"]
+            reported = machine.readiness()["rival"]
+            assert f"{rival.url} was made the primary, too" in reported
+            assert "kith standby --of" in reported
+            assert f"look role: {reported}" in machine.doctor()
         third.stop()
         third.data.rename(third.folder / "kept")
         third.start(of=second)
@@ -203,22 +203,22 @@ def test_two_primaries_that_are_peers_report_each_other_while_the_old_one_is_dow
     """And without --force the second promotion is refused."""
     with machines(tmp_path, "first", "second", "third") as (first, second, third):
         first.start()
-        for standby, other in ((second, third), (third, second)):
-            standby.environment["KITH_PEERS"] = f"{first.url},{other.url}"
+        for standby, rival in ((second, third), (third, second)):
+            standby.environment["KITH_PEERS"] = f"{first.url},{rival.url}"
             standby.start(of=first)
         first.kill()
         assert second.promote().returncode == 0
         second.until(second.leads)
-        refused = third.promote()
-        assert refused.returncode != 0
-        assert f"{second.url} was made the primary already" in " ".join((refused.stdout + refused.stderr).split())
+        result = third.promote()
+        assert result.returncode != 0
+        assert f"{second.url} was made the primary already" in " ".join((result.stdout + result.stderr).split())
         third.until(third.ready)
         assert "rival" not in second.readiness()
         assert third.promote("--force").returncode == 0
         third.until(third.leads)
-        for one, other in ((second, third), (third, second)):
-            one.until(lambda one=one: "rival" in one.readiness())
-            assert other.url in one.readiness()["rival"]
+        for machine, rival in ((second, third), (third, second)):
+            machine.until(lambda machine=machine: "rival" in machine.readiness())
+            assert rival.url in machine.readiness()["rival"]
 
 
 def test_a_refused_promotion_fences_no_machine(tmp_path: Path) -> None:
@@ -244,7 +244,7 @@ def test_a_primary_that_resumes_after_a_minute_acknowledges_nothing(tmp_path: Pa
     """By then its leases and time limits have expired, requests wait in its sockets, and the new primary has new
     writes.
     """
-    asked = [(user, 5_000 + user) for user in range(20)]
+    pairs = [(user, 5_000 + user) for user in range(20)]
     with machines(tmp_path, "first", "second") as (first, second):
         first.environment |= {"KITH_PEERS": second.url, "KITH_STANDBY_MODE": mode}
         first.start()
@@ -253,8 +253,8 @@ def test_a_primary_that_resumes_after_a_minute_acknowledges_nothing(tmp_path: Pa
         first.until(lambda: before.count() > 100)
         first.signal(signal.SIGSTOP)
         resumed_s = time.monotonic() + _MINUTE_S
-        with ThreadPoolExecutor(len(asked)) as threads:
-            waiting = [threads.submit(first.follow, *pair, 2 * _MINUTE_S) for pair in asked]
+        with ThreadPoolExecutor(len(pairs)) as threads:
+            waiting = [threads.submit(first.follow, *pair, 2 * _MINUTE_S) for pair in pairs]
             promoted = second.promote()
             assert promoted.returncode == 0, promoted.stderr
             second.until(second.leads)
@@ -267,11 +267,11 @@ def test_a_primary_that_resumes_after_a_minute_acknowledges_nothing(tmp_path: Pa
         assert set(statuses) == {503}
         assert code(first.follow(1, 2), 503) == "NOT_PRIMARY"
         during.stop()
-        assert not any(second.holding([*asked, (1, 2)]))
+        assert not any(second.holding([*pairs, (1, 2)]))
         assert during.count() > 100
         assert during.lost(second) == 0
-        lost = before.lost(second)
-        assert mode == "async" or lost == 0, f"{lost} of {before.count()} acknowledged writes are lost"
+        lost_follows = before.lost(second)
+        assert mode == "async" or lost_follows == 0, f"{lost_follows} of {before.count()} acknowledged writes are lost"
 
 
 def test_of_two_standbys_one_is_promoted_and_the_other_follows_it(tmp_path: Path) -> None:
@@ -281,9 +281,9 @@ def test_of_two_standbys_one_is_promoted_and_the_other_follows_it(tmp_path: Path
         second.start(of=first)
         third.start(of=first)
         assert second.promote().returncode == 0
-        refused = third.promote()
-        assert refused.returncode == 1
-        assert "was made the primary already" in refused.stderr
+        result = third.promote()
+        assert result.returncode == 1
+        assert "was made the primary already" in result.stderr
         second.until(second.leads)
         third.stop()
         third.start(of=second)
@@ -313,14 +313,14 @@ def test_a_standby_with_a_full_disk_keeps_serving_and_catches_up_later(tmp_path:
 
 
 def test_a_standby_that_was_away_longer_than_the_log_is_kept_restarts_from_a_snapshot(tmp_path: Path) -> None:
-    few = {"KITH_LOG_EVENTS_MAX": "500", "KITH_LOG_LEASED_BYTES_MAX": str(1 << 16)}
-    with machines(tmp_path, "first", "second", **few) as (first, second):
+    settings = {"KITH_LOG_EVENTS_MAX": "500", "KITH_LOG_LEASED_BYTES_MAX": str(1 << 16)}
+    with machines(tmp_path, "first", "second", **settings) as (first, second):
         first.start()
         second.start(of=first)
         second.signal(signal.SIGSTOP)
         with first.client() as http:
-            for at in range(12):
-                add_edges(http, "follows", *((user, 7) for user in range(at * 1_000 + 10, at * 1_000 + 1_010)))
+            for number in range(12):
+                add_edges(http, "follows", *((user, 7) for user in range(number * 1_000 + 10, number * 1_000 + 1_010)))
         second.signal(signal.SIGCONT)
         second.until(lambda: "starts over" in second.said())
         second.until(lambda: second.has(7, 10) and second.has(7, 12_009))
@@ -335,8 +335,8 @@ def test_the_log_is_kept_for_a_standby_that_is_away(tmp_path: Path) -> None:
         first.until(lambda: "kith_log_leases 1" in httpx.get(f"{first.url}/metrics", trust_env=False).text)
         second.signal(signal.SIGSTOP)
         with first.client() as http:
-            for at in range(4):
-                add_edges(http, "follows", *((user, 7) for user in range(at * 1_000 + 10, at * 1_000 + 1_010)))
+            for number in range(4):
+                add_edges(http, "follows", *((user, 7) for user in range(number * 1_000 + 10, number * 1_000 + 1_010)))
         second.signal(signal.SIGCONT)
         second.until(lambda: second.has(7, 10) and second.has(7, 4_009))
         assert "starts over" not in second.said()
@@ -346,18 +346,18 @@ def test_the_old_primary_answers_the_address_of_the_new_one(tmp_path: Path) -> N
     with machines(tmp_path, "first", "second", "third") as (first, second, third):
         first.start()
         second.start(of=first)
-        said = second.promote(at=False)
-        assert said.returncode == 0, said.stderr
+        result = second.promote(at=False)
+        assert result.returncode == 0, result.stderr
         assert first.follow(1, 3).json()["error"]["details"] == {"primary": second.url}
         second.until(second.leads)
         assert "already" in second.promote(at=False).stdout
         third.start(of=second)
         third.stop()
-        asked = third.promote(at=False)
-        assert (asked.returncode, "--url" in asked.stderr) == (1, True)
+        second_result = third.promote(at=False)
+        assert (second_result.returncode, "--url" in second_result.stderr) == (1, True)
         assert third.promote("--port", "7999", at=False).returncode == 0
-        there = second.follow(1, 3).json()["error"]["details"]["primary"]
-        assert there == f"http://{socket.gethostname()}:7999"
+        address = second.follow(1, 3).json()["error"]["details"]["primary"]
+        assert address == f"http://{socket.gethostname()}:7999"
 
 
 def test_an_old_primary_that_was_never_fenced_becomes_the_standby_of_the_new_one(tmp_path: Path) -> None:

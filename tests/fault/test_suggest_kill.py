@@ -35,7 +35,7 @@ def imported(folder: Path, seed: int) -> Path:
     targets = np.append(chosen.zipf(1.3, EDGES) % USERS, (np.arange(USERS) + 1) % USERS)
     ends = np.unique(np.column_stack([sources, targets]), axis=0)
     file = folder / "edges.csv"
-    file.write_text("\n".join(f"{s},{d},{at}" for at, (s, d) in enumerate(ends.tolist()) if s != d) + "\n")
+    file.write_text("\n".join(f"{s},{d},{position}" for position, (s, d) in enumerate(ends.tolist()) if s != d) + "\n")
     import_edges(Settings(data=str(folder / "data")), "follows", file, _Silent())
     return folder / "data"
 
@@ -79,32 +79,32 @@ def test_a_job_killed_many_times_gives_the_result_of_an_uninterrupted_one(
 ) -> None:
     data, chosen = imported(tmp_path, seed), random.Random(seed)
     with serving(data) as server, server.client() as client, Environment(data, create=False) as environment:
-        _, out, err = kith.start("suggest", "--data", data).wait()
-        assert f"suggestions of {USERS:,} users kept" in out, err
-        whole = rows(environment)
-        assert len(whole) == USERS
+        _, output, err = kith.start("suggest", "--data", data).wait()
+        assert f"suggestions of {USERS:,} users kept" in output, err
+        expected = rows(environment)
+        assert len(expected) == USERS
         with environment.lmdb.begin(environment.suggestions, write=True) as txn:
             txn.drop(environment.suggestions, delete=False)
-        at = 0
+        progress = 0
         for _ in range(KILLS):
-            at = max(at + chosen.randrange(1, USERS // KILLS), done(environment))
-            kill_after(kith.start("suggest", "--data", data), environment, at)
+            progress = max(progress + chosen.randrange(1, USERS // KILLS), done(environment))
+            kill_after(kith.start("suggest", "--data", data), environment, progress)
             assert client.get("/api/v1/users/7/suggestions", headers={"x-kith-user": "7"}).status_code == 200
         before = done(environment)
-        _, out, err = kith.start("suggest", "--data", data).wait()
-        assert 0 < at <= before < USERS
-        assert f"went on after {before:,} users" in out, err
-        assert f"suggestions of {USERS - before:,} users kept" in out
-        assert rows(environment) == whole
+        _, output, err = kith.start("suggest", "--data", data).wait()
+        assert 0 < progress <= before < USERS
+        assert f"went on after {before:,} users" in output, err
+        assert f"suggestions of {USERS - before:,} users kept" in output
+        assert rows(environment) == expected
 
 
 def test_a_second_job_on_the_same_folder_is_refused(tmp_path: Path, seed: int, kith: Commands) -> None:
     data = imported(tmp_path, seed)
     leases = FileLeases(data)
     assert run_coroutine(leases.acquire("suggest", "another", 1.0)) is not None
-    refused = kith.start("suggest", "--data", data).wait()
+    outcome = kith.start("suggest", "--data", data).wait()
     leases.close()
-    assert "wait for it" in refused.err
+    assert "wait for it" in outcome.err
     with Environment(data, create=False) as environment:
         assert rows(environment) == {}
     assert kith.start("suggest", "--data", data).wait().out.startswith("suggestions of")

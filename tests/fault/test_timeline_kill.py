@@ -16,10 +16,10 @@ def said(script: str, *arguments: str | int | Path) -> str:
     """The output of a script in this folder. NumPy runs one thread, so that forks copy no held lock."""
     command = [sys.executable, str(HERE / script), *map(str, arguments)]
     variables = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "PYTHONPATH": str(HERE.parent)}
-    ended = subprocess.run(command, check=False, capture_output=True, text=True, env=variables, timeout=300)
-    assert ended.returncode == 0, f"{ended.stdout}\n{ended.stderr[-4000:]}"
-    print(ended.stdout)
-    return ended.stdout
+    process = subprocess.run(command, check=False, capture_output=True, text=True, env=variables, timeout=300)
+    assert process.returncode == 0, f"{process.stdout}\n{process.stderr[-4000:]}"
+    print(process.stdout)
+    return process.stdout
 
 
 @pytest.mark.short_of("test_a_hundred_and_fifty_kills_leave_only_correct_ids")

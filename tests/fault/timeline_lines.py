@@ -132,18 +132,18 @@ def killed_at(folder: Path, line: int, change: Change) -> bool:
     """Open the folder and change it in a new process, killed at this line of the engine. False if it completed."""
 
     def die() -> None:
-        nonlocal left
-        left -= 1
-        if left == 0:
+        nonlocal lines_left
+        lines_left -= 1
+        if lines_left == 0:
             os.kill(os.getpid(), signal.SIGKILL)
 
-    left = line
+    lines_left = line
     code = os.waitstatus_to_exitcode(os.waitpid(forked(lambda: traced(folder, change, die)), 0)[1])
     assert code in (0, -signal.SIGKILL), f"the writer ended with {code}"
     return code != 0
 
 
-def check(folder: Path, states: list[set[tuple[int, ...] | None]], where: str) -> None:
+def check(folder: Path, states: list[set[tuple[int, ...] | None]], moment: str) -> None:
     """Check that readers, and then the next writer, see only allowed states, and that the store takes writes."""
     clock, reader = FakeClock(), reading(folder)
     clock.ms += 100
@@ -152,11 +152,11 @@ def check(folder: Path, states: list[set[tuple[int, ...] | None]], where: str) -
         store = BlockingTimelines(opened)
         for view in (before, [shown(store, user) for user in USERS], [shown(reader, user) for user in USERS]):
             for user in USERS:
-                assert view[user] in states[user], f"{where}: user {user} shows {view[user]}"
+                assert view[user] in states[user], f"{moment}: user {user} shows {view[user]}"
         for user in (5, 1, 6):
             store.put(user, np.array([user]))
             store.push(99, np.arange(7))
-            assert shown(reader, user) == (99, user), where
+            assert shown(reader, user) == (99, user), moment
         assert store.count() <= SLOTS
 
 

@@ -72,44 +72,46 @@ def check(store: BlockingTimelines, user: int, pushed: int, *, in_order: bool = 
     if timeline is None:
         return 0
     ids = timeline.ids
-    found = ids if in_order else np.unique(ids)[::-1]
+    ascending = ids if in_order else np.unique(ids)[::-1]
     latest = theirs(user, pushed - 60, pushed)[:1]
     if len(latest):
-        assert len(found), f"user {user} sees nothing after {pushed} posts"
-        assert found[0] >= latest[0], f"user {user} lost {latest[0]}, sees {found[:3]}"
-    if len(found):
-        expected = theirs(user, int(found[-1]), int(found[0]))
-        assert np.array_equal(found, expected), f"user {user}: {found[:20]}... is not {expected[:20]}..."
-        whole = theirs(user, timeline.floor + 1, int(found[0]))
-        assert np.array_equal(found[found > timeline.floor], whole), f"user {user} lacks posts above {timeline.floor}"
-    return len(found)
+        assert len(ascending), f"user {user} sees nothing after {pushed} posts"
+        assert ascending[0] >= latest[0], f"user {user} lost {latest[0]}, sees {ascending[:3]}"
+    if len(ascending):
+        expected = theirs(user, int(ascending[-1]), int(ascending[0]))
+        assert np.array_equal(ascending, expected), f"user {user}: {ascending[:20]}... is not {expected[:20]}..."
+        ids_expected = theirs(user, timeline.floor + 1, int(ascending[0]))
+        assert np.array_equal(ascending[ascending > timeline.floor], ids_expected), (
+            f"user {user} lacks posts above {timeline.floor}"
+        )
+    return len(ascending)
 
 
 @contextlib.contextmanager
 def opened(folder: Path) -> Iterator[BlockingTimelines]:
     """Timelines opened for writing."""
-    with RingTimelines(folder, slots=SLOTS) as rings:
-        yield BlockingTimelines(rings)
+    with RingTimelines(folder, slots=SLOTS) as timelines:
+        yield BlockingTimelines(timelines)
 
 
 def write_on(folder: Path, seed: int, progress: Progress) -> None:
     """Push, put, drop and evict forever. Starts after the last post that was pushed to all users."""
     chosen = random.Random(seed)
-    with opened(folder) as rings:
+    with opened(folder) as timelines:
         while True:
             post = int(progress) + 1
             for _ in range(chosen.randrange(30)):
                 user = chosen.randrange(USERS)
                 if chosen.random() < 0.2:
-                    rings.drop(user)
+                    timelines.drop(user)
                 else:
-                    rings.put(user, theirs(user, post - _BACK, post - 1))
+                    timelines.put(user, theirs(user, post - _BACK, post - 1))
             for _ in range(chosen.choice((1, 1, 3, 40))):
-                rings.push(post, EVERYONE[belongs(np.full(USERS, post), EVERYONE)])
+                timelines.push(post, EVERYONE[belongs(np.full(USERS, post), EVERYONE)])
                 progress.set(post)
                 post += 1
             if chosen.random() < 0.02:
-                rings.evict(wall_ms() - 2_000)
+                timelines.evict(wall_ms() - 2_000)
 
 
 def forked(work: Callable[[], object]) -> int:
@@ -139,34 +141,34 @@ def check_all(store: BlockingTimelines, users: Iterable[int], progress: Progress
 
 def kill_rounds(folder: Path, seed: int, rounds: int) -> None:
     """Kill writers; after each kill, readers and the next writer must see correct timelines."""
-    chosen, progress, held = random.Random(seed), Progress(), 0
-    with opened(folder) as rings:
+    chosen, progress, timelines_held = random.Random(seed), Progress(), 0
+    with opened(folder) as timelines:
         for user in range(SLOTS):
-            rings.put(user, np.empty(0, np.int64))
+            timelines.put(user, np.empty(0, np.int64))
     reader = reading(folder)
     for number in range(rounds):
         pid = forked(lambda number=number: write_on(folder, seed + number, progress))  # type: ignore[misc]
         time.sleep(chosen.uniform(0.0, 0.06))
         kill(pid)
-        some = chosen.sample(range(USERS), 150)
-        held = check_all(reader, some, progress)
+        users = chosen.sample(range(USERS), 150)
+        timelines_held = check_all(reader, users, progress)
         if number % 5 == 4:
-            with opened(folder) as rings:
+            with opened(folder) as timelines:
                 # Opening discards slots that were changing hands. It can find at most one timeline that readers did
                 # not: one that was complete but not in the directory yet.
-                assert check_all(rings, some, progress) <= held + TIMELINE_IDS_MAX
-    with opened(folder) as rings:
-        held = check_all(rings, range(USERS), progress)
-        print(f"{rounds} kills, {int(progress)} posts, {rings.count()} timelines, {held} ids in them")
-        assert rings.count() > SLOTS // 8
-        assert held > 20 * min(TIMELINE_IDS_MAX, int(progress))
+                assert check_all(timelines, users, progress) <= timelines_held + TIMELINE_IDS_MAX
+    with opened(folder) as timelines:
+        timelines_held = check_all(timelines, range(USERS), progress)
+        print(f"{rounds} kills, {int(progress)} posts, {timelines.count()} timelines, {timelines_held} ids in them")
+        assert timelines.count() > SLOTS // 8
+        assert timelines_held > 20 * min(TIMELINE_IDS_MAX, int(progress))
 
 
 def read_while_written(folder: Path, seed: int, seconds: float) -> None:
     """Let two readers check random timelines while slots change hands and posts are pushed."""
     progress = Progress()
     writer = forked(lambda: write_on(folder, seed, progress))
-    readers = [forked(lambda at=at: read_on(folder, seed + at, seconds, progress)) for at in (1, 2)]  # type: ignore[misc]
+    readers = [forked(lambda number=number: read_on(folder, seed + number, seconds, progress)) for number in (1, 2)]  # type: ignore[misc]
     ends = [os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) for pid in readers]
     kill(writer)
     assert ends == [0, 0]
@@ -175,14 +177,14 @@ def read_while_written(folder: Path, seed: int, seconds: float) -> None:
 def read_on(folder: Path, seed: int, seconds: float, progress: Progress) -> None:
     """Check random timelines for `seconds`. Most users must have one."""
     chosen, reader = random.Random(seed), reading(folder)
-    end, looked, there = time.monotonic() + seconds, 0, 0
+    end, reads, found = time.monotonic() + seconds, 0, 0
     while time.monotonic() < end:
         user, pushed = chosen.randrange(USERS), int(progress)
-        there += check(reader, user, pushed) > 0
+        found += check(reader, user, pushed) > 0
         reader.touch(chosen.randrange(USERS))
-        looked += 1
-    assert there > 100, f"only {there} of {looked} users had a timeline"
-    print(f"{looked} reads, {there} timelines, {int(progress)} posts", flush=True)
+        reads += 1
+    assert found > 100, f"only {found} of {reads} users had a timeline"
+    print(f"{reads} reads, {found} timelines, {int(progress)} posts", flush=True)
 
 
 if __name__ == "__main__":

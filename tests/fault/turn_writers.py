@@ -22,40 +22,40 @@ _COUNT = struct.Struct("<q")
 _counts = mmap.mmap(-1, 2 * _COUNT.size)  # commits of each of the two processes, shared by forks
 
 
-def start(folder: Path, who: int) -> int:
+def start(folder: Path, writer: int) -> int:
     """Fork a process that commits forever; returns its pid."""
     pid = os.fork()
     if pid == 0:
         try:
-            write_on(folder, who)
+            write_on(folder, writer)
         finally:
             os._exit(1)
     return pid
 
 
-def write_on(folder: Path, who: int) -> None:
+def write_on(folder: Path, writer: int) -> None:
     with Environment(folder, durability="relaxed") as environment:
 
         def commit() -> None:
             while True:
                 with environment.commit() as write:
                     write.changes = b""
-                _COUNT.pack_into(_counts, who * _COUNT.size, committed(who) + 1)
+                _COUNT.pack_into(_counts, writer * _COUNT.size, committed(writer) + 1)
 
         for _ in range(_THREADS - 1):
             threading.Thread(target=commit, daemon=True).start()
         commit()
 
 
-def committed(who: int) -> int:
-    return int(_COUNT.unpack_from(_counts, who * _COUNT.size)[0])
+def committed(writer: int) -> int:
+    return int(_COUNT.unpack_from(_counts, writer * _COUNT.size)[0])
 
 
-def wait_for_more(who: int, count: int) -> None:
-    wanted, until = committed(who) + count, time.monotonic() + _PATIENCE_S
-    while committed(who) < wanted:
+def wait_for_more(writer: int, count: int) -> None:
+    target, until = committed(writer) + count, time.monotonic() + _PATIENCE_S
+    while committed(writer) < target:
         if time.monotonic() > until:
-            raise SystemExit(f"process {who} got no turn to write within {_PATIENCE_S} s")
+            raise SystemExit(f"process {writer} got no turn to write within {_PATIENCE_S} s")
         time.sleep(0.0005)
 
 

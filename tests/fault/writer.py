@@ -171,12 +171,12 @@ def main() -> None:
     parser.add_argument("--applies", type=int)
     parser.add_argument("--checkpoint-s", type=float, default=checkpoints.INTERVAL_S)
     parser.add_argument("--durability", choices=["full", "relaxed"], default="full")
-    asked = parser.parse_args()
-    checkpoints.INTERVAL_S = asked.checkpoint_s
-    if asked.zygote:
-        zygote(asked.folder)
+    options = parser.parse_args()
+    checkpoints.INTERVAL_S = options.checkpoint_s
+    if options.zygote:
+        zygote(options.folder)
     else:
-        run(asked.folder, asked.seed, asked.applies, cast(Durability, asked.durability))
+        run(options.folder, options.seed, options.applies, cast(Durability, options.durability))
 
 
 if __name__ == "__main__":

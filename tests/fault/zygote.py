@@ -33,9 +33,9 @@ class Zygote:
         """Wait until the acknowledgements of a writer exceed `than_bytes`. Returns their bytes."""
         deadline = time.monotonic() + _FIRST_S
         while time.monotonic() < deadline:
-            said = self._acks[pid].stat().st_size if self._acks[pid].exists() else 0
-            if said > than_bytes:
-                return said
+            size = self._acks[pid].stat().st_size if self._acks[pid].exists() else 0
+            if size > than_bytes:
+                return size
             time.sleep(0.001)
         raise AssertionError(f"writer {pid} acknowledged nothing for {_FIRST_S} s")
 
