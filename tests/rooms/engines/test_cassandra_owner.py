@@ -110,9 +110,7 @@ class World:
         """Some of the waiting commands, all of one millisecond."""
         count, first_ms = self.chance.randint(1, 6), part.commands[part.place][0]
         numbered = list(enumerate(part.commands))[part.place : part.place + count]
-        return [
-            Command(offset, ms, msgspec.msgpack.encode(command)) for offset, (ms, command) in numbered if ms == first_ms
-        ]
+        return [Command(n, ms, msgspec.msgpack.encode(command)) for n, (ms, command) in numbered if ms == first_ms]
 
     def run(self) -> None:
         """Start, pause and resume processes until everything is published."""
@@ -158,24 +156,20 @@ def check_lists(rows: MemoryRows, partitions: Partitions) -> None:
     entries, ending, expiring, counts = dict(rows.table("list_entries")), set(), set(), Counter[Any]()
     for edge in stored_edges(rows).values():
         owner = partitions.of_node(edge.source)
-        for listing, other_end in listings_of(edge):
+        for listing, end in listings_of(edge):
             places = divided.get(of_node(listing), UNDIVIDED).places(edge.position)
-            entry_values = [
-                entries.pop(entry_row(listing, part, edge.position, other_end).key, None) for part in places
-            ]
-            assert {one for one in entry_values if one is not None} == {(edge.expires_ms,)}
+            values = [entries.pop(entry_row(listing, part, edge.position, end).key, None) for part in places]
+            assert {value for value in values if value is not None} == {(edge.expires_ms,)}
             counts[(*of_node(listing), owner), 0] += 1
             if edge.expires_ms:
-                ending.add((*listed(listing), edge.expires_ms, other_end))
+                ending.add((*listed(listing), edge.expires_ms, end))
                 counts[(*of_node(listing), owner), 1] += 1
         if edge.expires_ms:
             expiring.add((owner, edge.expires_ms, edge.graph, edge.source, edge.destination))
     assert not entries
     assert set(rows.table("ending")) == ending
     assert set(rows.table("expiring")) == expiring
-    stored = Counter(
-        {(key, index): n for key, values in rows.table("counts").items() for index, n in enumerate(values)}
-    )
+    stored = Counter({(key, i): n for key, values in rows.table("counts").items() for i, n in enumerate(values)})
     assert +stored == counts
     assert min(stored.values(), default=0) >= 0
 
@@ -192,9 +186,7 @@ def check_published(world: World) -> None:
     for part in world.parts:
         assert [decision.offset for decision in part.published] == list(range(len(part.commands)))
         last: dict[tuple[int, int, int], Event] = {}
-        for event in (
-            event for decision in part.published for event in decision.events if event.state <= State.REMOVED
-        ):
+        for event in (event for item in part.published for event in item.events if event.state <= State.REMOVED):
             key = (event.graph, event.source, event.destination)
             before = last.get(key)
             assert key in forgotten or event.before == (None if before is None else before.state)
@@ -318,11 +310,8 @@ def test_one_partition_equals_commands_decided_in_order_whichever_process_stops(
     assert {node: stored_node for node, stored_node in result.nodes.items() if stored_node != Node()} == nodes
     assert result.edges == {key: as_of(edge, world.now_ms) for key, edge in model.edges.rows.items()}
     assert result.notes == model.edges._notes
-    records = {
-        (int(key[0]), key[1]): (stored_record.updated_at, stored_record.data)
-        for key, stored_record in model.records.records.items()
-    }
-    assert result.records == records
+    rows = {(int(key[0]), key[1]): (record.updated_at, record.data) for key, record in model.records.records.items()}
+    assert result.records == rows
     logged = [event for event in model.edges.events.all if event.state == RECORD_CHANGED]
     assert result.published_records == [(event.source, event.destination, event.data) for event in logged]
 
