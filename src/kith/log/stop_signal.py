@@ -1,4 +1,4 @@
-"""A stop signal for a worker, which also ends whatever the worker waits for."""
+"""A stop signal for a worker of one event loop. It also ends what the worker waits for. It cannot be reset."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Why a request to a foreign address got no answer."""
+"""The error of a request to a foreign address that got no answer. An answer of any status is no error."""
 
 from __future__ import annotations
 

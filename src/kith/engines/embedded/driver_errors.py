@@ -1,4 +1,7 @@
-"""Translates errors of LMDB and of the operating system into Kith's errors."""
+"""Translates errors of LMDB and of the operating system into Kith's errors.
+
+Whether a disk is full is guessed from its free space where the driver does not say it.
+"""
 
 from __future__ import annotations
 

@@ -73,11 +73,11 @@ def alone(folder: Path) -> Iterator[bool]:
 
 @contextlib.contextmanager
 def publish_text(file: Path, text: str) -> Iterator[None]:
-    """Keep `text` in a locked file while the context is open. If this process is killed, `said` ignores the file."""
+    """Keep `text` in a locked file while the context is open. `published_text` ignores the file of a killed process."""
     with translate_errors(f"write {file}", file.parent):
         locked_file = file.open("a+")
     with locked_file:
-        fcntl.flock(locked_file, fcntl.LOCK_SH)  # waits while another process is in `said`
+        fcntl.flock(locked_file, fcntl.LOCK_SH)  # waits while another process is in `published_text`
         with translate_errors(f"write {file}", file.parent):
             file.write_text(text)
         try:
@@ -86,7 +86,7 @@ def publish_text(file: Path, text: str) -> Iterator[None]:
             file.unlink(missing_ok=True)
 
 
-def said(file: Path) -> str:
+def published_text(file: Path) -> str:
     """The text of a file of `publish_text`; empty if its process has ended."""
     try:
         with file.open("r+") as locked_file:

@@ -1,4 +1,4 @@
-"""Strays: list entries that belong to no edge. The auditor finds and deletes them."""
+"""Strays: list entries that belong to no edge. The auditor finds and deletes them. Lost entries: see `edge_scans`."""
 
 from __future__ import annotations
 

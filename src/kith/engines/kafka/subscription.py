@@ -1,4 +1,7 @@
-"""A worker's share of a group. The registry stores its partitions, checkpoints and failures."""
+"""A worker's share of a group. The registry stores its partitions, checkpoints and failures.
+
+A share may shrink or grow at any read. A worker that lost a partition notices when it saves: the save is refused whole.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Follows partitions as they grow: a thread waits for records, and the event loop handles them."""
+"""Follows partitions as they grow: a thread waits for records, and the event loop handles them.
+
+Records of a partition are handled in order. While a handler fails, its records are retried, and nothing else is read.
+"""
 
 from __future__ import annotations
 

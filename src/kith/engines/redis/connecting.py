@@ -1,4 +1,4 @@
-"""The connections of a process to a Redis Cluster."""
+"""The connections of a process to a Redis Cluster. A node that does not answer in time counts as down."""
 
 from __future__ import annotations
 

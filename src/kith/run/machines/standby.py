@@ -23,7 +23,7 @@ from kith.core.errors import BadRequest, Conflict, KithError, StoreMismatch, Tok
 from kith.engines.embedded import fanout_state, store_role
 from kith.engines.embedded.closed_note import ClosedNote
 from kith.engines.embedded.environment import Environment
-from kith.engines.embedded.folder_locks import alone, publish_text, said
+from kith.engines.embedded.folder_locks import alone, publish_text, published_text
 from kith.engines.embedded.journal import JOURNAL_FILE
 from kith.engines.embedded.retention import LEASE_PREFIX
 from kith.engines.embedded.store_file import RESTORING, STORE_FILE, sync_folder
@@ -161,7 +161,7 @@ def _served_at(folder: Path, old: str) -> str:
 
     Errors: BadRequest where it is not known, or reaches this machine only while the old primary is on another.
     """
-    url = said(folder / _URL_FILE)
+    url = published_text(folder / _URL_FILE)
     if not url:
         raise BadRequest(
             f"no standby is being served from {folder}: say with --url where clients will reach it, for the old "
