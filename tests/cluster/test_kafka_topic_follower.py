@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections.abc import Sequence
 from typing import Any, cast
 
-from confluent_kafka import Consumer
+import pytest
+from confluent_kafka import Consumer, KafkaException
 from coroutines import Run
 
 from kith.engines.kafka.broker import BrokerRecord
@@ -102,6 +104,28 @@ def test_a_task_whose_records_cannot_be_handled_ends_when_it_is_closed(run: Run)
         follower.follow({0: 0})
         await tried.wait()
         async with asyncio.timeout(5):
+            await follower.close()
+
+    run(scene())
+
+
+def test_a_task_whose_consumer_fails_pauses_before_each_retry(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Failing(OneByOne):
+        def consume(self, count: int, timeout: float) -> Sequence[Message]:
+            raise KafkaException("the driver failed")
+
+    async def scene() -> None:
+        loop, paused = asyncio.get_running_loop(), asyncio.Event()
+        monkeypatch.setattr(time, "sleep", lambda _: loop.call_soon_threadsafe(paused.set))
+
+        async def handle(partition: int, records: Sequence[BrokerRecord]) -> None: ...
+
+        follower = KafkaTopicFollower(lambda: cast(Consumer, Failing()), "events", handle)
+        follower.follow({0: 0})
+        try:
+            async with asyncio.timeout(5):
+                await paused.wait()
+        finally:
             await follower.close()
 
     run(scene())

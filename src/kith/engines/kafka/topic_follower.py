@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
@@ -89,6 +90,7 @@ class KafkaTopicFollower:
                 break
             except Exception:
                 _log.exception("following a topic of Kafka failed; it continues", topic=self._name)
+                time.sleep(_RETRY_S)
         consumer.close()
 
     async def _deliver(self, messages: Sequence[Any]) -> None:
