@@ -78,7 +78,7 @@ class Shipping:
             return True
         if self._waiting >= WAITING_MAX:
             raise Overloaded(f"{self._waiting} standbys wait here already")
-        if self._listening is None:
+        if self._listening is None or self._listening.done():  # done: it failed
             self._listening = asyncio.create_task(self._listen())
         self._waiting += 1
         try:

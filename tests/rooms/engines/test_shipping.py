@@ -1,0 +1,44 @@
+"""What a primary sends its standbys, after a failure in its own process."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+from cast import ALICE
+from coroutines import Run
+from edges import edge_of, writes_of
+from embedded_engine import open_embedded
+
+from kith.engines.embedded import segments
+from kith.engines.embedded.bells import FifoBell
+from kith.engines.embedded.shipping import Shipping
+
+WAIT_S = 10.0
+
+
+def test_a_request_after_a_failed_bell_gets_new_events(
+    tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def fail(*_: object) -> None:
+        raise OSError("the bell broke")
+
+    with open_embedded(tmp_path) as (environment, edges):
+        run(edges.declare(["follows"]))
+
+        async def scene() -> bytes | None:
+            await edges.apply(writes_of(edge_of(ALICE, 2)))
+            last, source = segments.last_event(environment), Shipping(environment)
+            try:
+                with monkeypatch.context() as broken:
+                    broken.setattr(FifoBell, "rung", fail)
+                    assert await source.log(last, last, 0.01) is None
+                asking = asyncio.create_task(source.log(last, last, WAIT_S))
+                await asyncio.sleep(0)
+                await edges.apply(writes_of(edge_of(ALICE, 3)))
+                return await asking
+            finally:
+                await source.close()
+
+        assert run(scene()) is not None
