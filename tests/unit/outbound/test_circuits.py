@@ -30,7 +30,7 @@ class Scene:
             with self.circuits.permit(host):
                 return 0.0
         except SendFailed as error:
-            return error.retry_after_s if error.why is SendFault.RESTING else -1.0
+            return error.retry_after_s if error.fault is SendFault.RESTING else -1.0
 
 
 @pytest.fixture
