@@ -268,14 +268,13 @@ def test_unused_slots_take_no_room_on_the_disk(tmp_path: Path) -> None:
 
 
 def test_a_full_disk_refuses_a_timeline_where_none_can_be_evicted(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(*_: int) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    with opened(folder, slots=SLOTS) as timelines:
+    with opened(tmp_path, slots=SLOTS) as timelines:
         monkeypatch.setattr(os, "posix_fallocate", full)
-        timelines.drop(ALICE)
         with pytest.raises(StoreFull):
             timelines.put(BOB, np.array([1]))
         assert (shown(timelines, BOB), timelines.count()) == (None, 0)
@@ -294,6 +293,49 @@ def test_a_full_disk_refuses_a_new_store(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.undo()
     assert not (tmp_path / ring_file.FILE).exists()
     RingTimelines(tmp_path, slots=SLOTS).close()
+
+
+def copied(folder: Path) -> Path:
+    """A copy of the folder as `cp` makes it: with a hole for each block of zeros."""
+    copy = folder / "copy"
+    copy.mkdir()
+    with (folder / ring_file.FILE).open("rb") as source, (copy / ring_file.FILE).open("wb") as target:
+        while block := source.read(4096):
+            if block.strip(b"\0"):
+                target.write(block)
+            else:
+                target.seek(len(block), os.SEEK_CUR)
+        target.truncate(FILE_BYTES)
+    return copy
+
+
+def test_a_writer_fills_the_holes_of_a_copied_file(folder: Path) -> None:
+    file = copied(folder) / ring_file.FILE
+    used = Layout.of(SLOTS).cells + 256 * ring_file.WIDTH * 8  # what Alice's timeline needs
+    assert file.stat().st_blocks * 512 < used
+    with opened(file.parent, slots=SLOTS) as rings:
+        assert file.stat().st_blocks * 512 >= used
+        assert shown(rings, ALICE) == [2, 1]
+
+
+def test_a_copied_file_is_not_used_where_the_disk_has_no_room_for_its_holes(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A write to a hole on a full disk kills the process: SIGBUS."""
+
+    def full(*_: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    copy = copied(folder)
+    reader = reading(copy)
+    assert shown(reader, ALICE) == [2, 1]
+    monkeypatch.setattr(os, "posix_fallocate", full)
+    with pytest.raises(StoreFull):
+        RingTimelines(copy, slots=SLOTS)
+    assert shown(reader, ALICE) is None
+    monkeypatch.undo()
+    with opened(copy, slots=SLOTS) as rings:
+        assert rings.count() == 0
 
 
 def test_readers_find_the_timelines_that_replaced_a_removed_file(folder: Path) -> None:

@@ -130,6 +130,12 @@ class RingFile:
         """Take a new name, so that a store that noted the old one no longer accepts these timelines as its own."""
         self._words[_NAME] = _new_name()
 
+    def allocate(self) -> None:
+        """Allocate the disk space of everything in use, because a copy of a file may have holes. See `reserve`."""
+        _allocate(self._descriptor, 0, self._layout.cells)
+        for part in np.unique(np.flatnonzero(self.owners) // _RESERVE_SLOTS).tolist():
+            self.reserve(part * _RESERVE_SLOTS)
+
     def reserve(self, slot: int) -> None:
         """Allocate the disk space of a slot. StoreFull here; without this, a write to a full disk would kill the
         process by a signal.
@@ -166,6 +172,12 @@ def create(path: Path, slots: int) -> None:
         os.close(descriptor)
     _retire(path)
     part.replace(path)
+
+
+def remove(path: Path) -> None:
+    """Remove the file. Its readers notice."""
+    _retire(path)
+    path.unlink()
 
 
 def _retire(path: Path) -> None:

@@ -337,9 +337,13 @@ def _open_file(path: Path, slots: int) -> RingFile:
             raise UnusableRingFile("this machine does not say when it started")
         if rings.slots != slots:
             raise UnusableRingFile(f"it has {rings.slots} slots, and {slots} are asked for")
+        rings.allocate()
         _recover(rings)
     except FileNotFoundError:
         pass
+    except StoreFull:
+        ring_file.remove(path)  # else a reader's write to a hole would kill it
+        raise
     except UnusableRingFile as error:
         _log.warning("timelines are dropped, and rebuilt from outboxes as users return", reason=str(error))
     else:
