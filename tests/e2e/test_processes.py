@@ -196,6 +196,8 @@ def test_a_worker_that_dies_is_replaced(own_pair: Server, people: People) -> Non
     before = worker_pids(own_pair)
     kill(min(before))
     eventually(lambda: len(worker_pids(own_pair) - before) == 1)
+    (said,) = [line for line in own_pair.output().splitlines() if "a process ended" in line]
+    assert json.loads(said)["how"] == "signal 9 (Killed)"
     for _ in range(20):
         with own_pair.client(acting=people.alice) as http:
             assert ok(http.post(f"{API}/users/{people.bob}/follow"))["following"]

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import structlog
 from servers import eventually, free_port
 
 from kith.core.errors import Unavailable
@@ -65,6 +66,31 @@ def test_a_child_that_the_system_refuses_to_start_is_started_later(
         os.kill(started[0], signal.SIGKILL)
         eventually(lambda: len(started) == 2)
     assert all(map(is_gone, started))
+
+
+@pytest.mark.parametrize(
+    ("command", "how"),
+    [(("/bin/sh", "-c", "kill -BUS $$"), "signal 7 (Bus error)"), (("/bin/sh", "-c", "exit 74"), "exit status 74")],
+)
+def test_the_log_says_which_process_ended_and_how(
+    listening: socket.socket, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...], how: str
+) -> None:
+    """A process that the kernel kills, as for want of memory, says nothing itself."""
+    started: list[int] = []
+
+    def spawn(child: Child, _: socket.socket) -> int:
+        words = ("/bin/sleep", "1000") if started else command
+        started.append(os.posix_spawn(words[0], words, {}))
+        return started[-1]
+
+    monkeypatch.setattr(children, "_spawn", spawn)
+    with (
+        structlog.testing.capture_logs() as logs,
+        children.supervised([Child((children.API,), forks=False)], listening, 20),
+    ):
+        eventually(lambda: len(started) == 2)
+    ended = [line for line in logs if line["event"] == "a process ended, and is replaced"]
+    assert [(line["process"], line["pid"], line["how"]) for line in ended] == [("api", started[0], how)]
 
 
 def test_a_child_that_missed_sigterm_gets_it_again(listening: socket.socket, monkeypatch: pytest.MonkeyPatch) -> None:

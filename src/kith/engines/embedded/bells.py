@@ -87,7 +87,9 @@ class Doorbell:
             try:
                 fifo = self._fifos[thread] = _Fifo(*_make_fifo(self._folder))
             except OSError as error:
-                _log.warning("no FIFO can be made here; polling for new events", folder=self._folder, error=str(error))
+                _log.warning(
+                    "no FIFO can be made here; polling for new events", folder=str(self._folder), error=str(error)
+                )
                 yield FifoBell(None)
                 return
         bell = FifoBell(fifo)

@@ -49,6 +49,11 @@ class Child(NamedTuple):
         """Whether it is an API process."""
         return self.command == (API,)
 
+    @property
+    def name(self) -> str:
+        """Its name in log lines."""
+        return "api" if self.is_api else " ".join(self.command)
+
 
 @contextlib.contextmanager
 def supervised(children: Sequence[Child], listening: socket.socket, end_within_s: float) -> Iterator[None]:
@@ -98,6 +103,10 @@ class _KeptChild:
             _, status = os.waitpid(self._pid, 0)
             if not self._stopping.is_set() and self._child.must_not_restart(status):
                 return
+            if not self._stopping.is_set():
+                _log.warning(
+                    "a process ended, and is replaced", process=self._child.name, pid=self._pid, how=_end(status)
+                )
             gave_up = not self._child.is_api and os.WIFEXITED(status) and time.monotonic() - started < _RESPAWN_S_MAX
             pause_s = min(2 * pause_s, _RESPAWN_S_MAX) if gave_up else _RESPAWN_S
             new_pid = self._spawn_again(pause_s)
@@ -118,11 +127,18 @@ class _KeptChild:
             except OSError as error:  # no memory, or no process id
                 _log.warning(
                     "a process cannot be started; it is tried again",
-                    process=" ".join(self._child.command),
+                    process=self._child.name,
                     error=str(error),
                 )
                 pause_s = _RESPAWN_S_MAX
         return None
+
+
+def _end(status: int) -> str:
+    """How a process ended, by its status of `os.waitpid`."""
+    if os.WIFSIGNALED(status):
+        return f"signal {os.WTERMSIG(status)} ({signal.strsignal(os.WTERMSIG(status))})"
+    return f"exit status {os.waitstatus_to_exitcode(status)}"
 
 
 def _reap_orphans(kept_ids: set[int]) -> None:

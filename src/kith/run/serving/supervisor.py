@@ -21,6 +21,7 @@ import structlog
 
 from kith.core.errors import KithError, Unavailable
 from kith.http.sockets import listen_on
+from kith.run import logs
 from kith.run.backups import schedule
 from kith.run.backups.backup_maker import SECRET
 from kith.run.config import Settings
@@ -91,6 +92,7 @@ def run(
     `sources`: where each setting came from, for the console. `alone`: without workers, which run elsewhere.
     Errors: Unavailable if API processes keep dying.
     """
+    logs.configure(settings.log_level)
     os.environ[processes.SOURCES_VARIABLE] = msgspec.json.encode(dict(sources)).decode()
     os.environ[processes.SUPERVISOR_VARIABLE] = str(os.getpid())
     os.environ[processes.SETTINGS_VARIABLE] = msgspec.json.encode(settings).decode()
