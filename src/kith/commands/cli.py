@@ -7,6 +7,7 @@ Exit status: 0 done, 1 refused or failed (with a line that says what to do), 2 w
 
 from __future__ import annotations
 
+import errno
 import importlib
 import sys
 
@@ -58,7 +59,18 @@ def main() -> None:
     except KithError as error:
         fail(error.message)
     except OSError as error:
-        fail(f"cannot use {error.filename}: {error.strerror}" if error.filename else str(error))
+        fail(_message_of(error))
+
+
+def _message_of(error: OSError) -> str:
+    """An error of the system in one line."""
+    from kith.engines.embedded.owners import denied  # noqa: PLC0415 - imported only on a failure
+
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return "no room on the disk" + (f" for {error.filename}" if error.filename else "") + "; free some and repeat"
+    if reason := denied(error):
+        return reason
+    return f"cannot use {error.filename}: {error.strerror}" if error.filename else str(error)
 
 
 def _assembled(arguments: list[str]) -> typer.Typer:

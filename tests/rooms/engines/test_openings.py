@@ -13,7 +13,7 @@ from store_copies import copy_store
 from kith.core.clock import Hlc
 from kith.core.errors import StoreFull, StoreMismatch
 from kith.core.events import user_changed
-from kith.engines.embedded import changes, checkpoints, event_log, redo
+from kith.engines.embedded import changes, checkpoints, event_log, owners, redo
 from kith.engines.embedded.commits import CommitQueue
 from kith.engines.embedded.environment import LOG_WHOLE_AFTER, Environment
 from kith.engines.embedded.journal import JOURNAL_FILE, Journal
@@ -51,6 +51,19 @@ def test_no_empty_store_is_made_beside_the_journal_of_a_missing_one(tmp_path: Pa
         (folder / file).rename(moved_away / file)
     with Environment(folder) as environment:
         assert environment.get_note("ours") is None
+
+
+def test_root_is_refused_in_the_folder_of_another_user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """That user's servers could not open what root makes there, such as `servers.lock`."""
+    Environment(tmp_path).close()
+    before = sorted(tmp_path.iterdir())
+    monkeypatch.setattr(owners, "owner_of", lambda _: 12_345)
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    with pytest.raises(StoreMismatch, match=r"belongs to user 12345, .*run this as that user"):
+        Environment(tmp_path)
+    assert sorted(tmp_path.iterdir()) == before
+    monkeypatch.setattr(os, "geteuid", lambda: 12_345)
+    Environment(tmp_path).close()
 
 
 @pytest.mark.parametrize("durability", ["full", "relaxed"])

@@ -19,7 +19,8 @@ The path of a write:
 
 Power cuts: `journal`, `redo` (what a journal entry holds), `checkpoints`, `recovery`. The store as a whole:
 `environment` (opens the data folder; commits, notes), `store_file`, `store_copy`, `formats` (which versions can be
-opened), `folder_locks`, `keys` (rows as bytes), `bulk` (sorted load of an empty graph), `driver_errors`.
+opened), `folder_locks`, `owners` (which user may use it), `keys` (rows as bytes), `bulk` (sorted load of an empty
+graph), `driver_errors`.
 
 More about the log: `retention` (how long it is kept), `history` (positions across restores), `decoded_rows` (a cache),
 `segments` (stretches of the log as bytes), `rebuild` (makes a store from a log), `sorted_changes` (applies many events

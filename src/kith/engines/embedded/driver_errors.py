@@ -14,6 +14,7 @@ from pathlib import Path
 import lmdb
 
 from kith.core.errors import KithError, StoreFull, StoreMismatch, StoreUnavailable
+from kith.engines.embedded.owners import denied
 
 _ROOM_BYTES_MIN = 1 << 20
 
@@ -33,8 +34,8 @@ def translate_errors(action: str, folder: Path | None = None) -> Iterator[None]:
     except OSError as error:
         is_full = error.errno is None and folder is not None and _is_full(folder)
         if is_full or error.errno in (errno.ENOSPC, errno.EDQUOT):
-            raise StoreFull(f"no room on the disk to {action}; nothing was changed") from error
-        raise StoreUnavailable(f"could not {action}: {error.strerror or error}") from error
+            raise StoreFull(f"no room on the disk to {action}; free some and repeat. Nothing was changed") from error
+        raise StoreUnavailable(f"could not {action}: {denied(error) or error.strerror or error}") from error
 
 
 def translate(error: Exception, action: str, folder: Path | None = None) -> KithError:

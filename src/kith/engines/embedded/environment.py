@@ -21,7 +21,7 @@ from typing import Literal, TypeAlias
 import lmdb
 
 from kith.core.errors import Conflict, StoreMismatch, StoreUnavailable
-from kith.engines.embedded import event_log, formats, redo
+from kith.engines.embedded import event_log, formats, owners, redo
 from kith.engines.embedded.bells import Doorbell
 from kith.engines.embedded.checkpoints import Checkpoints
 from kith.engines.embedded.closed_note import CLOSED_KEY, refusal
@@ -87,6 +87,7 @@ class Environment:
                 reason = f"cannot use {folder} as a data folder: {error.strerror}"
                 raise StoreUnavailable(f"{reason}; name one that you may write to with --data") from error
             store = folder / STORE_FILE
+            owners.refuse_root(store)
             if store.exists() and not store.stat().st_size:
                 raise StoreMismatch(
                     f"{store} is empty; restore a backup (`kith restore`), or move the folder away to start anew"
