@@ -201,6 +201,7 @@ def test_an_import_with_a_damaged_working_folder_restarts_unless_it_has_written(
     rows = random_rows(7, 120, 3)
     path = file_of(tmp_path, rows)
     cut_short(set_to, path, calls)
+    assert (Path(set_to.data) / "loading-follows").stat().st_mode & 0o077 == 0, "its edges are private"
     _spoil(Path(set_to.data) / "loading-follows", how)
     if calls == 54:
         with pytest.raises(StoreMismatch, match="gone or damaged, and with it the rest of an import; drop all of it"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import stat
 from pathlib import Path
 
 import pytest
@@ -39,6 +40,13 @@ def test_pages_come_back_as_they_were(tmp_path: Path) -> None:
     assert kept(tmp_path / "served") == pages
     log.flush()
     assert kept(tmp_path / "served") == pages, "nothing is written twice"
+
+
+def test_only_its_owner_may_read_what_was_shown_to_whom(tmp_path: Path) -> None:
+    log = served(tmp_path / "served")
+    log.add(page(1))
+    log.flush()
+    assert [stat.S_IMODE(file.stat().st_mode) for file in (tmp_path / "served").iterdir()] == [0o600]
 
 
 def test_nothing_served_leaves_no_file(tmp_path: Path) -> None:

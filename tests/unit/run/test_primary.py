@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import stat
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -53,6 +54,14 @@ def test_a_complete_snapshot_becomes_the_store(tmp_path: Path) -> None:
     with answering(200, snapshot_of(STORE)) as primary:
         primary.snapshot(tmp_path / "store.mdb")
     assert (tmp_path / "store.mdb").read_bytes() == STORE
+
+
+def test_only_its_owner_may_read_a_snapshot_while_it_arrives(tmp_path: Path) -> None:
+    """It holds the secrets of the store."""
+    body = snapshot_of(STORE)
+    with answering(200, body, says_bytes=len(body) + 1) as primary, pytest.raises(Unavailable):
+        primary.snapshot(tmp_path / "store.mdb")
+    assert [stat.S_IMODE(file.stat().st_mode) for file in tmp_path.iterdir()] == [0o600]
 
 
 @pytest.mark.parametrize(

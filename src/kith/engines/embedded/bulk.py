@@ -89,7 +89,7 @@ class BulkLoad:
         if saved is None:
             if self._folder.exists():
                 shutil.rmtree(self._folder)
-            self._folder.mkdir()
+            self._folder.mkdir(mode=0o700)
             self._save_reading()
             environment.put_note(self._note, b"0")
 

@@ -73,6 +73,7 @@ class ServedFiles:
         if self._file is None or self._file_bytes + len(rows) > self._file_max:
             self._folder.mkdir(exist_ok=True)
             self._file = self._folder / f"{datetime.now(UTC):%Y%m%dT%H%M%S-%f}-{os.getpid()}.rows"
+            self._file.touch(0o600)
             self._file_bytes = 0
             self._forget_oldest()
         with self._file.open("ab", buffering=0) as output:

@@ -8,6 +8,7 @@ import os
 import re
 import secrets
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Self, TypeVar
@@ -86,9 +87,12 @@ class Primary:
         return self._read(self._request("GET", f"{BASE}/standby/epoch"), Epoch)
 
     def snapshot(self, file: Path) -> None:
-        """Download its store into a file, whole and durable. After an error no such file exists."""
+        """Download its store into a file, whole, durable and private. After an error no such file exists."""
         part = file.with_name(f"{file.name}.part")
-        with translate_errors(f"write {file}", file.parent), part.open("wb") as output:
+        with (
+            translate_errors(f"write {file}", file.parent),
+            open(part, "wb", opener=partial(os.open, mode=0o600)) as output,
+        ):
             self._stream(f"{BASE}/standby/snapshot", output, ending=_ENDING_BYTES, params=self._name_params)
             output.flush()
             os.fsync(output.fileno())
