@@ -1,4 +1,4 @@
-"""How every process logs: one JSON object per line on standard error. Repeated tracebacks are suppressed for a time."""
+"""How every process logs: one JSON object per line on standard error. Repeated failures are suppressed for a time."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import structlog
 from structlog.typing import EventDict, WrappedLogger
 
 REPEAT_S = 10.0
-"""Seconds for which a repeated traceback is suppressed. On a full disk, every request may raise the same one."""
+"""Seconds for which a repeated failure is suppressed. On a full disk, every request may raise the same one."""
 _KINDS_MAX = 1_000
 
 
@@ -20,7 +20,7 @@ def configure(level: str) -> None:
     structlog.configure(
         wrapper_class=structlog.make_filtering_bound_logger(logging.getLevelNamesMapping()[level.upper()]),
         processors=[
-            SparingTracebacks(),
+            SparingFailures(),
             structlog.contextvars.merge_contextvars,
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True),
@@ -32,10 +32,11 @@ def configure(level: str) -> None:
     )
 
 
-class SparingTracebacks:
-    """Suppresses an event whose traceback was logged recently: same fields, same error, raised at the same line.
+class SparingFailures:
+    """Suppresses a failure that was logged recently: same fields, and if it has a traceback, raised at the same line.
 
-    The next one that is logged says in `repeated` how many were suppressed.
+    A failure has a traceback or the field `error`. The next one that is logged says in `repeated` how many were
+    suppressed.
     """
 
     def __init__(self, now_s: Callable[[], float] = time.monotonic) -> None:
@@ -47,10 +48,11 @@ class SparingTracebacks:
         error = event.get("exc_info")
         if error is True:
             error = sys.exc_info()[1]
-        if not isinstance(error, BaseException):
+        origin = _origin(error) if isinstance(error, BaseException) else ()
+        if not origin and "error" not in event:
             return event
         fields = tuple(sorted((name, str(value)) for name, value in event.items() if name != "exc_info"))
-        kind, now_s = (fields, *_origin(error)), self._now_s()
+        kind, now_s = (fields, *origin), self._now_s()
         logged_s, repeated = self._written.get(kind, (-REPEAT_S, 0))
         if now_s - logged_s < REPEAT_S:
             self._written[kind] = (logged_s, repeated + 1)

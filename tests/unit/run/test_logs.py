@@ -1,4 +1,4 @@
-"""Repeated tracebacks are logged once in a while, with the number of repetitions left out."""
+"""Repeated failures are logged once in a while, with the number of repetitions left out."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import sys
 import pytest
 import structlog
 
-from kith.run.logs import REPEAT_S, SparingTracebacks
+from kith.run.logs import REPEAT_S, SparingFailures
 
 _FAILING = """
 import structlog
@@ -32,7 +32,7 @@ class Written:
 
     def __init__(self) -> None:
         self.now_s, self.events = 0.0, list[dict[str, object]]()
-        self._processor = SparingTracebacks(lambda: self.now_s)
+        self._processor = SparingFailures(lambda: self.now_s)
 
     def say(self, event: str, **fields: object) -> None:
         """Log an event."""
@@ -68,7 +68,17 @@ def test_events_that_differ_in_name_fields_error_or_line_are_all_written() -> No
     assert len(written.events) == 6
 
 
-def test_events_without_a_traceback_are_all_written() -> None:
+def test_a_failure_without_a_traceback_is_written_once_in_a_while_too() -> None:
+    """Such as `waiting for the store` of each worker, every second, while the disk is full."""
+    written = Written()
+    for step in range(25):
+        written.now_s = step * REPEAT_S / 10
+        written.say("waiting", error="no room", group="push")
+        written.say("waiting", error="no room", group="boards")
+    assert [event.get("repeated") for event in written.events] == [None, None, 9, 9, 9, 9]
+
+
+def test_events_that_are_no_failures_are_all_written() -> None:
     written = Written()
     for _ in range(3):
         written.say("started")
