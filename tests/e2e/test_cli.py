@@ -102,6 +102,9 @@ def test_a_graph_survives_generate_import_export_backup_and_restore(kith: Kith, 
     assert "kith restore kept --data" in done(kith("backup", "kept"))
     assert "restored into back" in done(kith("restore", "kept", "--data", "back"))
     assert "the backup in kept is good" in done(kith("restore", "kept", "--drill"))
+    assert re.search(
+        r"ends at 20\d\d-.*not here", done(here("restore", "kept", "--data", "later", "--at", "2999-01-01"))
+    )
     assert re.search(r"follows.*2,000.*100\.0+%", done(kith("audit", "--data", "back")))
     done(here("export", "edges", "again.ndjson", "--data", "back"))
     assert (tmp_path / "again.ndjson").read_bytes() == (tmp_path / "out.ndjson").read_bytes()

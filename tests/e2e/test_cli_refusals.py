@@ -67,7 +67,10 @@ REFUSED = [
     ("restore damaged --data new", "damaged"),
     ("restore kept --data file", "file"),
     ("restore kept --data new --at yesterday", "neither a time, such as .* nor a token"),
-    ("restore kept --data new --at 2001-01-01", "no whole backup there is as old"),
+    (
+        "restore kept --data new --at 2001-01-01",
+        r"no whole backup there is as old as that; the oldest moment there is 20\d\d-.*T.*\+00:00;",
+    ),
     ("restore damaged --data new --at 2001-01-01", "one moment only"),
     ("restore none --drill", "holds no backup"),
     ("worker backup", "backup_to"),

@@ -7,7 +7,6 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime
 from typing import Annotated
 
 import msgspec
@@ -23,6 +22,7 @@ from kith.run import config
 from kith.run.audits import audit_edges
 from kith.run.backups import drills, restoring, schedule
 from kith.run.backups.backup_maker import BackupResult
+from kith.run.backups.chain import in_utc
 from kith.run.backups.drills import Drill
 from kith.run.backups.restoring import Restored
 from kith.run.config import Settings
@@ -135,9 +135,10 @@ def _note(source: str, *, good: bool) -> None:
 
 def _tell(restored: Restored) -> None:
     """Print which moment was restored, and which media files are lost."""
-    logged = datetime.fromtimestamp(restored.logged_ms / 1000, UTC).isoformat(timespec="milliseconds")
-    when = f", logged at {logged}" if restored.logged_ms else ""
+    when = f", logged at {in_utc(restored.logged_ms)}" if restored.logged_ms else ""
     say(f"the store is as it was after event {restored.event:,}{when}; {restored.files:,} files of media")
+    if restored.ends_ms:
+        say(f"the backup ends at {in_utc(restored.ends_ms)}: if anything was written after that, it is not here")
     if restored.lost:
         shown = ", ".join(restored.lost[:_SHOWN])
         say(f"{len(restored.lost):,} files of media are damaged or missing in the backup: {shown}...")

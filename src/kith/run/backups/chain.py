@@ -7,6 +7,7 @@ the first event with a later time. So a store restored to a time holds no event 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
+from datetime import UTC, datetime
 from typing import NamedTuple
 
 from kith.core.errors import BadRequest, StoreMismatch
@@ -96,9 +97,15 @@ def _whole_before(parts: Sequence[Part], point: RestorePoint, damaged: Collectio
     _check_readable(damaged)
     if point == NEWEST:
         raise StoreMismatch("the whole backup that these increments continue is missing; it was removed")
+    oldest = f"; the oldest moment there is {in_utc(min(part.reached_ms for part in wholes))}" if wholes else ""
     raise BadRequest(
-        "no whole backup there is as old as that; `kith restore` without --at brings back the newest moment"
+        f"no whole backup there is as old as that{oldest}; `kith restore` without --at brings back the newest moment"
     )
+
+
+def in_utc(ms: int) -> str:
+    """A time for people, as `kith restore --at` takes it too."""
+    return datetime.fromtimestamp(ms / 1000, UTC).isoformat(timespec="milliseconds")
 
 
 def _is_past(increment: Part, point: RestorePoint) -> bool:

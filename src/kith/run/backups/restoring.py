@@ -38,12 +38,16 @@ _SIGNING = "secret/signing"
 
 
 class Restored(NamedTuple):
-    """What was restored: the last event, and media files. `lost`: media files missing from the backup, or damaged."""
+    """What was restored: the last event, and media files. `lost`: media files missing from the backup, or damaged.
+
+    `ends_ms`: when the backup ends, if that is before the time that was asked for; else 0.
+    """
 
     event: int
     logged_ms: int  # when that event was logged; 0 where there is none
     files: int
     lost: Sequence[str]
+    ends_ms: int = 0
 
 
 def restore(
@@ -68,7 +72,9 @@ def restore(
             event, ms = _apply_increments(archive, store, plan, goal)
         names = names_of(archive, [plan.whole, *plan.increments])
         lost = copy_out(archive, names, media_folder(settings), progress)
-    return Restored(event, ms, len(names) - len(lost), lost)
+    ends_ms = max(part.reached_ms for part in parts.whole)
+    is_beyond = goal.ms is not None and goal.ms > ends_ms
+    return Restored(event, ms, len(names) - len(lost), lost, ends_ms if is_beyond else 0)
 
 
 def restore_point_of(archive: Archive, parts: Parts, moment: str | None, folder: Path) -> RestorePoint:
