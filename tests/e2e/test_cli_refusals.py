@@ -78,7 +78,7 @@ REFUSED = [
     ("standby --data new --api-key x --of primary:7400", "primary:7400 is no address"),
     ("standby --data new --api-key x --of http://[::1", r"http://\[::1 is no address"),
     ("standby --data new --api-key x --of http://a..b:7400", "http://a..b:7400 is no address"),
-    ("standby --data new --api-key né --of http://127.0.0.1:1", "does not answer"),
+    ("standby --data new --api-key né --of http://127.0.0.1:1", "does not answer .*Connection refused"),
     ("move kith-data", "name the cluster"),
     ("move kith-data --back", "name the cluster"),
     ("audit --against kith-data", "name the cluster"),

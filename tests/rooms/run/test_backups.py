@@ -114,6 +114,7 @@ def test_a_bucket_that_fails_at_any_request_loses_nothing_and_the_next_backup_co
             back_up(settings, archive, whole=failed % 2 == 0)
         except StoreUnavailable as error:
             assert "some/prefix" in error.message  # noqa: PT017
+            assert "endpoint and credentials" in error.message  # noqa: PT017
             bucket.breaks_after, bucket.broken = None, False
             assert len(read_parts(archive).whole) >= 1
             done = restore(Settings(data=str(tmp_path / f"first-{failed}")), archive)

@@ -19,6 +19,7 @@ from kith.engines.embedded.shipping import SNAPSHOT_END
 from kith.run.machines.primary import Primary
 
 STORE = bytes(range(256)) * 20_000  # more than one chunk
+MISSING = b'{"error": {"code": "MEDIA_NOT_FOUND", "message": "no", "details": {}}}'
 KEY = "kith_key-of-a-machine"
 
 
@@ -115,11 +116,22 @@ def test_an_address_without_http_is_refused() -> None:
 
 
 def test_a_missing_media_file_is_skipped_and_one_in_a_bucket_is_refused(tmp_path: Path) -> None:
-    with answering(404, b"") as primary:
+    with answering(404, MISSING) as primary:
         assert not primary.media_file("01/a.png", tmp_path)
     assert list((tmp_path / "01").iterdir()) == []
     with answering(307, b"") as primary, pytest.raises(StoreMismatch, match="media_url"):
         primary.media_file("01/a.png", tmp_path)
+
+
+def test_what_a_program_in_between_does_not_have_is_not_missing_in_the_primary(tmp_path: Path) -> None:
+    """Such as a proxy that serves other paths only: no store would be there, and pictures would be skipped."""
+    with answering(404, b"<html>Not Found</html>") as primary, pytest.raises(Unavailable, match="not as a Kith does"):
+        primary.media_file("01/a.png", tmp_path)
+    with answering(404, b"") as primary, pytest.raises(Unavailable, match="not as a Kith does"):
+        primary.snapshot(tmp_path / "store.mdb")
+    with answering(404, MISSING) as primary, pytest.raises(Unavailable, match="gives no snapshots"):
+        primary.snapshot(tmp_path / "store.mdb")
+    assert not (tmp_path / "store.mdb").exists()
 
 
 def test_a_fetched_media_file_is_durable_with_its_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -191,4 +191,5 @@ def _translate_errors(address: str, name: str = "") -> Iterator[None]:
         if getattr(error, "errno", None) in (errno.ENOSPC, errno.EDQUOT):
             raise StoreFull(f"no room in {address}; make some, then try again. What it held is as it was") from None
         reason = error.strerror if isinstance(error, OSError) and error.strerror else type(error).__name__
-        raise StoreUnavailable(f"{address} cannot be used ({reason}); try again") from None
+        check = "check the bucket, and the endpoint and credentials in AWS_*, then " if "://" in address else ""
+        raise StoreUnavailable(f"{address} cannot be used ({reason}); {check}try again") from None

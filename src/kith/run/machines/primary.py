@@ -93,7 +93,8 @@ class Primary:
             translate_errors(f"write {file}", file.parent),
             open(part, "wb", opener=partial(os.open, mode=0o600)) as output,
         ):
-            self._stream(f"{BASE}/standby/snapshot", output, ending=_ENDING_BYTES, params=self._name_params)
+            if not self._stream(f"{BASE}/standby/snapshot", output, ending=_ENDING_BYTES, params=self._name_params):
+                raise Unavailable(f"{self.url} gives no snapshots; is it the address of a Kith?")
             output.flush()
             os.fsync(output.fileno())
         part.replace(file)
@@ -118,14 +119,17 @@ class Primary:
         return exists
 
     def _stream(self, path: str, into: IO[bytes], ending: int = 0, params: Mapping[str, str] | None = None) -> bool:
-        """Write an answer's body as it arrives, and verify its last `ending` bytes, the checksum; False if 404."""
+        """Write an answer's body as it arrives, and verify its last `ending` bytes, the checksum.
+
+        False where a Kith says that it has nothing there.
+        """
         digest, tail = hashlib.sha256(), b""
         try:
             with self._http.stream("GET", path, params=params) as answer:
-                if answer.status_code == 404:
-                    return False
                 if answer.status_code != 200:
                     answer.read()
+                    if answer.status_code == 404 and _is_of_kith(answer):
+                        return False
                     raise self._error(answer)
                 for chunk in answer.iter_bytes(_MIB):
                     heartbeats.beat()
@@ -155,7 +159,7 @@ class Primary:
             raise Unavailable(f"{self.url} answers {answer.status_code}, and not as a Kith does") from None
 
     def _no_answer(self, error: Exception) -> Unavailable:
-        return Unavailable(f"{self.url} does not answer ({type(error).__name__})")
+        return Unavailable(f"{self.url} does not answer ({str(error) or type(error).__name__})")
 
     def _error(self, answer: httpx.Response) -> KithError:
         """Its error as one of ours; never with the key in it."""
@@ -170,6 +174,14 @@ class Primary:
             if kind.code == code:
                 return kind(f"{self.url} says: {message}", **details)
         return Unavailable(f"{self.url} says {code}: {message}")
+
+
+def _is_of_kith(answer: httpx.Response) -> bool:
+    """Whether an error is Kith's, and not for example a proxy's."""
+    try:
+        return bool(answer.json()["error"]["code"])
+    except (ValueError, LookupError, TypeError):
+        return False
 
 
 def name_of(folder: Path) -> str:
