@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import json
+import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import IO
@@ -19,6 +20,8 @@ from kith.core.errors import StoreMismatch
 from kith.engines.embedded.driver_errors import translate_errors
 
 LOCK_FILE = "servers.lock"
+_TRIES, _PAUSE_S = 20, 0.01
+"""Tries at a lock that another process holds alone, and the pause after each."""
 
 
 @contextlib.contextmanager
@@ -30,23 +33,20 @@ def serving(folder: Path, shared_settings: Mapping[str, str | int]) -> Iterator[
     """
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / LOCK_FILE).open("a+") as file:
-        is_first = _lock(file, fcntl.LOCK_EX)
+        is_first = _enter(file, folder, fcntl.LOCK_EX, fcntl.LOCK_SH) == fcntl.LOCK_EX
         if is_first:
             file.truncate(0)
             file.write(json.dumps(shared_settings))
             file.flush()
-            fcntl.flock(file, fcntl.LOCK_SH)
-        elif _lock(file, fcntl.LOCK_SH):
-            file.seek(0)
-            their_settings = json.loads(file.read() or "{}")
-            differing = sorted(key for key in shared_settings if their_settings.get(key) != shared_settings[key])
-            if differing:
-                settings_text = ", ".join(
-                    f"{key}={their_settings.get(key)} (here {shared_settings[key]})" for key in differing
-                )
-                raise StoreMismatch(f"another server uses {folder} with {settings_text}; start this one with the same")
-        else:
-            raise _held(folder)
+            _enter(file, folder, fcntl.LOCK_SH)  # not atomic: another server may have been the first in between
+        file.seek(0)
+        their_settings = json.loads(file.read() or "{}")
+        differing = sorted(key for key in shared_settings if their_settings.get(key) != shared_settings[key])
+        if differing:
+            settings_text = ", ".join(
+                f"{key}={their_settings.get(key)} (here {shared_settings[key]})" for key in differing
+            )
+            raise StoreMismatch(f"another server uses {folder} with {settings_text}; start this one with the same")
         yield is_first
 
 
@@ -54,13 +54,21 @@ def serving(folder: Path, shared_settings: Mapping[str, str | int]) -> Iterator[
 def hold_beside_servers(folder: Path) -> Iterator[None]:
     """Hold the folder together with any running servers. StoreMismatch if an import or restore holds it alone."""
     with (folder / LOCK_FILE).open("a+") as file:
-        if not _lock(file, fcntl.LOCK_SH):
-            raise _held(folder)
+        _enter(file, folder, fcntl.LOCK_SH)
         yield
 
 
-def _held(folder: Path) -> StoreMismatch:
-    return StoreMismatch(f"an import or restore holds {folder}; wait for it, or stop it first")
+def _enter(file: IO[str], folder: Path, *hows: int) -> int:
+    """Take the first of these locks that is free; returns which. A server that starts holds it alone for a moment.
+
+    StoreMismatch if another process holds it alone for longer.
+    """
+    for _ in range(_TRIES):
+        for how in hows:
+            if _lock(file, how):
+                return how
+        time.sleep(_PAUSE_S)
+    raise StoreMismatch(f"an import or restore holds {folder}; wait for it, or stop it first")
 
 
 @contextlib.contextmanager
