@@ -88,10 +88,14 @@ def _of_store(settings: Settings) -> Iterator[Finding]:
 
 
 def _of_role(environment: Environment) -> Finding:
-    """Whether this machine takes writes, and whether a rival primary does so too."""
+    """Whether this machine takes writes or is a standby; if it is neither, or not the only primary, what to do."""
     closed, rival = store_role.read_closed_note(environment), store_role.rival(environment)
-    state = "takes writes" if closed is None else closed.refusal().message
-    return Finding("role", not rival, store_role.rival_message(rival) if rival else state)
+    if rival:
+        return Finding("role", False, store_role.rival_message(rival))
+    if closed is None:
+        return Finding("role", True, "takes writes")
+    hint = f"; make it a standby: `kith standby --of {closed.primary}`" if closed.why == "fenced" else ""
+    return Finding("role", closed.why == "standby", closed.refusal().message + hint)
 
 
 def _of_dead_events(settings: Settings) -> Finding:

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -122,3 +123,21 @@ def test_of_two_promoted_standbys_neither_fences_the_other_and_the_rival_is_repo
     assert (finding.ok, "http://other.example was made the primary, too" in finding.detail) == (False, True)
     assert standby.promote(settings) is None, "this one is chosen, and the other is gone"
     assert [one.ok for one in examine(settings) if one.what == "role"] == [True]
+
+
+@pytest.mark.parametrize(
+    ("why", "ok", "says"),
+    [
+        ("standby", True, "this is a standby"),
+        ("fenced", False, "make it a standby: `kith standby --of http://new.example`"),
+        ("moved", False, "this store was moved to http://new.example"),
+    ],
+)
+def test_doctor_reports_a_folder_that_takes_no_writes_and_is_no_standby(
+    settings: Settings, why: Any, ok: bool, says: str
+) -> None:
+    supervisor.prepare(settings)
+    with folders.open_environment(settings) as store:
+        store_role.close_to_writes(store, ClosedNote(why, "http://new.example"))
+    (finding,) = [one for one in examine(settings) if one.what == "role"]
+    assert (finding.ok, says in finding.detail) == (ok, True)
