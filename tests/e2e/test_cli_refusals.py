@@ -174,8 +174,11 @@ def test_the_error_for_an_unusable_variable_names_it(here: Kith, variable: str, 
         ("[server]\nport = 7401", "no sections"),
         ("port = 99999", "port, of kith.toml, cannot be 99999"),
         ('data = ""', "name a folder"),
+        ('data = "~/kith"', "data, of kith.toml, begins with ~, which only a shell replaces; write the whole path"),
+        ('backup_to = "~kith/kept"', "backup_to, of kith.toml, begins with ~"),
         ('cors_origins = ["app.example"]', "https://app.example"),
         ('peers = ["10.0.0.2:7400"]', "http://10.0.0.2:7400"),
+        ('peers = ["http://kith:hunter2@10.0.0.2:7400"]', "peers, of kith.toml, cannot be"),
         ('graphs = ["Likes"]', "graphs, of kith.toml, cannot be ['Likes']. It is: Graphs of your own"),
         ('media_base_url = "cdn.example/media"', "media_base_url, of kith.toml, cannot be 'cdn.example/media'"),
         ('outbound_networks = ["10.0.0.1/8"]', "outbound_networks, of kith.toml: not a network"),
@@ -228,6 +231,12 @@ def test_names_in_a_variable_may_be_separated_by_spaces(here: Kith) -> None:
     keys = "kith_the-first-of-them, kith_the-second-of-them"
     said = done(here("settings", KITH_GRAPHS="reads, writes ,", KITH_API_KEYS=keys))
     assert "graphs = reads, writes\n" in said
+
+
+def test_a_settings_file_may_begin_with_a_byte_order_mark(here: Kith, tmp_path: Path) -> None:
+    """As some editors write it."""
+    (tmp_path / "kith.toml").write_bytes(b'\xef\xbb\xbfhost = "::1"')
+    assert "host = ::1" in done(here("settings"))
 
 
 def test_the_error_for_an_unusable_settings_file_names_it(here: Kith, tmp_path: Path) -> None:

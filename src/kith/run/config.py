@@ -48,7 +48,8 @@ OwnGraph = Annotated[str, Meta(pattern=r"^[a-z][a-z0-9_]{0,31}$")]
 FlockGraph = Annotated[str, Meta(pattern=r"^\d{1,9}=[a-z][a-z0-9_]{0,31}$")]
 """A graph's id in FlockDB, and its name here."""
 
-PeerUrl = Annotated[str, Meta(pattern=r"^https?://[^/?#\s]+(/[^?#\s]*)?$")]
+PeerUrl = Annotated[str, Meta(pattern=r"^https?://[^/?#@\s]+(/[^?#\s]*)?$")]
+"""An address of another machine. It is logged, so it holds no password; machines authenticate by the store's key."""
 
 _Contact = Annotated[str, Meta(pattern=r"^((mailto:|https://)[!-~]+)?$")]
 _PUSH_HOSTS = ("fcm.googleapis.com", "push.services.mozilla.com", "push.apple.com", "notify.windows.com")
@@ -407,6 +408,8 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 SECRET = frozenset({"api_keys", "jwt_secret", "redis_password", "cassandra_password"})
 """Settings that are never shown or logged."""
+PATHS = frozenset({"data", "timelines_folder", "checks_snapshots", "backup_to", "apns_key_file", "fcm_account_file"})
+"""Settings that may name a folder or a file."""
 
 
 def load(flags: Mapping[str, Any] | None = None) -> Settings:
@@ -448,6 +451,9 @@ def _check(source: str, values: Mapping[str, Any]) -> None:
     settings = msgspec.convert(values, Settings, strict=False)
     if not settings.data:
         raise BadRequest(f"data, of {source}, is empty; name a folder")
+    for name in PATHS & values.keys():
+        if getattr(settings, name).startswith("~"):
+            raise BadRequest(f"{name}, of {source}, begins with ~, which only a shell replaces; write the whole path")
     if not settings.host:
         raise BadRequest(f"host, of {source}, is empty; 0.0.0.0 stands for all addresses")
     try:
@@ -491,7 +497,7 @@ def _unknown(shown: str, name: str, prefix: str = "") -> BadRequest:
 
 def _from_file(path: Path) -> dict[str, Any]:
     try:
-        return tomllib.loads(path.read_text())
+        return tomllib.loads(path.read_text("utf-8-sig"))  # some editors begin a file with a byte order mark
     except FileNotFoundError:
         return {}
     except ValueError as error:  # not TOML, or not UTF-8

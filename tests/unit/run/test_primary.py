@@ -115,6 +115,12 @@ def test_an_address_without_http_is_refused() -> None:
         Primary("10.0.0.1:7400", KEY)
 
 
+def test_an_address_with_a_password_is_refused_without_showing_it() -> None:
+    with pytest.raises(BadRequest, match="no user or password") as refused:
+        Primary("https://kith:hunter2@primary.example", KEY)
+    assert "hunter2" not in refused.value.message
+
+
 def test_a_missing_media_file_is_skipped_and_one_in_a_bucket_is_refused(tmp_path: Path) -> None:
     with answering(404, MISSING) as primary:
         assert not primary.media_file("01/a.png", tmp_path)

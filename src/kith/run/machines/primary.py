@@ -46,6 +46,10 @@ class Primary:
         no_address = BadRequest(f"{url} is no address of a primary; name one such as http://10.0.0.1:7400")
         if not url.startswith(("http://", "https://")):
             raise no_address
+        if "@" in url.split("/")[2]:  # addresses are logged; and httpx would send these in place of the key
+            raise BadRequest(
+                "the address of a primary holds no user or password, because machines know each other's key"
+            )
         self.url = url.rstrip("/")
         self._name_params = {"name": name} if name else {}
         timeout = httpx.Timeout(answer_timeout_s, connect=min(_CONNECT_TIMEOUT_S, answer_timeout_s))
