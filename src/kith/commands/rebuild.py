@@ -16,7 +16,7 @@ from kith.core.clock import wall_ms
 from kith.core.errors import BadRequest, Conflict
 from kith.engines.embedded import segments
 from kith.engines.embedded.environment import Environment
-from kith.engines.embedded.folder_locks import alone
+from kith.engines.embedded.folder_locks import alone, in_use
 from kith.engines.embedded.journal import JOURNAL_FILE
 from kith.engines.embedded.rebuild import accept_as_is, check_format, rebuild
 from kith.engines.embedded.store_file import STORE_FILE
@@ -61,7 +61,7 @@ def _take_as_it_is(folder: Path) -> None:
         raise BadRequest(f"{folder} holds no Kith data")
     with alone(folder) as is_alone:
         if not is_alone:
-            raise Conflict(f"a rebuild or a server uses {folder}; stop it first")
+            raise Conflict(in_use(folder))
         with Environment(folder) as target:
             if not accept_as_is(target):
                 raise BadRequest(f"no rebuild of {folder} was cut short")
@@ -72,7 +72,7 @@ async def _run(settings: Settings, folder: Path) -> int:
     async with wiring.open_stores(settings, "chore", create=False) as source:
         with alone(folder) as is_alone:
             if not is_alone:
-                raise Conflict(f"a server uses {folder}; stop it first")
+                raise Conflict(in_use(folder))
             is_new = not (folder / STORE_FILE).exists()
             try:
                 with Environment(folder) as target, console.counting("events done") as progress:

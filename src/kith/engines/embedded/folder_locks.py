@@ -79,6 +79,11 @@ def alone(folder: Path) -> Iterator[bool]:
         yield _lock(file, fcntl.LOCK_EX)
 
 
+def in_use(folder: Path) -> str:
+    """The error for a folder that `alone` could not hold."""
+    return f"a server uses {folder}, or an import, a restore or a rebuild does; stop it first, or wait for it"
+
+
 @contextlib.contextmanager
 def publish_text(file: Path, text: str) -> Iterator[None]:
     """Keep `text` in a locked file while the context is open. `published_text` ignores the file of a killed process."""

@@ -21,7 +21,7 @@ from kith.engines.blobs.archives import Archive, FolderArchive
 from kith.engines.embedded import fanout_state, segments, store_role
 from kith.engines.embedded.environment import Environment
 from kith.engines.embedded.event_rows import logged_ms
-from kith.engines.embedded.folder_locks import alone
+from kith.engines.embedded.folder_locks import alone, in_use
 from kith.engines.embedded.history import History, Restore, StorePositions
 from kith.engines.embedded.journal import JOURNAL_FILE
 from kith.engines.embedded.segments import Segment
@@ -206,7 +206,7 @@ def _new_store(settings: Settings) -> Iterator[Path]:
     folder = Path(settings.data)
     with alone(folder) as is_alone:
         if not is_alone:
-            raise Conflict(f"a server uses {folder}; stop it first")
+            raise Conflict(in_use(folder))
         if (folder / STORE_FILE).exists():
             raise Conflict(f"{folder} already holds a store; move it away, or name another folder with --data")
         building = folder / RESTORING

@@ -23,7 +23,7 @@ from kith.core.errors import BadRequest, Conflict, KithError, StoreMismatch, Tok
 from kith.engines.embedded import fanout_state, store_role
 from kith.engines.embedded.closed_note import ClosedNote
 from kith.engines.embedded.environment import Environment
-from kith.engines.embedded.folder_locks import alone, publish_text, published_text
+from kith.engines.embedded.folder_locks import alone, in_use, publish_text, published_text
 from kith.engines.embedded.journal import JOURNAL_FILE
 from kith.engines.embedded.retention import LEASE_PREFIX
 from kith.engines.embedded.store_file import RESTORING, STORE_FILE, sync_folder
@@ -51,7 +51,7 @@ def prepare(settings: Settings, url: str, key: str) -> None:
     folder = Path(settings.data)
     with alone(folder) as is_alone:
         if not is_alone:
-            raise Conflict(f"a server uses {folder}; stop it first")
+            raise Conflict(in_use(folder))
         if not (folder / STORE_FILE).exists() or not _resumed(settings, url):
             _install(settings, url, key or _key_of(folder))
         _check(settings)
