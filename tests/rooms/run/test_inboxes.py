@@ -173,6 +173,9 @@ def test_inboxes_are_filled_once_and_completely(tmp_path: Path, run: Run, monkey
     assert len(calls) == 2
     assert run(again()) == before
     assert len(calls) == 2
+    (tmp_path / FOLDER / FILLED).write_bytes(b"\xff")  # damaged
+    assert run(again()) == before
+    assert len(calls) == 3
 
 
 def test_mentions_beyond_the_room_are_filled_in_one_after_the_other(

@@ -30,7 +30,7 @@ async def fill(environment: Environment, refilling: InboxRefill) -> int | None:
     mentions may have to wait for room. Errors: StoreFull, StoreUnavailable.
     """
     file, name = environment.folder / FOLDER / FILLED, str(environment.history().name)
-    if file.exists() and file.read_text() == name:
+    if file.exists() and file.read_bytes() == name.encode():  # a damaged file may not be text
         return None
     missing = await _of_all(environment, refilling.write)
     await _of_all(environment, refilling.tell_followers)
