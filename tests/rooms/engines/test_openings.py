@@ -62,6 +62,10 @@ def test_root_is_refused_in_the_folder_of_another_user(tmp_path: Path, monkeypat
     with pytest.raises(StoreMismatch, match=r"belongs to user 12345, .*run this as that user"):
         Environment(tmp_path)
     assert sorted(tmp_path.iterdir()) == before
+    monkeypatch.setattr(owners, "owner_of_new_files", lambda _: 12_345)
+    Environment(tmp_path).close()
+    monkeypatch.undo()
+    monkeypatch.setattr(owners, "owner_of", lambda _: 12_345)
     monkeypatch.setattr(os, "geteuid", lambda: 12_345)
     Environment(tmp_path).close()
 

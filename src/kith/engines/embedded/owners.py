@@ -9,14 +9,20 @@ from __future__ import annotations
 import errno
 import os
 import pwd
+import tempfile
 from pathlib import Path
 
 from kith.core.errors import StoreMismatch
 
 
 def refuse_root(store: Path) -> None:
-    """Raise StoreMismatch if this process is root's, and the store file, if there is one, another user's."""
-    if os.geteuid() == 0 and store.exists() and (owner := owner_of(store)) != 0:
+    """Raise StoreMismatch if this process is root's, and the store file, if there is one, another user's.
+
+    Not where root's new files belong to that user too: some network and container file systems map all users to one.
+    """
+    if os.geteuid() != 0 or not store.exists() or (owner := owner_of(store)) == 0:
+        return
+    if owner_of_new_files(store.parent) != owner:
         raise StoreMismatch(
             f"{store} belongs to {_name(owner)}, who could not open what root makes beside it; run this as that user "
             "(`runuser -u USER -- kith ...`)"
@@ -40,6 +46,15 @@ def denied(error: OSError) -> str:
 def owner_of(file: Path) -> int:
     """The id of the user that a file belongs to."""
     return file.stat().st_uid
+
+
+def owner_of_new_files(folder: Path) -> int | None:
+    """The id of the user that a file belongs to which this process makes in a folder; None if it can make none."""
+    try:
+        with tempfile.TemporaryFile(dir=folder) as file:
+            return os.fstat(file.fileno()).st_uid
+    except OSError:
+        return None
 
 
 def _name(user: int) -> str:
