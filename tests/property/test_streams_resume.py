@@ -145,8 +145,8 @@ class StreamHistory:
         user = self.chance.choice(PEOPLE)
         other = self.chance.choice([one for one in PEOPLE if one != user])
         match self.chance.choices(
-            ["post", "like", "delete", "hide", "private", "mute", "block", "drop", "come", "advance", "wait"],
-            [14, 8, 2, 1, 1, 0.2, 0.2, 6, 12, 14, 1],
+            ["post", "like", "delete", "hide", "private", "publish", "mute", "block", "drop", "come", "step", "wait"],
+            [14, 8, 2, 1, 1, 2, 0.2, 0.2, 6, 12, 14, 1],
         )[0]:
             case "post":
                 public = self.chance.random() < 0.8
@@ -167,6 +167,9 @@ class StreamHistory:
             case "private" if own := [post for post, made in self.posts.items() if made == (user, True)]:
                 await self.objects.edit(user, NodeId(own[-1]), PostEdit(visibility="private"))
                 self.posts[own[-1]] = user, False
+            case "publish" if own := [post for post, made in self.posts.items() if made == (user, False)]:
+                await self.objects.edit(user, NodeId(own[-1]), PostEdit(visibility="public"))
+                self.posts[own[-1]] = user, True
             case "mute":
                 # An event that is handled after the mute sends the reader nothing, which the model could not know.
                 await self.settle()
@@ -182,7 +185,7 @@ class StreamHistory:
                 self.records.odds = self.odds
                 await self.reader(user).connect(self.chance.choice(self.lives))
                 self.records.odds = 0.0
-            case "advance":  # users connect or disconnect while events are half processed
+            case "step":  # users connect or disconnect while events are half processed
                 self.records.odds = self.odds
                 for _ in range(self.chance.randrange(1, 5)):
                     self.seconds += ROUND_EVERY_S / 4

@@ -2085,7 +2085,7 @@ export interface Readiness {
   rival?: string;
 }
 
-/** The reader, or somebody they follow, made a post. `labels`: as on posts. */
+/** The reader, or somebody they follow, made a post, or opened one by an edit. `labels`: as on posts. */
 export interface NewPostEvent {
   type: "new_post";
   /** Where to resume after it. */

@@ -27,7 +27,10 @@ _RETRY_MS = 2_000.0
 
 
 class NewPost(Record, frozen=True, kw_only=True):
-    """The user, or somebody whom the user follows, created a post. `event_id`: pass it as `after` to resume here."""
+    """The user, or somebody whom the user follows, created a post, or published a draft.
+
+    `event_id`: pass it as `after` to resume here.
+    """
 
     event_id: str = ""
     post_id: int

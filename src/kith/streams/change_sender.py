@@ -104,12 +104,15 @@ class ChangeSender:
                 stream, step, [post for post, author_id in stream.watched.items() if author_id == author], why
             )
 
-    def check_post(self, step: Step, post: int, *, numbers: bool = False, content: bool = False) -> None:
+    def check_post(
+        self, step: Step, post: int, *, numbers: bool = False, content: bool = False, edited_ms: int = 0
+    ) -> None:
         """In the next round, send `post_removed` to readers who watch the post and may not see it any more.
 
-        The others who watch it get `engagement_update` if `numbers`, and `post_updated` if `content`.
+        The others who watch it get `engagement_update` if `numbers`, and `post_updated` if `content`. `edited_ms`: when
+        it was edited, so that followers to whom the edit opened it get `new_post`.
         """
-        self._rounds.note(post, step, numbers=numbers, content=content)
+        self._rounds.note(post, step, numbers=numbers, content=content, edited_ms=edited_ms)
 
     def check_author(self, step: Step, author: int, reader: int | None, *, content: bool = False) -> None:
         """`check_post` at each of the author's posts that the reader's streams watch; None: that any stream watches."""

@@ -79,10 +79,10 @@ class PostDeleted(FeedChange, frozen=True, gc=False):
 
 
 class PostEdited(FeedChange, frozen=True, gc=False):
-    """A post was edited or labelled, or archived with its author's account: perhaps fewer readers may see it.
+    """A post was edited or labelled, or `archived` with its author's account: more or fewer readers may see it.
 
-    What the edit changed is not compared: visibility is checked when the message is sent. A reader who may see the post
-    only since the edit learns of it on a resume, not live.
+    Who could see it before is not known: visibility is checked when the message is sent. If the edit changed visibility
+    or audience, such as to publish a draft, followers of the author who do not watch the post get `new_post`.
     Live: `post_updated` for readers who watch the post; `post_removed` if they may not see it any more.
     On a resume: `post_updated` if the reader follows the author or watches the post; `reset` if they may not see it.
     Whether they could see it before is stored nowhere, and `post_removed` would disclose a post that they perhaps never
@@ -93,10 +93,11 @@ class PostEdited(FeedChange, frozen=True, gc=False):
     author: int
     post: int
     at_ms: int  # since the epoch
+    archived: bool = False
     with_numbers: ClassVar[bool] = True
 
     async def send_live(self, sender: ChangeSender) -> None:
-        sender.check_post(self.step, self.post, content=True)
+        sender.check_post(self.step, self.post, content=True, edited_ms=0 if self.archived else self.at_ms)
 
     def add_missed(self, reader: ResumingReader) -> None:
         reader.post_edited(self.step, self.author, self.post, self.at_ms)

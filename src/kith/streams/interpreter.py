@@ -115,6 +115,7 @@ def _of_post(event: Event, step: Step) -> FeedChange | None:
         case State.NORMAL, State.REMOVED:
             return PostDeleted(step, author, post)
         case State.NORMAL, _:
-            return PostEdited(step, author, post, ms_of(event.updated_at))
+            is_archived = event.state == State.ARCHIVED
+            return PostEdited(step, author, post, ms_of(event.updated_at), archived=is_archived)
         case _:
             return None  # the author's account was away or comes back: its follows have events, which come later

@@ -18,7 +18,7 @@ ResetReason = ResumeFailure | Literal["changed", "loaded"]
 
 
 class NewPost(msgspec.Struct, frozen=True, rename="camel", tag_field="event", tag="new_post"):
-    """The reader, or somebody they follow, made a post. `labels`: as on posts."""
+    """The reader, or somebody they follow, made a post, or opened one by an edit. `labels`: as on posts."""
 
     post_id: str
     author_id: str

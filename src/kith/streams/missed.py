@@ -17,7 +17,7 @@ from kith.graph.graphs import AUTHORED
 from kith.graph.shapes import Listing
 from kith.notifications.notifications import Notifications
 from kith.posts.engagement import Engagement
-from kith.posts.post import read_post
+from kith.posts.post import Post, read_post
 from kith.posts.posts import Posts
 from kith.records.store import Record, RecordKind
 from kith.streams.messages import (
@@ -106,7 +106,7 @@ class ResumingReader:
         self.numbers[post] = step
 
     def post_edited(self, step: Step, author: int, post: int, at_ms: int) -> None:
-        """`post_updated`, if the reader follows the author or watches the post.
+        """`post_updated`, if the reader follows the author or watches the post; see `PostEdited`.
 
         `reset` instead, if they may not see it and perhaps could until then.
         """
@@ -172,6 +172,7 @@ class MissedMessages:
         if updated is None:
             return Reset("changed")
         messages += updated
+        begun = {int(message.post_id): step for step, message in messages if isinstance(message, NewPost)}
         messages += [(step, PostRemoved(str(post), "hidden")) for step, post in reader.hidden]
         notices = await self._notifications.visible(reader.user, list(reader.notices))
         messages += [
@@ -184,7 +185,7 @@ class MissedMessages:
             _watch(stream, message)
         if reader.unread is not None:
             messages.append((reader.unread, Unread(*await self._notifications.unread(reader.user))))
-        return messages + await self._numbers(stream, reader.numbers, new)
+        return messages + await self._numbers(stream, reader.numbers, begun)
 
     async def _find_mentions(self, reader: ResumingReader, stream: Stream) -> None:
         """Add to `notices` and `unread` the mentions of followed accounts of which the reader has a row."""
@@ -204,17 +205,28 @@ class MissedMessages:
     async def _updated(self, stream: Stream, edited: Mapping[int, _PostEdits]) -> Messages | None:
         """`post_updated` for edited posts that the reader watches, or whose author they did not mute.
 
+        `new_post` instead for posts that they do not watch and whose audience may have changed (`opened_since`).
         None if they may not see an edited post that they perhaps could see before.
         """
         posts = [post for post in await self._posts.visible(stream.user, list(edited)) if post is not None]
         unseen = edited.keys() - {post.id for post in posts}
         if unseen and not await self._were_always_hidden_from(stream.user, {post: edited[post] for post in unseen}):
             return None
+        opened = [
+            post
+            for post in posts
+            if post.author != stream.user
+            and post.id not in stream.watched
+            and opened_since(post, edited[post.id].first_ms)
+        ]
+        opened_ids = {post.id for post in opened}
         unmuted = await self._readers.unmuted(stream.user, {post.author for post in posts})
-        return [
+        wanted = await self._readers.wanted(stream.user, opened) if opened else []
+        messages: Messages = [(edited[post.id].step, new_post(post, own=False)) for post in wanted]
+        return messages + [
             (edited[post.id].step, post_updated(post, own=post.author == stream.user))
             for post in posts
-            if post.id in stream.watched or post.author in unmuted
+            if post.id not in opened_ids and (post.id in stream.watched or post.author in unmuted)
         ]
 
     async def _were_always_hidden_from(self, user: NodeId, edited: Mapping[int, _PostEdits]) -> bool:
@@ -238,9 +250,9 @@ class MissedMessages:
                     messages.append((change.step, PostRemoved(str(post), reason)))
         return messages
 
-    async def _numbers(self, stream: Stream, changed: Mapping[int, Step], new: Mapping[int, _PostChange]) -> Messages:
+    async def _numbers(self, stream: Stream, changed: Mapping[int, Step], new: Mapping[int, Step]) -> Messages:
         """Numbers that changed, and numbers of new posts that are not 0: a like may come before its post in the log."""
-        steps = {**{post: change.step for post, change in new.items()}, **changed}
+        steps = {**new, **changed}
         posts = list(stream.watched.keys() & steps.keys())
         counts = await self._engagement.counts(None, posts)
         return [
@@ -259,6 +271,11 @@ def _watch(stream: Stream, message: MissedMessage) -> None:
             stream.watched.pop(int(message.post_id), None)
 
 
+def opened_since(post: Post, edited_ms: int) -> bool:
+    """Whether an edit of this time, or a later one, may have changed the post's visibility or audience."""
+    return post.audience_at >= edited_ms - CLOCK_SKEW_MAX_MS
+
+
 def _was_always_hidden_from(user: int, record: Record, edits: _PostEdits, followed_until_ms: float) -> bool:
     """Whether a post's visibility excludes a user after these edits, and did so before them.
 
@@ -272,4 +289,4 @@ def _was_always_hidden_from(user: int, record: Record, edits: _PostEdits, follow
         "friends": followed_until_ms < before_ms,
     }.get(post.visibility, False)
     is_read = ms_of(record.updated_at) >= edits.last_ms - _ONE_EDIT_MS
-    return is_left_out and user != post.author and is_read and post.audience_at < before_ms
+    return is_left_out and user != post.author and is_read and not opened_since(post, edits.first_ms)

@@ -74,6 +74,10 @@ class Readers:
         number = posts.graph.graphs.number
         self._follows, self._mutes, self._hides = number(FOLLOWS), number(MUTES), number(HIDES)
 
+    async def read(self, posts: Sequence[int]) -> list[Post | None]:
+        """Each post as stored, or None if it never existed. Visibility is not checked."""
+        return await self._posts.read(posts) if posts else []
+
     async def followers(self, author: int, connected: Collection[int]) -> list[int]:
         """Connected users who follow the author."""
         return await self._members(Listing(self._follows, author, Direction.IN), connected)

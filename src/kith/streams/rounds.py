@@ -2,7 +2,7 @@
 
 One check of a post serves all its changes of that second and all streams that watch it. Readers who may still see the
 post are sent its content and numbers, as far as they changed. The others are sent `post_removed`. A round takes at most
-PAIRS_MAX pairs.
+PAIRS_MAX pairs. A post whose audience was changed is also sent to followers who do not watch it yet.
 """
 
 from __future__ import annotations
@@ -12,9 +12,11 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from kith.core.events import NOWHERE, LogPosition
+from kith.core.gathering import gather
 from kith.posts.engagement import Engagement, PostCounts
 from kith.posts.post import Post
-from kith.streams.messages import PostRemoved, encode, engagement_update, post_updated, removal_reason
+from kith.streams.messages import PostRemoved, encode, engagement_update, new_post, post_updated, removal_reason
+from kith.streams.missed import opened_since
 from kith.streams.open_streams import OpenStreams
 from kith.streams.positions import Step, StreamProgress
 from kith.streams.readers import Readers
@@ -34,11 +36,15 @@ _STREAMS_A_TURN = 500
 
 
 class PostCheck(NamedTuple):
-    """A post to check. `since`: its first change that was not sent; `numbers`, `content`: whether these changed."""
+    """A post to check. `since`: its first change that was not sent; `numbers`, `content`: whether these changed.
+
+    `edited_ms`: the time of its first edit that was not sent, since the epoch; 0: none.
+    """
 
     since: Step
-    numbers: bool
-    content: bool
+    numbers: bool = False
+    content: bool = False
+    edited_ms: int = 0
 
 
 class PendingChecks:
@@ -47,10 +53,12 @@ class PendingChecks:
     def __init__(self) -> None:
         self._checks: dict[int, PostCheck] = {}
 
-    def add(self, post: int, step: Step, *, numbers: bool = False, content: bool = False) -> None:
+    def add(self, post: int, step: Step, *, numbers: bool = False, content: bool = False, edited_ms: int = 0) -> None:
         """Note a change of a post. Changes come in the order of the log."""
-        before = self._checks.get(post, PostCheck(step, False, False))
-        self._checks[post] = PostCheck(before.since, numbers or before.numbers, content or before.content)
+        before = self._checks.get(post, PostCheck(step))
+        self._checks[post] = PostCheck(
+            before.since, numbers or before.numbers, content or before.content, before.edited_ms or edited_ms
+        )
 
     def take(self) -> dict[int, PostCheck]:
         """Remove and return everything noted, oldest first."""
@@ -61,7 +69,7 @@ class PendingChecks:
         """Note again the posts that were not finished."""
         later, self._checks = self._checks, dict(checks)
         for post, check in later.items():
-            self.add(post, check.since, numbers=check.numbers, content=check.content)
+            self.add(post, check.since, numbers=check.numbers, content=check.content, edited_ms=check.edited_ms)
 
     def sent_up_to(self, noted_up_to: LogPosition) -> LogPosition:
         """The position up to which everything was sent, given that everything up to `noted_up_to` was noted."""
@@ -89,9 +97,9 @@ class Rounds:
         self._posts, self._progress.counts = PendingChecks(), position
         self._unread: dict[int, Step] = {}
 
-    def note(self, post: int, step: Step, *, numbers: bool = False, content: bool = False) -> None:
-        """Have the next round check a post. `numbers`, `content`: which of these to send."""
-        self._posts.add(post, step, numbers=numbers, content=content)
+    def note(self, post: int, step: Step, *, numbers: bool = False, content: bool = False, edited_ms: int = 0) -> None:
+        """Have the next round check a post. `numbers`, `content`: which of these to send. `edited_ms`: of an edit."""
+        self._posts.add(post, step, numbers=numbers, content=content, edited_ms=edited_ms)
 
     def note_unread(self, user: int, step: Step) -> None:
         """Have the next round send a user their unread number."""
@@ -107,9 +115,17 @@ class Rounds:
         noted_up_to, checks = self._progress.posts, self._posts.take()
         try:
             watching = await self._watching(checks)
-            counts = dict(zip(watching, await self._engagement.counts(None, list(watching)), strict=True))
-            for post, streams in watching.items():
-                await self._check_post(post, streams, checks[post], counts[post])
+            edited = [post for post, check in checks.items() if check.edited_ms]
+            posts = list(dict.fromkeys([*watching, *edited]))
+            read, counts = await gather(
+                self._readers.immediate, self._readers.read(edited), self._engagement.counts(None, posts)
+            )
+            opened = {post.id: post for post in read if post is not None and _is_opened(post, checks[post.id])}
+            for post, counts_of_post in zip(posts, counts, strict=True):
+                if post in watching:
+                    await self._check_post(post, watching[post], checks[post], counts_of_post)
+                if post in opened:
+                    await self._send_new(opened[post], counts_of_post)
                 del checks[post]
         except BaseException:
             self._posts.put_back(checks)
@@ -144,6 +160,21 @@ class Rounds:
         self._posts.put_back({post: checks.pop(post) for post in watching.keys() - chosen.keys()})
         return chosen
 
+    async def _send_new(self, post: Post, counts: PostCounts) -> None:
+        """Send a post to the author's followers who may see it and do not watch it, with its numbers if it has some."""
+        audience = await self._readers.audience(post.id, post.author, self._streams.readers)
+        readers = [user for user in audience.readers if user != post.author]
+        numbers = [encode(engagement_update(post.id, counts))] if counts.has_streamed_counts else []
+        async for visibility in self._readers.visibilities(audience, readers):
+            if visibility.post is None:
+                return
+            messages = [encode(new_post(visibility.post, own=False)), *numbers]
+            for stream in [stream for user in visibility.wanted_by for stream in self._streams.of(user)]:
+                if post.id not in stream.watched:
+                    stream.watched.add(post.id, post.author)
+                    for message in messages:
+                        self._streams.send_encoded(stream, message)
+
     async def _check_post(self, post: int, streams: Sequence[Stream], check: PostCheck, counts: PostCounts) -> None:
         """Send readers who may see a post what changed of it, and the others `post_removed`."""
         readers = list(dict.fromkeys(stream.user for stream in streams))
@@ -169,3 +200,8 @@ class Rounds:
                 stream.watched.pop(post, None)
             for message in messages:
                 self._streams.send_encoded(stream, message)
+
+
+def _is_opened(post: Post, check: PostCheck) -> bool:
+    """Whether an edit to be sent may have opened the post to more readers."""
+    return not post.deleted and opened_since(post, check.edited_ms)

@@ -102,11 +102,39 @@ async def bob_unfollows_a_private_account(world: StreamWorld, _: NodeId) -> None
     await graph.people.unfollow(BOB, ALICE)
 
 
-async def post_is_for_friends(world: StreamWorld) -> None:
+async def newest_post(world: StreamWorld) -> NodeId:
     graph = world.objects.graph
-    await graph.people.follow(ALICE, BOB)
     (post,) = (await graph.store.ids(Listing(graph.graphs.number(AUTHORED), ALICE, Direction.OUT), 1)).tolist()
-    await world.objects.edit(ALICE, post, PostEdit(visibility="friends"))
+    return NodeId(post)
+
+
+async def post_is_for_friends(world: StreamWorld) -> None:
+    await world.objects.graph.people.follow(ALICE, BOB)
+    await world.objects.edit(ALICE, await newest_post(world), PostEdit(visibility="friends"))
+
+
+async def alice_writes_a_draft(world: StreamWorld) -> None:
+    world.clock.ms += 1
+    await world.objects.create(ALICE, Draft(text="a draft", visibility="private"))
+
+
+async def alice_writes_to_carol_who_likes_it(world: StreamWorld) -> None:
+    world.clock.ms += 1
+    written = await world.objects.create(ALICE, Draft(text="for carol", visibility="custom", audience=(CAROL,)))
+    await world.engagement.add(LIKES, CAROL, NodeId(written.post.id))
+
+
+async def alice_writes_a_draft_that_bob_will_not_see(world: StreamWorld) -> None:
+    await alice_writes_a_draft(world)
+    await world.objects.graph.people.mute(BOB, ALICE)
+
+
+async def the_newest_is_for_all(world: StreamWorld, _: NodeId) -> None:
+    await world.objects.edit(ALICE, await newest_post(world), PostEdit(visibility="public"))
+
+
+async def the_newest_has_another_text(world: StreamWorld, _: NodeId) -> None:
+    await world.objects.edit(ALICE, await newest_post(world), PostEdit(text="another"))
 
 
 async def follows_are_loaded(world: StreamWorld, _: NodeId) -> None:
@@ -169,6 +197,25 @@ CASES = {
         lambda world, post: Moderation(world.objects).set("post", post, SENSITIVE | HIDE),
         live=["post_removed unavailable"],
         resumed=RESET,
+    ),
+    "alice publishes a draft": Case(
+        the_newest_is_for_all, live=["new_post"], resumed=["new_post"], before=alice_writes_a_draft
+    ),
+    "alice publishes what only carol could see and liked": Case(
+        the_newest_is_for_all,
+        live=["new_post", "engagement_update"],
+        resumed=["new_post", "engagement_update"],
+        before=alice_writes_to_carol_who_likes_it,
+    ),
+    "alice, whom bob muted, publishes a draft": Case(
+        the_newest_is_for_all, live=[], resumed=[], before=alice_writes_a_draft_that_bob_will_not_see
+    ),
+    "alice edits a draft": Case(the_newest_has_another_text, live=[], resumed=[], before=alice_writes_a_draft),
+    "alice opens the post on the screen to friends only": Case(
+        lambda world, post: world.objects.edit(ALICE, post, PostEdit(visibility="friends")),
+        live=["post_updated"],
+        resumed=["post_updated"],
+        before=lambda world: world.objects.graph.people.follow(ALICE, BOB),
     ),
     "alice makes the post private": Case(
         lambda world, post: world.objects.edit(ALICE, post, PostEdit(visibility="private")),

@@ -57,7 +57,7 @@ CHANGES = {
     "a deletion": (event("authored", ALICE, POST, NORMAL, REMOVED), PostDeleted(STEP, ALICE, POST)),
     "an author is deactivated": (
         event("authored", ALICE, POST, NORMAL, ARCHIVED),
-        PostEdited(STEP, ALICE, POST, 0),
+        PostEdited(STEP, ALICE, POST, 0, archived=True),
     ),
     "a like": (event("likes", BOB, POST, None, NORMAL), NumbersChanged(STEP, POST)),
     "a like is undone": (event("likes", BOB, POST, NORMAL, REMOVED), NumbersChanged(STEP, POST)),
@@ -144,7 +144,8 @@ class Calls:
 LIVE = {
     PostMade(STEP, ALICE, POST): [("new_post", STEP, ALICE, POST)],
     PostDeleted(STEP, ALICE, POST): [("post_deleted", STEP, ALICE, POST)],
-    PostEdited(STEP, ALICE, POST, 0): [("check_post", STEP, POST, True)],
+    PostEdited(STEP, ALICE, POST, 5): [("check_post", STEP, POST, True, 5)],
+    PostEdited(STEP, ALICE, POST, 5, archived=True): [("check_post", STEP, POST, True, 0)],
     NumbersChanged(STEP, POST): [("check_post", STEP, POST, True)],
     UserBlocked(STEP, ALICE, BOB): [
         ("take_away_author", STEP, ALICE, BOB, "blocked"),

@@ -93,17 +93,18 @@ def test_a_stream_watches_at_most_100_posts_and_drops_the_oldest() -> None:
 
 def test_changes_of_one_post_are_merged_and_hold_the_position_back_until_sent() -> None:
     posts = PendingChecks()
-    posts.add(POST, step(5), content=True)
+    posts.add(POST, step(5), content=True, edited_ms=50)
     posts.add(POST, step(9), numbers=True)
+    posts.add(POST, step(10), content=True, edited_ms=100)
     posts.add(POST + 1, step(7))
     assert posts.sent_up_to(at(20)) == at(4)
     taken = posts.take()
-    assert taken == {POST: (step(5), True, True), POST + 1: (step(7), False, False)}
+    assert taken == {POST: (step(5), True, True, 50), POST + 1: (step(7), False, False, 0)}
     assert posts.sent_up_to(at(20)) == at(20)
-    posts.add(POST + 1, step(15), numbers=True, content=True)
+    posts.add(POST + 1, step(15), numbers=True, content=True, edited_ms=150)
     posts.put_back({POST + 1: taken[POST + 1]})
     assert posts.sent_up_to(at(20)) == at(6)
-    assert posts.take() == {POST + 1: (step(7), True, True)}
+    assert posts.take() == {POST + 1: (step(7), True, True, 150)}
 
 
 def test_a_stream_that_joined_further_ahead_keeps_its_position() -> None:

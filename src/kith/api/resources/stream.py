@@ -148,8 +148,9 @@ class StreamResource:
     ) -> None:
         """Server-Sent Events for the acting user, until either side closes the stream.
 
-        - `new_post` {postId, authorId, preview, labels}: the acting user or somebody they follow made a post. Blur the
-          preview of a post that is labelled `sensitive`.
+        - `new_post` {postId, authorId, preview, labels}: the acting user or somebody they follow made a post, or opened
+          one to the acting user by an edit, such as a draft. Its place is that of its id. Blur the preview of a post
+          that is labelled `sensitive`.
         - `post_updated`, with the same fields: a watched post was edited or labelled.
         - `engagement_update` {postId, likeCount, commentCount, shareCount, viewCount}: new counts of a watched post, at
           most once a second. Watched are the posts that `posts` names, the posts of `new_post` events on this stream,
