@@ -325,8 +325,8 @@ export interface Operations {
   /**
    * Create or set a user.
    *
-   * Sets only the fields that are sent, so it may be called at every login. A user token may set only its own
-   * user.
+   * Sets only the fields that are sent, so it may be called at every login: leave out what your app does not
+   * know. An empty `username` gives the name up, and anybody may take it. A user token may set only its own user.
    */
   putUser(user: Int64, options?: ProfileRequest & CallOptions): Promise<ProfileAnswer>;
   /**
@@ -541,15 +541,17 @@ export interface Operations {
   /**
    * The comments on a post.
    *
-   * Each comment comes with its first replies. `totalCount` counts every comment that is not `deleted`, also
-   * those that the acting user may not see. A page may be short or empty although more follow.
+   * Each comment comes with its first replies. `totalCount` counts the comments of this list that are not
+   * `deleted`, also those that the acting user may not see; `commentCount` of the post counts replies too. A page
+   * may be short or empty although more follow.
    */
   postComments(post: Int64, options?: { sort?: "newest" | "oldest" | "top"; limit?: number; cursor?: string } & CallOptions): Listing<CommentAnswer, CommentsAnswer>;
   /**
    * The comments on a post.
    *
-   * Each comment comes with its first replies. `totalCount` counts every comment that is not `deleted`, also
-   * those that the acting user may not see. A page may be short or empty although more follow.
+   * Each comment comes with its first replies. `totalCount` counts the comments of this list that are not
+   * `deleted`, also those that the acting user may not see; `commentCount` of the post counts replies too. A page
+   * may be short or empty although more follow.
    */
   postCommentsPage(post: Int64, options?: { sort?: "newest" | "oldest" | "top"; limit?: number; cursor?: string } & CallOptions): Promise<CommentsAnswer>;
   /**

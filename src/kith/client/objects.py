@@ -184,7 +184,7 @@ class Comment(Record, frozen=True, kw_only=True):
 
 
 class CommentPage(Page[Comment], frozen=True, kw_only=True):
-    """A page of comments. `total_count` counts all, also those that the acting user must not see.
+    """A page of comments. `total_count` counts the whole list, also those that the acting user must not see.
 
     `partial`: there are so many that sort `top` ranked only the newest.
     """

@@ -56,8 +56,9 @@ class CommentsResource:
     async def post_comments(
         self, call: Call, post_id: Id, sort: CommentSort = "newest", limit: ObjectLimit = None, cursor: Cursor = None
     ) -> CommentsAnswer:
-        """Each comment comes with its first replies. `totalCount` counts every comment that is not `deleted`, also
-        those that the acting user may not see. A page may be short or empty although more follow.
+        """Each comment comes with its first replies. `totalCount` counts the comments of this list that are not
+        `deleted`, also those that the acting user may not see; `commentCount` of the post counts replies too. A page
+        may be short or empty although more follow.
         """
         list_key = f"comments {post_id} {sort}"
         window = call.window_of_objects(list_key, limit, cursor)

@@ -145,8 +145,8 @@ class ProfilesResource:
 
     @put("/users/{user_id}", "Create or set a user")
     async def put_user(self, call: Call, user_id: Id, body: ProfileRequest) -> ProfileAnswer:
-        """Sets only the fields that are sent, so it may be called at every login. A user token may set only its own
-        user.
+        """Sets only the fields that are sent, so it may be called at every login: leave out what your app does not
+        know. An empty `username` gives the name up, and anybody may take it. A user token may set only its own user.
         """
         return await self._set(call, user_id, body)
 
