@@ -32,7 +32,10 @@ PARSED_BODIES = [
     "/users/lookup",
     "/stories",
 ]
-BAD_IDS = ["-1", str(ID_MAX + 1), "1" * 20, "x", "1.5", "1e3", "+1", " 1", "1_0", "٣", "²", "0x1", "", "null", "%00"]
+BAD_IDS = [
+    "-1", str(ID_MAX + 1), "1" * 20, "x", "1.5", "1e3", "+1", " 1", "1_0", "٣", "²", "0x1", "", "null", "%00", "007",
+    "00", "-0",
+]  # fmt: skip
 
 
 def edge(source: Any, destination: Any, **fields: Any) -> dict[str, Any]:

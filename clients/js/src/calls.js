@@ -11,8 +11,8 @@ const KEY_BYTES = 16;
 /** An id as a string. Numbers beyond 2**53 are refused: they have lost digits already. */
 export function checkedId(id, name) {
   const text = typeof id === "number" && !Number.isSafeInteger(id) ? "" : String(id);
-  if (!/^\d{1,19}$/.test(text)) {
-    throw new KithError("INVALID_ID", `\`${name}\` must be an id: a string of digits`, { details: { field: name } });
+  if (!/^(0|[1-9]\d{0,18})$/.test(text)) {
+    throw new KithError("INVALID_ID", `\`${name}\` must be an id: a string of digits without leading zeros`, { details: { field: name } });
   }
   return text;
 }

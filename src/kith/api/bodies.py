@@ -12,9 +12,9 @@ from msgspec import inspect
 
 from kith.core.errors import BadRequest
 
-_NON_INTEGER = re.compile(rb"(?<!:[0-9]{2}:[0-9])[0-9][.eE]|\\")
-"""Finds numbers with a point or an exponent, which the lax decoder would accept as whole numbers, and backslashes,
-which could hide such a number. A time may have fractions of a second.
+_NON_INTEGER = re.compile(rb"(?<!:[0-9]{2}:[0-9])[0-9][.eE]|(?<![0-9])-0|\\")
+"""Finds numbers with a point or an exponent, and -0, which the lax decoder would accept as whole numbers, and
+backslashes, which could hide such a number. A time may have fractions of a second, and a date its hyphens.
 """
 _DIGITS_AND_ENDS = bytes.maketrans(b"123456789eE", b"000000000..")
 _PLACE = re.compile(r" - at `\$(.*)`$")
@@ -50,7 +50,7 @@ def _all_integers(raw: bytes) -> bool:
 
     A cheap check comes first: it clears most bodies ten times as fast as the expression does.
     """
-    suspect = b"0." in raw.translate(_DIGITS_AND_ENDS) or b"\\" in raw
+    suspect = b"0." in raw.translate(_DIGITS_AND_ENDS) or b"\\" in raw or b"-0" in raw
     return not suspect or _NON_INTEGER.search(raw) is None
 
 

@@ -38,7 +38,7 @@ _ABOUT = (
 _REF = "#/components/schemas/{name}"
 OR_STRING = {"x-or-string": True}
 """Marks numbers that may also be sent as strings, because JavaScript loses precision above 2**53."""
-_ID = {"type": "string", "pattern": "^[0-9]{1,19}$"}
+_ID = {"type": "string", "pattern": "^(0|[1-9][0-9]{0,18})$"}
 
 
 def document(operations: Iterable[Operation]) -> dict[str, Any]:

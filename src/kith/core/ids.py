@@ -25,15 +25,19 @@ _SEQUENCE_MASK = (1 << _SEQUENCE_BITS) - 1
 
 
 def parse_id(raw: Any, field: str = "id") -> NodeId:
-    """Read `raw` (decimal string, bytes or int) as a NodeId. BadId names `field` and the allowed range."""
+    """Read `raw` (decimal string, bytes or int) as a NodeId. An id has one spelling: `007` is refused.
+
+    BadId names `field` and the allowed range.
+    """
     if type(raw) is str and len(raw) <= _DIGITS_MAX and raw.isdigit() and raw.isascii():
-        raw = int(raw)
+        raw = int(raw) if raw[0] != "0" or raw == "0" else None
     elif isinstance(raw, bytes):
         return parse_id(raw.decode("ascii", "replace"), field)
     if type(raw) is int and 0 <= raw <= ID_MAX:
         id_: NodeId = raw  # type: ignore[assignment]
         return id_
-    raise BadId(f"{field} must be a whole number from 0 to {ID_MAX}, as a string or a number", field=field)
+    allowed = f"a whole number from 0 to {ID_MAX} without leading zeros, as a string or a number"
+    raise BadId(f"{field} must be {allowed}", field=field)
 
 
 class Snowflakes:

@@ -7,7 +7,7 @@ import { moment, number } from "./words.js";
 const LABELS = ["hide", "limit", "sensitive"];
 const SEEN = { post: "/api/v1/posts/", user: "/api/v1/users/", story: "/api/v1/stories/" };
 const json = (value) => el("pre", { tabindex: "0" }, JSON.stringify(value, null, 2));
-const id = { inputmode: "numeric", pattern: "[0-9]{1,19}", required: true, size: 20 };
+const id = { inputmode: "numeric", pattern: "0|[1-9][0-9]{0,18}", required: true, size: 20 };
 
 export function lookup() {
   const result = el("div", { "aria-live": "polite" });
@@ -28,7 +28,7 @@ export function lookup() {
     section(
       "As somebody sees it",
       form(
-        [["kind", "Kind", { options: Object.keys(SEEN) }], ["id", "Id", id], ["viewer", "Seen by (id of a user; system; empty: a visitor)", { pattern: "[0-9]{1,19}|system" }]],
+        [["kind", "Kind", { options: Object.keys(SEEN) }], ["id", "Id", id], ["viewer", "Seen by (id of a user; system; empty: a visitor)", { pattern: "0|[1-9][0-9]{0,18}|system" }]],
         "Show",
         (values) => show(async () => [section(`As ${values.viewer || "a visitor"} sees it`, json(await get(SEEN[values.kind] + values.id, { viewer: values.viewer })))]),
       ),
