@@ -3,8 +3,8 @@
 import { unreadable } from "./errors.js";
 
 /**
- * The answers to all items, in order. `items` may be any iterable, sync or async; it is read while requests are sent.
- * If a request fails, the requests before it remain done. Sending all items again is safe.
+ * The answers to all items, in order. `items`: any iterable, sync or async; it is read while requests are sent.
+ * If a request fails, those before it remain done. Sending all items again is safe.
  */
 export async function askInBatches(items, size, ask) {
   const answers = [];

@@ -12,7 +12,7 @@ const KEY_BYTES = 16;
 export function checkedId(id, name) {
   const text = typeof id === "number" && !Number.isSafeInteger(id) ? "" : String(id);
   if (!/^(0|[1-9]\d{0,18})$/.test(text)) {
-    throw new KithError("INVALID_ID", `\`${name}\` must be an id: a string of digits without leading zeros`, { details: { field: name } });
+    throw new KithError("INVALID_ID", `\`${name}\` must be an id: digits, no leading zeros`, { details: { field: name } });
   }
   return text;
 }
@@ -55,7 +55,7 @@ export function requestOf(name, operation, given, options = {}) {
     path: filled + queryOf(query, options),
     body: json ? encoded(body) : undefined,
     headers: { ...headersOf(headers, options), ...(json && { "Content-Type": "application/json" }) },
-    repeatable: !form, // the service makes nothing twice of what is sent twice, but for an upload
+    repeatable: !form, // only an upload that is sent twice makes something twice
     deletes: operation.deletes ?? false,
     health: operation.health ?? false,
   };

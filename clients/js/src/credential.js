@@ -3,8 +3,8 @@ import { KithError } from "./errors.js";
 /**
  * The key of a client: a server key, a user token, or a function that returns one.
  *
- * The function is called at the first request, and again when the service refuses the key: once for all requests that
- * were refused meanwhile. So a page that slept overnight continues with a fresh token.
+ * The function is called at the first request, and again when the service refuses the key: once for all requests
+ * refused meanwhile. So a page that slept overnight continues with a fresh token.
  */
 export class Credential {
   #source;

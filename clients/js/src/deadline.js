@@ -26,7 +26,7 @@ export function limited(outer, ms = Infinity, late = undefined) {
   return { signal: inner.signal, touch, end, abort: (reason) => inner.abort(reason) };
 }
 
-/** The result of `promise`; rejects if the signal is aborted first. */
+/** The result of `promise`; rejects if the signal aborts first. */
 export async function unlessAborted(signal, promise) {
   let stop;
   const aborted = new Promise((_, reject) => {

@@ -3,8 +3,8 @@
  *
  * Switch on `code`. The service documents its codes; the client adds these:
  *
- *   UNREACHABLE       no try got an answer (`cause`: of the last try). A write may have happened nevertheless
- *   TIMEOUT           no answer came in time. A write may have happened nevertheless
+ *   UNREACHABLE       no try got an answer (`cause`: of the last try). A write may have happened
+ *   TIMEOUT           no answer came in time. A write may have happened
  *   NO_KEY            the `key` function failed (`cause`)
  *   HTTP_<status>     a proxy in front of the service answered
  *   INVALID_ANSWER    a success whose body is not what the service promises
@@ -41,7 +41,7 @@ export function unreachable(url, cause) {
   return new KithError("UNREACHABLE", `no answer from ${url} (${reasonOf(cause)}); is the server running?`, { cause });
 }
 
-/** Retry-After in seconds. A date is ignored, since a device's clock may be wrong by a day; the back-off applies. */
+/** Retry-After in seconds. A date is ignored, since a device's clock may be wrong; the back-off applies. */
 function secondsIn(header) {
   return header !== null && /^\d+(\.\d+)?$/.test(header) ? Number(header) : null;
 }

@@ -45,7 +45,7 @@ export class Kith {
     this.#session = new Session(shared, user == null ? null : checkedId(user, "user"), token);
   }
 
-  /** The newest read-your-writes token, sent with every call. Set it to take over the token of another client. */
+  /** The newest read-your-writes token, sent with every call. Set it to take over that of another client. */
   get token() {
     return this.#session.token;
   }
@@ -54,7 +54,7 @@ export class Kith {
     this.#session.token = token;
   }
 
-  /** A view of this client that acts for `user`. It starts with this token, or the given one. Views cost nothing. */
+  /** A view of this client that acts for `user`, with this token or the given one. Views cost nothing. */
   asUser(user, { token = this.token } = {}) {
     return new Kith(new Session(this.#session.shared, checkedId(user, "user"), token));
   }
