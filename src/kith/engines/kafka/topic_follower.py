@@ -1,6 +1,8 @@
 """Follows partitions as they grow: a thread waits for records, and the event loop handles them.
 
 Records of a partition are handled in order. While a handler fails, its records are retried, and nothing else is read.
+If the driver fails to start or stop reading, or leaves records out, all partitions are read again from where each
+continues.
 """
 
 from __future__ import annotations
@@ -16,11 +18,13 @@ from typing import Any
 import structlog
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
+from kith.core.backoff import pause_ms
 from kith.engines.kafka.broker import ANSWER_TIMEOUT_S, BrokerRecord, Handle
 
 _WAIT_S = 0.1
 """How long one wait of the thread takes at most, and so how long until it reads other partitions, or ends."""
-_RETRY_S = 0.2
+_RETRY_S, _RETRY_S_MAX = 0.2, 5.0
+"""Pause before a retry: the first, and the longest. That of the thread doubles with each failure."""
 _READ_MAX = 2_000
 _log = structlog.get_logger("kith.log")
 
@@ -37,6 +41,7 @@ class KafkaTopicFollower:
         self._awaiting, self._hurry = 0, threading.Event()
         self._next: dict[int, int] = {}  # by partition, the offset to continue from
         self._assignments: deque[tuple[bool, list[TopicPartition]]] = deque()  # to start (true) or stop reading
+        self._must_read_again = False  # whether to assign all partitions anew, at the offsets of `_next`
         self._consumer: Consumer | None = None
         self._thread: threading.Thread | None = None
         self._closing = False
@@ -44,13 +49,13 @@ class KafkaTopicFollower:
     def follow(self, offsets: Mapping[int, int]) -> None:
         added = {partition: offset for partition, offset in offsets.items() if partition not in self._next}
         removed = self._next.keys() - offsets.keys()
+        self._next = {partition: offset for partition, offset in self._next.items() if partition in offsets} | added
         if removed:
             self._assignments.append((False, [TopicPartition(self._name, partition) for partition in removed]))
         if added:
             self._assignments.append(
                 (True, [TopicPartition(self._name, partition, offset) for partition, offset in added.items()])
             )
-        self._next = {partition: offset for partition, offset in self._next.items() if partition in offsets} | added
         if self._thread is None and added:
             self._consumer = self._make_consumer()
             arguments = asyncio.get_running_loop(), self._consumer
@@ -77,21 +82,36 @@ class KafkaTopicFollower:
 
     def _read(self, loop: asyncio.AbstractEventLoop, consumer: Consumer) -> None:
         """The thread's loop. It reads the next records once the last ones were handled."""
+        failures = 0
         while not self._closing:
             try:
-                while self._assignments:
-                    to_read, parts = self._assignments.popleft()
-                    (consumer.incremental_assign if to_read else consumer.incremental_unassign)(parts)
+                self._assign(consumer)
                 if messages := consumer.consume(1, _WAIT_S):
                     messages += consumer.consume(_READ_MAX, 0)
                     asyncio.run_coroutine_threadsafe(self._deliver(messages), loop).result()
                     self._hurry.wait(self._rest_s)
+                failures = 0
             except RuntimeError:  # the loop has ended
                 break
             except Exception:
                 _log.exception("following a topic of Kafka failed; it continues", topic=self._name)
-                time.sleep(_RETRY_S)
+                failures += 1
+                time.sleep(pause_ms(failures, int(_RETRY_S * 1000), int(_RETRY_S_MAX * 1000)) / 1000)
         consumer.close()
+
+    def _assign(self, consumer: Consumer) -> None:
+        """Start and stop reading partitions, as `follow` said. After a failure, the next call assigns all of them."""
+        if self._must_read_again:
+            self._assignments.clear()  # first: what `follow` adds after this is in the queue, or in `_next` too
+            consumer.assign([TopicPartition(self._name, *place) for place in list(self._next.items())])
+            self._must_read_again = False
+        while self._assignments:
+            to_read, parts = self._assignments.popleft()
+            try:
+                (consumer.incremental_assign if to_read else consumer.incremental_unassign)(parts)
+            except Exception:
+                self._must_read_again = True
+                raise
 
     async def _deliver(self, messages: Sequence[Any]) -> None:
         by_partition: dict[int, list[BrokerRecord]] = {}
@@ -114,8 +134,11 @@ class KafkaTopicFollower:
                     break
 
     async def _continuation(self, partition: int, records: Sequence[BrokerRecord]) -> list[BrokerRecord]:
-        """The records that continue at our offset, or none. Others are from before a partition was left and retaken."""
-        newer = [record for record in records if record.offset >= self._next.get(partition, record.offset + 1)]
+        """The records that continue at our offset, or none. Others are from before a partition was left and retaken.
+
+        Records before them that Kafka deleted are passed over. Other missing ones are read again.
+        """
+        newer = self._not_handled(partition, records)
         if self._consumer is not None and newer and newer[0].offset > self._next[partition]:
             topic_partition = TopicPartition(self._name, partition)
             with contextlib.suppress(KafkaException):
@@ -123,10 +146,18 @@ class KafkaTopicFollower:
                     self._consumer.get_watermark_offsets, topic_partition, ANSWER_TIMEOUT_S
                 )
                 if partition in self._next and low > self._next[partition]:
-                    self._next[partition] = low  # the records in between were deleted
-        if not newer or newer[0].offset != self._next.get(partition):
-            return []
-        return newer
+                    self._next[partition] = low
+            newer = self._not_handled(partition, newer)  # more may have been deleted since these were read
+        if not newer or newer[0].offset == self._next[partition]:
+            return newer
+        _log.warning("records of Kafka are read again", topic=self._name, partition=partition)
+        self._must_read_again = True
+        await asyncio.sleep(_RETRY_S)
+        return []
+
+    def _not_handled(self, partition: int, records: Sequence[BrokerRecord]) -> list[BrokerRecord]:
+        """The records from our offset on; none of a partition that is not followed."""
+        return [record for record in records if record.offset >= self._next.get(partition, record.offset + 1)]
 
 
 def records_of(messages: Sequence[Any]) -> list[BrokerRecord]:
