@@ -128,10 +128,22 @@ class Runner:
                 else:
                     if self._is_caught_up:
                         await self._rest(bell, time.monotonic() - began_s)
-        with contextlib.suppress(Fenced):
-            await self._save(self._position)
-        if self._share is not None:
-            await self._share.close()
+        await self._leave()
+
+    async def _leave(self) -> None:
+        """Save the position and hand over the partitions, each as far as the store answers."""
+        if self._share is None:
+            return
+        for last_step in (lambda: self._save(self._position), self._share.close):
+            try:
+                with contextlib.suppress(Fenced):
+                    await last_step()
+            except Unavailable as error:
+                _log.warning(
+                    "stops though the store is away; the last events are repeated",
+                    group=self.consumer.name,
+                    error=error.message,
+                )
 
     async def step(self) -> bool:
         """Retry due failures, handle one batch of new events, and do a slice of the backlog; whether there was any

@@ -233,6 +233,38 @@ def test_an_event_whose_failure_cannot_be_saved_is_handled_again(
     assert world.log.covers(progress.at, world.mark)
 
 
+@pytest.mark.parametrize("step", ["save", "close"])
+def test_a_runner_that_is_stopped_during_an_outage_hands_over_what_it_can(
+    world: ConsumerWorld, run: Run, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    runner = world.runner(msgspec.structs.replace(PACE, save_s=3600.0))
+    world.drain(runner)
+    world.write(3)
+    world.drain(runner)
+    share, closed = runner._share, list[bool]()
+    assert share is not None
+    close = share.close
+
+    async def note_close() -> None:
+        closed.append(True)
+        await close()
+
+    monkeypatch.setattr(share, "close", note_close)
+    if step == "close":
+        monkeypatch.setattr(share, "close", failing(StoreUnavailable("not now")))
+    else:
+        monkeypatch.setattr(share, "save", failing(StoreUnavailable("not now")))
+    runner.stop()
+    run(runner.run())
+    progress = world.progress()
+    assert progress is not None
+    if step == "close":
+        assert world.log.covers(progress.at, world.mark)
+    else:
+        assert closed, "another worker takes over at once"
+        assert progress.behind.events == 3
+
+
 def test_dead_events_count_towards_the_bound_of_failures(world: ConsumerWorld, run: Run) -> None:
     runner = world.runner(msgspec.structs.replace(PACE, failures_max=5))
     world.drain(runner)
