@@ -183,8 +183,10 @@ def remove(path: Path) -> None:
 def _retire(path: Path) -> None:
     if path.exists() and path.stat().st_size >= _HEADER_BYTES:
         descriptor = os.open(path, os.O_WRONLY)
-        os.pwrite(descriptor, bytes(8), _WORDS_AT + 8 * _NAME)
-        os.close(descriptor)
+        try:
+            os.pwrite(descriptor, bytes(8), _WORDS_AT + 8 * _NAME)
+        finally:
+            os.close(descriptor)
 
 
 def _checked_slots(descriptor: int) -> int:
