@@ -12,6 +12,7 @@ from subprocess import PIPE
 
 import numpy as np
 import pytest
+import structlog
 
 from kith.core.errors import KithError
 from kith.engines.embedded import inbox_store
@@ -52,6 +53,23 @@ def test_a_week_that_was_deleted_and_made_again_is_reopened(tmp_path: Path) -> N
             assert await inboxes.page(2, limit=10) == [NOTICE]
 
     asyncio.run(scene())
+
+
+@pytest.mark.parametrize("name", ["copy of 3000.mdb", "03000.mdb", "-3.mdb", ".mdb", "2³.mdb"])
+def test_a_foreign_file_among_the_weeks_is_left_alone_and_reported_once(tmp_path: Path, name: str) -> None:
+    """An operator's copy, for example."""
+
+    async def scene() -> None:
+        (tmp_path / name).write_bytes(b"not ours")
+        for is_new in (True, False):
+            assert await inboxes.add([InboxRow(1, NOTICE)]) == [is_new]
+            assert await inboxes.page(1, limit=10) == [NOTICE]
+        assert await inboxes.expire(4_000 * PERIOD_MS) == 1
+
+    with closing(EmbeddedInboxes(tmp_path, bytes_max=1 << 24)) as inboxes, structlog.testing.capture_logs() as logs:
+        asyncio.run(scene())
+    assert (tmp_path / name).read_bytes() == b"not ours"
+    assert [line["file"] for line in logs if line["log_level"] == "warning"] == [str(tmp_path / name)]
 
 
 _HOLDS = """

@@ -6,7 +6,8 @@
     inboxes/weeks.turn        locked while rows of any week are written
 
 A file is made as `.part`, and renamed once its databases are there. If a process is killed meanwhile, the next one
-replaces the `.part`. Processes notice by the folder's modification time that others made or deleted files.
+replaces the `.part`. Processes notice by the folder's modification time that others made or deleted files. A file with
+another name is left alone.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import lmdb
+import structlog
 
 from kith.engines.embedded.driver_errors import translate_errors
 from kith.engines.embedded.inbox_rows import InboxKey
@@ -31,6 +33,7 @@ _NEAR, _FAR = b"near", b"far"
 _READERS_MAX = 1024
 _TICK_NS = 1_000_000_000
 """Two changes of a folder within this time may leave the same modification time, which hides the second one."""
+_log = structlog.get_logger("kith.store")
 
 
 class Week:
@@ -64,6 +67,7 @@ class Weeks:
         self._folder, self._path, self._bytes_max = folder, str(folder), bytes_max
         self._open: dict[int, Week] = {}
         self._periods: list[int] = []
+        self._foreign: set[str] = set()  # names of files that are no week's, and were reported
         self._changed_ns = -1
         self._lock = threading.RLock()  # several threads read, and one writes
         self._opening = threading.Lock()
@@ -77,13 +81,22 @@ class Weeks:
             return []
         with self._lock:
             if changed_ns != self._changed_ns:
-                self._periods = sorted(
-                    int(file.name.removesuffix(_ENDING)) for file in self._folder.glob(f"*{_ENDING}")
-                )
+                self._periods = self._list_periods()
                 self._open = {period: week for period, week in self._open.items() if not week.lost()}
                 is_recent = abs(time.time_ns() - changed_ns) < _TICK_NS
                 self._changed_ns = -1 if is_recent else changed_ns
             return self._periods
+
+    def _list_periods(self) -> list[int]:
+        periods: list[int] = []
+        for file in self._folder.glob(f"*{_ENDING}"):
+            digits = file.name.removesuffix(_ENDING)
+            if digits.isdecimal() and self._file(int(digits)) == file:
+                periods.append(int(digits))
+            elif file.name not in self._foreign:
+                self._foreign.add(file.name)
+                _log.warning("a file among the inboxes is none of them; it is left alone", file=str(file))
+        return sorted(periods)
 
     def get(self, period: int) -> Week | None:
         """The week of a period; None if it has no file. If it is not open yet, this waits for the file's writer."""
