@@ -160,7 +160,13 @@ def keyspace_of(folder: Path) -> str:
 
 
 def launch(
-    folder: Path, *arguments: str, port: int, output: Path, command: str = "serve", **environment: str
+    folder: Path,
+    *arguments: str,
+    port: int,
+    output: Path,
+    command: str = "serve",
+    start_new_session: bool = False,
+    **environment: str,
 ) -> Forked:
     """Start `kith serve` or another command. Its only KITH_ settings are those of `environment` and of the engines."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -172,6 +178,7 @@ def launch(
             env={**clean, **store_settings(folder), **environment},
             stdout=sink,
             stderr=sink,
+            start_new_session=start_new_session,
         )
 
 
@@ -182,6 +189,7 @@ def serving(
     settings: Mapping[str, str] | None = None,
     port: int | None = None,
     command: str = "serve",
+    start_new_session: bool = False,
     **changes: str,
 ) -> Iterator[Server]:
     """Run a server over `folder`/data; yields once it is ready. `settings` replaces all defaults, `changes` some.
@@ -192,7 +200,15 @@ def serving(
     folder.mkdir(parents=True, exist_ok=True)
     output = folder / f"server-{port}.log"
     environment = {**(DEFAULT_SETTINGS if settings is None else settings), **changes}
-    process = launch(folder, *arguments, port=port, output=output, command=command, **environment)
+    process = launch(
+        folder,
+        *arguments,
+        port=port,
+        output=output,
+        command=command,
+        start_new_session=start_new_session,
+        **environment,
+    )
     server = Server(process, port, folder / "data", output, KEY)
     try:
         wait_ready(server)

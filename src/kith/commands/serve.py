@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 import socket
 from typing import Annotated, Any
 
@@ -38,7 +37,7 @@ def run_api(
 @commands.command(children.API, hidden=True)
 def run_api_process() -> None:
     """An API process; `kith serve` starts it."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal sends SIGINT to all processes; the supervisor handles it
+    processes.ignore_terminal()
     server.run(processes.settings_of_process(), socket.socket(fileno=int(os.environ[processes.SOCKET_VARIABLE])))
 
 

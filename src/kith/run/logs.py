@@ -1,11 +1,17 @@
-"""How every process logs: one JSON object per line on standard error. Repeated failures are suppressed for a time."""
+"""How every process logs: one JSON object per line on standard error. Repeated failures are suppressed for a time.
+
+A line that cannot be written, as on a full disk or to a closed terminal, is lost, and fails nothing.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import io
 import logging
 import sys
 import time
 from collections.abc import Callable
+from typing import TextIO, cast
 
 import structlog
 from structlog.typing import EventDict, WrappedLogger
@@ -27,9 +33,25 @@ def configure(level: str) -> None:
             structlog.processors.format_exc_info,
             structlog.processors.JSONRenderer(),
         ],
-        logger_factory=structlog.WriteLoggerFactory(file=sys.stderr),
+        logger_factory=structlog.WriteLoggerFactory(file=cast(TextIO, _Lossy(sys.stderr))),
         cache_logger_on_first_use=True,
     )
+
+
+class _Lossy(io.TextIOBase):
+    """Writes to a file as far as possible."""
+
+    def __init__(self, file: TextIO) -> None:
+        self._file = file
+
+    def write(self, text: str) -> int:
+        with contextlib.suppress(OSError):
+            self._file.write(text)
+        return len(text)
+
+    def flush(self) -> None:
+        with contextlib.suppress(OSError):
+            self._file.flush()
 
 
 class SparingFailures:

@@ -6,6 +6,7 @@ import contextlib
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 import structlog
@@ -110,3 +111,21 @@ def test_a_process_that_keeps_failing_writes_one_traceback() -> None:
     assert first["event"] == "broken"
     assert "ZeroDivisionError" in first["exception"]
     assert last["event"] == "over"
+
+
+_LOGGING = """
+import structlog
+from kith.run.logs import configure
+
+configure("info")
+for _ in range(1_000):
+    structlog.get_logger("x").info("x" * 100)
+print("over")
+"""
+
+
+def test_a_line_that_cannot_be_written_is_lost_and_fails_nothing() -> None:
+    """As on a full disk, or where the terminal was closed."""
+    with Path("/dev/full").open("w") as full:
+        run = subprocess.run([sys.executable, "-c", _LOGGING], stdout=subprocess.PIPE, stderr=full, check=False)
+    assert run.stdout == b"over\n"

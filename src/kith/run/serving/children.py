@@ -177,11 +177,10 @@ def _start(child: Child, listening: socket.socket) -> int:
 def _run_forked(child: Child, listening: socket.socket) -> NoReturn:
     """Run the child in a forked process, and exit with its status.
 
-    SIGTERM ends the process until it sets its own handler. SIGINT is ignored: a terminal sends it to all processes, and
-    the supervisor handles it.
+    SIGTERM ends the process until it sets its own handler.
     """
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    processes.ignore_terminal()
     status = 1
     try:
         settings = processes.settings_of_process()
@@ -196,8 +195,9 @@ def _run_forked(child: Child, listening: socket.socket) -> NoReturn:
     except BaseException:
         traceback.print_exc()
     finally:
-        sys.stdout.flush()
-        sys.stderr.flush()
+        with contextlib.suppress(OSError):  # the terminal was closed
+            sys.stdout.flush()
+            sys.stderr.flush()
         os._exit(status)
 
 

@@ -18,8 +18,8 @@ def start(settings: Settings, listening: socket.socket) -> Committer:
 
     def commit(received: ReceivedJobs) -> None:
         listening.close()
-        for number in (signal.SIGTERM, signal.SIGINT):  # it ends when its API process does
-            signal.signal(number, signal.SIG_IGN)
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # it ends when its API process does
+        processes.ignore_terminal()
         processes.name_process("committer")
         logs.configure(settings.log_level)
         if received.wait_for_first():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import signal
 from collections.abc import Callable
 
 from kith.access.policy import check_raw_write
@@ -25,14 +24,14 @@ from kith.run.serving import processes
 async def serve(
     settings: Settings, host: str, port: int, on_listening: Callable[[int, int], None], *, retry_dead: bool
 ) -> None:
-    """Serve until SIGTERM or SIGINT. `on_listening` is called with the port and the number of dead jobs put back.
+    """Serve until a signal stops it. `on_listening` is called with the port and the number of dead jobs put back.
 
     Errors: BadRequest for graphs that cannot be served; Unavailable where nothing can listen there.
     """
     logs.configure(settings.log_level)
     graph_names = _graph_names(settings)
     stopping = asyncio.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
+    for number in processes.stop_signals():
         asyncio.get_running_loop().add_signal_handler(number, stopping.set)
     with serving(settings):
         async with open_stores(settings, "flockdb", on_fatal=processes.replace_process) as stores:

@@ -69,6 +69,22 @@ def end_with_parent(parent: int) -> None:
     threading.Thread(target=watch, daemon=True).start()
 
 
+def ignore_terminal() -> None:
+    """Ignore the signals that a terminal sends to all processes: Ctrl-C, and SIGHUP where it is closed. The supervisor
+    handles them.
+    """
+    for number in (signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+
+
+def stop_signals() -> list[signal.Signals]:
+    """The signals that stop a process that is not, or not only, run by a supervisor. Not SIGHUP where `nohup` has it
+    ignored.
+    """
+    hangups = [] if signal.getsignal(signal.SIGHUP) == signal.SIG_IGN else [signal.SIGHUP]
+    return [signal.SIGTERM, signal.SIGINT, *hangups]
+
+
 def command_line(*words: str) -> list[str]:
     """The command line of this program with these arguments. `-P`: never import modules from the current folder."""
     return [sys.executable, "-P", "-m", "kith", *words]

@@ -85,7 +85,7 @@ def run(
     standby: bool = False,
     alone: bool = False,
 ) -> int | None:
-    """Serve until SIGINT or SIGTERM; then every process drains its commit queue and stops.
+    """Serve until SIGINT, SIGTERM or SIGHUP; then every process drains its commit queue and stops.
 
     Returns the exit status of a standby's follower where that ended the standby (see `following`), else None.
     `on_listening` is called when the folder and the port are ours, with the server key if this first start made one.
@@ -138,8 +138,10 @@ class EndCondition:
 
     @contextlib.contextmanager
     def by_signals(self) -> Iterator[None]:
-        """End on SIGTERM and SIGINT, unless the signal is ignored, as a shell does for background processes."""
-        before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+        """End on SIGTERM, SIGINT and SIGHUP (a closed terminal), unless the signal is ignored, as a shell does for
+        background processes.
+        """
+        before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)}
         for number, handler in before.items():
             if handler != signal.SIG_IGN:
                 signal.signal(number, lambda *_: self._why.put(None))

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import signal
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
@@ -49,7 +48,7 @@ def run(names: Sequence[str], settings: Settings, probe_port: int | None = None)
 
 
 async def work(names: Sequence[str], settings: Settings, probe_port: int | None = None) -> None:
-    """Run registered consumers until SIGTERM or SIGINT; then they save their positions. If one fails, all end."""
+    """Run registered consumers until a signal stops them; then they save their positions. If one fails, all end."""
     logs.configure(settings.log_level)
     async with contextlib.AsyncExitStack() as stack:
         stores = await stack.enter_async_context(
@@ -74,7 +73,7 @@ async def work(names: Sequence[str], settings: Settings, probe_port: int | None 
             for worker in workers:
                 worker.follower.stop()
 
-        for number in (signal.SIGTERM, signal.SIGINT):
+        for number in processes.stop_signals():
             asyncio.get_running_loop().add_signal_handler(number, end)
         background = [
             asyncio.create_task(processes.stay_with_supervisor()),
