@@ -27,7 +27,9 @@ from kith.core.events import Event, LogPosition
 
 
 class Command(NamedTuple):
-    """A command in its partition. `at_ms`: when it was appended; the time as of which it is decided."""
+    """A command in its partition. `at_ms`: when it was appended, by the owner's clock at the latest now; it is decided
+    as of then.
+    """
 
     offset: int  # greater than the offsets before it in the partition, not always by one
     at_ms: int

@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 import structlog
 
 from kith.core.backoff import pause_ms
-from kith.core.clock import wall_ms
+from kith.core.clock import SKEW_MS_MAX, wall_ms
 from kith.core.errors import KithError, StoreUnavailable
 from kith.engines.kafka.broker import Broker, BrokerRecord, fetch_all, in_parts
 from kith.engines.kafka.commands import unpacked
@@ -288,8 +288,20 @@ class _PartitionTask:
             if self.is_full and len(self._waiting) < BATCH_MAX and self._waiting_bytes < BATCH_BYTES_MAX:
                 self.is_full = False
                 self._runner.follow()
-            commands = [Command(record.offset, record.at_ms, unpacked(record.value)[2]) for record in batch]
+            commands = [
+                Command(record.offset, self._decided_as_of(record), unpacked(record.value)[2]) for record in batch
+            ]
             await self._commit(end, await self._call_owner(self._owner.decide(self._partition, commands)), batch)
+
+    def _decided_as_of(self, record: BrokerRecord) -> int:
+        """The time as of which a command is decided: when it was appended, but not in the future.
+
+        The clock of a broker may be ahead, and then edges would expire early, for good.
+        """
+        now_ms = self._runner.now_ms()
+        if record.at_ms - now_ms > SKEW_MS_MAX:
+            _log.warning("a broker of Kafka is not trusted", error="its clock is ahead", partition=self._partition)
+        return min(record.at_ms, now_ms)
 
     def _next_batch(self) -> list[BrokerRecord]:
         """Take the next batch from the queue."""
