@@ -11,7 +11,8 @@ from __future__ import annotations
 import contextlib
 import math
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from functools import partial
 from types import MappingProxyType
 from typing import NamedTuple, Protocol
 
@@ -134,7 +135,8 @@ class Runner:
         """Save the position and hand over the partitions, each as far as the store answers."""
         if self._share is None:
             return
-        for last_step in (lambda: self._save(self._position), self._share.close):
+        last_steps: list[Callable[[], Awaitable[None]]] = [partial(self._save, self._position), self._share.close]
+        for last_step in last_steps:
             try:
                 with contextlib.suppress(Fenced):
                     await last_step()

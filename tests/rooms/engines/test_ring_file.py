@@ -95,17 +95,6 @@ def test_a_machine_that_does_not_say_when_it_started_replaces_the_file_each_time
     assert_replaced(tmp_path, "this machine does not say when it started")
 
 
-def test_a_file_that_cannot_be_retired_keeps_no_descriptor_open(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(*_: object) -> None:
-        raise OSError(errno.EIO, "Input/output error")
-
-    monkeypatch.setattr(os, "pwrite", fail)
-    descriptors = sorted(os.listdir("/proc/self/fd"))
-    with pytest.raises(OSError, match="Input/output error"):
-        ring_file.remove(folder / ring_file.FILE)
-    assert sorted(os.listdir("/proc/self/fd")) == descriptors
-
-
 def test_a_file_with_another_number_of_slots_is_replaced(folder: Path) -> None:
     assert_replaced(folder, "it has 300 slots, and 301 are asked for", SLOTS + 1)
 
