@@ -121,6 +121,35 @@ def test_a_partition_is_read_though_the_driver_refused_to_start_it(run: Run, fai
     assert handled == {0: list(range(3, 10)), 1: list(range(10))}
 
 
+def test_following_starts_with_the_next_call_where_the_driver_could_not_be_opened(run: Run) -> None:
+    """As where the process has no descriptor left."""
+    drivers: list[Driver | None] = [Driver(), None]
+
+    def opened() -> Consumer:
+        driver = drivers.pop()
+        if driver is None:
+            raise KafkaException("no descriptor is left")
+        return cast(Consumer, driver)
+
+    async def scene() -> None:
+        is_handled = asyncio.Event()
+
+        async def handle(partition: int, records: Sequence[BrokerRecord]) -> None:
+            is_handled.set()
+
+        follower = KafkaTopicFollower(opened, "events", handle)
+        with pytest.raises(KafkaException):
+            follower.follow({0: 0})
+        follower.follow({0: 0})
+        try:
+            async with asyncio.timeout(5):
+                await is_handled.wait()
+        finally:
+            await follower.close()
+
+    run(scene())
+
+
 def test_the_pause_before_a_retry_grows_to_a_bound(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kith.engines.kafka.topic_follower._RETRY_S", 0.2)
     pauses: list[float] = []

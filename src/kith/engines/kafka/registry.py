@@ -81,11 +81,10 @@ class RegistryReplica:
         async with self._opening:
             if self._follower is None:
                 records, end = await self._read_stored()
-                self._read(records)
-                self._next = end
                 follower = self._broker.follower("groups", self._handle)
-                follower.follow({0: end})
-                self._follower = follower
+                follower.follow({0: end})  # first: if this fails, the next `open` begins with an empty registry too
+                self._read(records)
+                self._next, self._follower = end, follower
             if not self.now.name:  # the next `open` retries if this append fails
                 await self.write(NameLog(secrets.token_bytes(NAME_BYTES)))
 

@@ -56,7 +56,7 @@ class KafkaTopicFollower:
             self._assignments.append(
                 (True, [TopicPartition(self._name, partition, offset) for partition, offset in added.items()])
             )
-        if self._thread is None and added:
+        if self._thread is None and self._next:  # an earlier call may have failed to make the consumer
             self._consumer = self._make_consumer()
             arguments = asyncio.get_running_loop(), self._consumer
             self._thread = threading.Thread(target=self._read, args=arguments, name=self._name, daemon=True)
