@@ -20,9 +20,9 @@ from kith.engines.kafka import registry as books
 from kith.engines.kafka.broker import Broker, BrokerRecord, Topic
 from kith.engines.kafka.commits import PartitionEnd, pack, row_of
 from kith.engines.kafka.engine import KafkaEngine
-from kith.engines.kafka.positions import START
+from kith.engines.kafka.positions import START, Place
 from kith.engines.kafka.registry import RegistryReplica
-from kith.engines.kafka.registry_state import Beat, Join
+from kith.engines.kafka.registry_state import Beat, Forget, Join
 from kith.log.store import Fenced, Subscription
 
 PATIENCE_S = 60.0
@@ -35,6 +35,33 @@ def engine_over(kafka: Broker, expel_after_s: float = 1e9) -> KafkaEngine:
 
 def event_of(source: int, number: int) -> Event:
     return Event(1, None, 0, source, number, 0, Hlc(number))
+
+
+def test_a_process_that_paused_until_events_were_deleted_still_knows_how_many_there_were(run: Run) -> None:
+    """Otherwise it waits in vain for tokens of events that it has read. Announced events do not say their number."""
+
+    async def scene() -> None:
+        kafka = MemoryKafka(1)
+        paused, other = engine_over(kafka), engine_over(kafka)
+        await paused.log.announce(event_of(1, 0))
+        recent = paused._recent
+        assert recent._follower is not None
+        await recent._follower.close()
+        for number in range(1, 8):
+            await other.log.announce(event_of(1, number))
+        await other._registry.write(Forget(0, Place(5, 5), Place(0, 0), 1))
+        await kafka.forget("events", 0, 4)  # the fifth record is about to be deleted, too
+        records = await kafka.fetch("events", 0, 0, 8)
+        for some in (records[:2], records[2:]):
+            await recent._handle(0, some)
+        assert recent.ends == other._recent.ends == [Place(8, 8)]
+        assert await paused.log.reached(await other.log.end())
+        batch = await paused.log.read(NOWHERE, 10)
+        assert (batch.lost, [event.destination for event in batch.events]) == (True, [5, 6, 7])
+        await paused.close()
+        await other.close()
+
+    run(scene())
 
 
 def test_events_announced_between_two_commits_are_read_between_them(run: Run) -> None:

@@ -175,7 +175,11 @@ class RecentEvents:
 
     async def _handle(self, partition: int, records: Sequence[BrokerRecord]) -> None:
         part, events_before = self._parts[partition], self._parts[partition].end.events
+        if records[0].offset > part.end.offset:
+            await self._skip_deleted(partition)
         for record in records:
+            if record.offset < part.end.offset:
+                continue
             event_record = read_event_record(record, part.end.events)
             part.end = Place(
                 event_record.first + event_record.length if event_record else part.end.events, record.offset + 1
@@ -195,6 +199,16 @@ class RecentEvents:
                 bell.ring()
         self._grown.set()
         self._grown = asyncio.Event()
+
+    async def _skip_deleted(self, partition: int) -> None:
+        """Continue behind records that were deleted before this process read them, as after a long pause.
+
+        The registry says how many events are before the oldest that is kept; an announced event does not.
+        """
+        part, start = self._parts[partition], (await self._registry.sync()).start(partition)
+        if start.offset > part.end.offset:
+            self._bytes -= sum(record.size for record in part.cached)
+            part.cached, part.end, part.oldest = [], start, start.events
 
     def _evict(self) -> None:
         """Evict the older half of the partition with the most records."""
