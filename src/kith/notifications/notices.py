@@ -17,7 +17,7 @@ from kith.core.ids import NodeId, Snowflakes
 from kith.graph.graph import Graph
 from kith.notifications.inbox import PERIOD_MS, InboxRow, InboxStore, base_of
 from kith.notifications.notice import Notice, NoticeDraft, claim_of, notice_from, notice_record, read_notice
-from kith.records.claims import first_of
+from kith.records.claims import first_of, is_same_request
 from kith.records.store import Claim, RecordKind, RecordStore, Write
 
 AT_ONCE_MAX = 200
@@ -62,7 +62,7 @@ class Notices:
 
         A claim for NO_NOTICE, or one whose key is claimed for NO_NOTICE already, notifies nobody.
         """
-        drafts = [(draft, self._unfinished.get(claim.key, claim)) for draft, claim in drafts]
+        drafts = [(draft, self._begun_before(claim)) for draft, claim in drafts]
         claimed = await self.records.claimed([claim for _, claim in drafts])
         versions = [first_of(value or claim.value, claim) for (_, claim), value in zip(drafts, claimed, strict=True)]
         new = [index for index, value in enumerate(claimed) if value is None]
@@ -79,9 +79,9 @@ class Notices:
         for index, put in zip(new, puts, strict=True):
             if put.claimed is not None:  # another call claimed the key meanwhile
                 draft, claim = drafts[index]
-                own_id, versions[index] = versions[index][0], first_of(put.claimed, claim)
-                if own_id != versions[index][0]:
-                    await self.inbox.remove(draft.recipient, [own_id])
+                if put.claimed != claim.value:
+                    await self.inbox.remove(draft.recipient, [versions[index][0]])
+                versions[index] = first_of(put.claimed, claim)
         stored = {index for index, put in zip(new, puts, strict=True) if put.stored}
         unfinished = [(*drafts[index], *versions[index]) for index in range(len(drafts)) if index not in stored]
         if unfinished:
@@ -89,6 +89,11 @@ class Notices:
         for key in begun:
             self._unfinished.pop(key, None)
         return [id_ for id_, _ in versions]
+
+    def _begun_before(self, claim: Claim) -> Claim:
+        """The claim of an earlier or concurrent call for the same notice that has not ended; without one, `claim`."""
+        begun = self._unfinished.get(claim.key)
+        return claim if begun is None or not is_same_request(begun.value, claim) else begun
 
     async def _finish(self, claims: Sequence[tuple[NoticeDraft, Claim, NodeId, Hlc]]) -> None:
         """Store the notices of claims that a stopped process left without one.

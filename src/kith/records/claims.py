@@ -39,12 +39,17 @@ def first_of(value: bytes, claim: Claim) -> tuple[NodeId, Hlc]:
 
     IdempotencyKeyReused if that claim was for another request.
     """
-    asked, made = value[:_DIGEST_BYTES], value[_DIGEST_BYTES:]
-    if asked != claim.value[:_DIGEST_BYTES]:
+    if not is_same_request(value, claim):
         raise IdempotencyKeyReused(
             "this Idempotency-Key was used with other content before; use a new key for something new"
         )
+    made = value[_DIGEST_BYTES:]
     return NodeId(int.from_bytes(made[:8], "big")), Hlc(int.from_bytes(made[8:], "big"))
+
+
+def is_same_request(value: bytes, claim: Claim) -> bool:
+    """Whether `value`, the value of another claim of this key, is for the same request."""
+    return value[:_DIGEST_BYTES] == claim.value[:_DIGEST_BYTES]
 
 
 def _digest(content: bytes) -> bytes:

@@ -12,11 +12,12 @@ import random
 import numpy as np
 import pytest
 from cast import ALICE, BOB, CAROL, DANA
-from coroutines import Run
+from coroutines import Run, answer
 from notification_world import NotificationWorld
 from reference_activity import ReferenceActivity
 from reference_leases import ReferenceLeases
 
+from kith.core.errors import IdempotencyKeyReused
 from kith.core.ids import NodeId
 from kith.leases.holding import Leases
 from kith.notifications.coordinator import Coordinator
@@ -84,5 +85,28 @@ def test_mentions_of_each_user_keep_their_order_however_workers_divide_them(
         outcomes = await Outcomes(world.whole.records, world.services.graph.clock).of([*ids])
         assert sum(one.told for tiers in outcomes for one in tiers) == len(ids), "each row was new once"
         assert all(worked), "each had its share"
+
+    run(scenario())
+
+
+@pytest.mark.parametrize("wait", range(6))
+def test_of_two_mentions_under_one_id_at_once_only_one_is_accepted(
+    run: Run, world: NotificationWorld, wait: int
+) -> None:
+    async def report(mentioned: NodeId) -> object:
+        return await answer(world.external_mentions.accept("an event", DANA, mentioned, None, None))
+
+    async def late() -> object:
+        for _ in range(wait):
+            await asyncio.sleep(0)
+        return await report(CAROL)
+
+    async def scenario() -> None:
+        answers = await asyncio.gather(report(ALICE), late())
+        assert sorted(map(str, answers)) == sorted(map(str, (True, IdempotencyKeyReused)))
+        listed = [await world.types_and_actors(user) for user in (ALICE, CAROL)]
+        assert listed == [[("mention", DANA)] if accepted is True else [] for accepted in answers]
+        rows = [await world.inbox.page(user, limit=5) for user in (ALICE, CAROL)]
+        assert list(map(bool, rows)) == list(map(bool, listed))
 
     run(scenario())
