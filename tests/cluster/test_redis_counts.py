@@ -48,6 +48,22 @@ def test_an_instance_with_a_wrong_clock_gets_no_second_quota(run: Run, tmp_path:
     run(scene())
 
 
+def test_instances_whose_clocks_differ_by_seconds_share_one_quota(run: Run, tmp_path: Path) -> None:
+    async def scene() -> None:
+        cluster = connect(NODES)
+        right = RedisQuotas(cluster, prefix=prefix_of(tmp_path), count_timeout_s=60)
+        behind = RedisQuotas(cluster, prefix=prefix_of(tmp_path), count_timeout_s=60, wall_s=lambda: time.time() - 3)
+        quota, passed = Quota(60, 60), 0
+        for turn in range(100):
+            now_s = NOW_S + turn / 4
+            passed += not (await right.take(0, 7, quota, now_s)).wait_s
+            passed += not (await behind.take(0, 7, quota, now_s - 3)).wait_s
+        assert passed == 60
+        await cluster.aclose()
+
+    run(scene())
+
+
 def test_unused_counts_expire(run: Run, tmp_path: Path) -> None:
     async def scene() -> None:
         cluster = connect(NODES)

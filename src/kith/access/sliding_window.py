@@ -13,8 +13,11 @@ from typing import NamedTuple, Protocol
 PARTS = 15
 """A part of a minute has 4 s, a part of an hour 4 minutes."""
 EMPTY_WINDOW = (0,) * (PARTS + 1)
-SKEW_S = 1.0
-"""Largest difference between the clocks of processes, in seconds. A clock that is further back was set back."""
+SKEW_S = 5.0
+"""Largest difference between the clocks of processes, in seconds. A clock that is further back was set back. If two
+clocks took turns at that, each request would move the counts on, out of the window. So on several machines no clock may
+be further than half of this from the right time.
+"""
 
 
 class Quota(NamedTuple):

@@ -91,6 +91,20 @@ def test_a_clock_that_goes_back_neither_raises_the_limit_nor_blocks_forever() ->
     assert not taken.wait_s, "after a clock was set back by hours, counting restarts"
 
 
+@pytest.mark.parametrize("apart_s", [0.5, 1.5, 3.0, 4.999])
+def test_processes_whose_clocks_differ_share_one_quota(apart_s: float) -> None:
+    quota, chosen, held = Quota(20, 60), random.Random(apart_s), Counts()
+    passed_s: list[float] = []
+    for turn in range(2_000):
+        now_s = NOW_S + turn / 5
+        held, taken = take(held, quota, now_s + chosen.choice((0, apart_s)))
+        if not taken.wait_s:
+            passed_s.append(now_s)
+        window_s = quota.window_s - apart_s
+        assert len([one for one in passed_s if one > now_s - window_s]) <= quota.limit
+    assert len(passed_s) > 100
+
+
 def test_a_lowered_limit_applies_to_requests_already_counted() -> None:
     held = Counts()
     for at in range(10):

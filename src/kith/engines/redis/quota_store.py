@@ -4,7 +4,7 @@ kith:quota:KIND:USER   part f64 | last f64 | 16 counts u32 (see `access.sliding_
                        windows after the last `take`
 
 KIND and USER are decimal. The script does exactly what `sliding_window.take` and `refund` do, with one exception: if
-an instance's clock is more than 5 s off the node's, it uses the node's time.
+an instance's clock is more than half of `SKEW_S` off the node's, it uses the node's time.
 """
 
 from __future__ import annotations

@@ -4,8 +4,8 @@
 -- ARGV[1]  the operation
 -- Lua's numbers are Python's floats, and the operations here are the same, in the same order, so results are equal.
 
-local PARTS, SKEW_S = 15, 1.0
-local WRONG_S = 5 -- an instance's clock that is further than this from the node's counts as wrong
+local PARTS, SKEW_S = 15, 5.0
+local WRONG_S = SKEW_S / 2 -- an instance's clock that is further than this from the node's counts as wrong
 
 local function read()
   local value = redis.call('GET', KEYS[1])
