@@ -11,7 +11,7 @@ from functools import partial
 from typing import NamedTuple
 
 from kith.boards.board import Board
-from kith.core.errors import BatchTooLarge
+from kith.core.errors import BatchTooLarge, Unavailable
 from kith.core.gathering import gather
 from kith.core.ids import ID_MAX, NodeId
 from kith.core.paging import Mark, Page, Window
@@ -61,7 +61,8 @@ class NoticeGroup(NamedTuple):
 class NotificationPage(NamedTuple):
     """Entries, newest first; what they are about, as far as the reader may see it; and the unread number.
 
-    `partial`: there were more recent mentions, perhaps of accounts that the reader follows, than are stored (`recent`).
+    `partial`: recent mentions may be missing, perhaps of accounts that the reader follows: there were more than are
+    stored (`recent`), or their rows cannot be written now.
     """
 
     entries: list[NoticeGroup]
@@ -201,7 +202,8 @@ class Notifications:
     async def _add_recent_rows(self, reads: RecordedReads, user: NodeId, preferences: Preferences) -> tuple[bool, bool]:
         """Write rows of the recent mentions of accounts that the user follows.
 
-        Returns whether one was new, and whether the list of recent mentions lacks some.
+        Returns whether one was new, and whether some are missing: the list of recent mentions lacks them, or no row
+        could be written.
         """
         recent_ids, missing = await reads.of(self._recent.followed, user, preferences)
         if not recent_ids or self._recent_of_user.get(user) == recent_ids:
@@ -212,7 +214,11 @@ class Notifications:
             notice for notice in await self._notices.read(new_ids) if notice is not None and notice.actor != user
         ]
         if notices:
-            await self._inbox.add([InboxRow(user, notice.id) for notice in notices])
+            try:
+                await self._inbox.add([InboxRow(user, notice.id) for notice in notices])
+            except Unavailable:  # such as a full disk; reads continue
+                reads.complete = False  # so that the next read tries again
+                return False, True
         self._recent_of_user[user] = recent_ids
         if len(self._recent_of_user) > RECENT_USERS_MAX:
             del self._recent_of_user[next(iter(self._recent_of_user))]

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
 from cast import ALICE, BOB, CAROL
 from coroutines import Run
 from notification_world import NotificationWorld
 
+from kith.core.errors import StoreFull
 from kith.core.ids import EPOCH_MS, TIME_SHIFT, NodeId
 from kith.notifications.preferences import Preferences
 from kith.notifications.recent import ACCOUNTS_MAX, MENTIONS_MAX, RECENT_MS, SHARDS, Shard
@@ -39,6 +41,28 @@ def test_a_mention_of_a_celebrity_is_pulled_by_followers_who_want_it_and_kept(
         assert await world.listed(CAROL) == [found]
         await world.people.unfollow(CAROL, ALICE)
         assert await world.listed(CAROL) == []
+
+    run(scenario())
+
+
+def test_the_inbox_is_read_while_no_row_can_be_written(
+    run: Run, world: NotificationWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def full(*_: object) -> None:
+        raise StoreFull("the disk is full")
+
+    async def scenario() -> None:
+        await alice_is_mentioned(world)
+        await world.people.follow(BOB, CAROL)
+        await world.handle()
+        with monkeypatch.context() as patched:
+            patched.setattr(world.rows, "add", full)
+            assert (await world.notifications.unread(CAROL)).number == 1
+            page = await world.page(CAROL)
+            assert [entry.notices[0].type for entry in page.entries] == ["follow"]
+            assert page.partial
+        assert {type_ for type_, _ in await world.types_and_actors(CAROL)} == {"follow", "mention"}
+        assert not (await world.page(CAROL)).partial
 
     run(scenario())
 
