@@ -21,7 +21,7 @@ from kith.graph.questions import Questions
 from kith.notifications.answer_cache import AnswerCache, RecordedReads
 from kith.notifications.grouping import groups_of, is_groupable, newest_first
 from kith.notifications.inbox import PAGE_MAX, InboxRow, InboxStore, Users
-from kith.notifications.marks import READ_AT_ONCE_MAX, Marks, MarkStore
+from kith.notifications.marks import AT_ONCE_MAX, Marks, MarkStore
 from kith.notifications.notice import Notice
 from kith.notifications.notices import Notices
 from kith.notifications.preferences import DEFAULT, Preferences, PreferenceStore
@@ -180,14 +180,11 @@ class Notifications:
 
     async def read_up_to(self, user: NodeId, id_: int) -> WriteMark:
         """Note that the user has read everything up to this notice, at most up to their newest one."""
-        up_to = min(id_, await self._newest(user))
-        rows = await self._inbox.page(user, before=up_to + 1, limit=READ_AT_ONCE_MAX + 1)
-        return (await self._marks.read_up_to(user, up_to, rows))[1]
+        return (await self._marks.read_up_to(user, *await self._up_to(user, id_)))[1]
 
-    async def seen_up_to(self, user: NodeId, id_: int | None = None) -> WriteMark:
-        """Note that the user has seen that everything up to this notice is there; None: up to their newest one."""
-        newest = await self._newest(user)
-        return (await self._marks.seen_up_to(user, newest if id_ is None else min(id_, newest)))[1]
+    async def seen_up_to(self, user: NodeId, id_: int) -> WriteMark:
+        """Note that the user has seen that everything up to this notice is there, at most up to their newest one."""
+        return (await self._marks.seen_up_to(user, *await self._up_to(user, id_)))[1]
 
     async def forget(self, user: NodeId) -> None:
         """Delete the rows, marks and preferences of a removed user. May be repeated."""
@@ -195,9 +192,12 @@ class Notifications:
         await self._marks.forget(user)
         await self.preferences.put(user, DEFAULT)
 
-    async def _newest(self, user: NodeId) -> int:
-        """The newest row of a user. Marks must not reach beyond it, to rows written later."""
-        return next(iter(await self._inbox.page(user, limit=1)), -1)
+    async def _up_to(self, user: NodeId, id_: int) -> tuple[int, list[int]]:
+        """This notice, or the user's newest if that is older, since marks must not reach to rows written later. Also
+        the newest rows up to it.
+        """
+        up_to = min(id_, next(iter(await self._inbox.page(user, limit=1)), -1))
+        return up_to, await self._inbox.page(user, before=up_to + 1, limit=AT_ONCE_MAX + 1)
 
     async def _add_recent_rows(self, reads: RecordedReads, user: NodeId, preferences: Preferences) -> tuple[bool, bool]:
         """Write rows of the recent mentions of accounts that the user follows.

@@ -16,7 +16,7 @@ from kith.core.ids import ID_MAX, NodeId
 from kith.graph.graphs import LIKES
 from kith.notifications import notifications
 from kith.notifications.inbox import PAGE_MAX, InboxRow, base_of
-from kith.notifications.marks import LATE_MS, NO_MARKS, READ_AT_ONCE_MAX
+from kith.notifications.marks import AT_ONCE_MAX, LATE_MS, NO_MARKS
 from kith.notifications.preferences import Preferences
 
 
@@ -58,10 +58,28 @@ def test_a_mention_that_comes_late_is_unread_though_everything_was_read(
     run(scenario())
 
 
+@pytest.mark.parametrize(("later_ms", "seen"), [(0, False), (LATE_MS - 60_000, False), (LATE_MS + 60_000, True)])
+def test_a_mention_that_comes_late_is_not_seen_though_everything_was_seen(
+    run: Run, world: NotificationWorld, later_ms: int, seen: bool
+) -> None:
+    async def scenario() -> None:
+        notice = await mention(world)
+        world.services.clock.ms += later_ms
+        await likes(world, 3)
+        await world.notifications.seen_up_to(CAROL, ID_MAX)
+        await world.inbox.add_for_all(notice, np.array([CAROL], np.int64))
+        assert [entry.seen for entry in (await world.page(CAROL)).entries] == [True, seen]
+        await world.notifications.seen_up_to(CAROL, ID_MAX)
+        assert [entry.seen for entry in (await world.page(CAROL)).entries] == [True, True]
+        assert (await world.notifications.unread(CAROL)).number == 4
+
+    run(scenario())
+
+
 def test_where_very_many_are_read_at_once_a_late_older_one_counts_as_read(run: Run, world: NotificationWorld) -> None:
     async def scenario() -> None:
         notice = await mention(world)
-        await likes(world, READ_AT_ONCE_MAX + 5)
+        await likes(world, AT_ONCE_MAX + 5)
         await world.notifications.read_up_to(CAROL, ID_MAX)
         assert await world.notifications.unread(CAROL) == (0, False)
         await world.inbox.add_for_all(notice, np.array([CAROL], np.int64))
