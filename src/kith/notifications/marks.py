@@ -60,7 +60,13 @@ class Marks(msgspec.Struct, frozen=True, array_like=True):
         return msgspec.structs.replace(self, read_up_to=up_to, read=read)
 
     def seeing_up_to(self, notice: int, rows: Collection[int], since: int) -> Marks:
-        """The marks once everything up to `notice` is seen. `rows` and `since` as in `reading_up_to`."""
+        """The marks once everything up to `notice` is seen. `rows` and `since` as in `reading_up_to`.
+
+        The same object if nothing is new, because apps mark at each start.
+        """
+        are_all = len(rows) <= AT_ONCE_MAX or min(rows) <= self.seen_up_to
+        if are_all and all(map(self.is_seen, rows)):
+            return self
         up_to, late = _split(notice, rows, since)
         up_to, seen = _bounded(max(up_to, self.seen_up_to), {*self.seen, *late})
         return msgspec.structs.replace(self, seen_up_to=up_to, seen=seen)

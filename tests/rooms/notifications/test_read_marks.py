@@ -13,6 +13,7 @@ from coroutines import Run
 from notification_world import NotificationWorld
 
 from kith.core.ids import ID_MAX, NodeId
+from kith.core.tokens import NO_MARK
 from kith.graph.graphs import LIKES
 from kith.notifications import notifications
 from kith.notifications.inbox import PAGE_MAX, InboxRow, base_of
@@ -72,6 +73,8 @@ def test_a_mention_that_comes_late_is_not_seen_though_everything_was_seen(
         await world.notifications.seen_up_to(CAROL, ID_MAX)
         assert [entry.seen for entry in (await world.page(CAROL)).entries] == [True, True]
         assert (await world.notifications.unread(CAROL)).number == 4
+        world.services.clock.ms += 1_000
+        assert await world.notifications.seen_up_to(CAROL, ID_MAX) == NO_MARK, "nothing is written if nothing is new"
 
     run(scenario())
 
