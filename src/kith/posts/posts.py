@@ -337,9 +337,17 @@ class Posts:
         return [visible_by_id[mark.id] for mark in page.items], page
 
     def _edge_rewrite(self, author: NodeId, id_: NodeId) -> EdgeWrite:
-        """Writes the edge of a post again at its place, so that the log has an event of the change."""
-        edge = self.graph.edge_now(self._authored, author, id_, State.NORMAL)
-        return EdgeWrite(edge, supersede=True, keep_place=True, only_from=frozenset({State.NORMAL}))
+        """Writes the edge of a post again at its place, so that the log has an event of the change.
+
+        Not if the author is being removed: the edge would end, and the job empties only posts whose edge it finds.
+        """
+        return EdgeWrite(
+            self.graph.edge_now(self._authored, author, id_, State.NORMAL),
+            supersede=True,
+            keep_place=True,
+            only_from=frozenset({State.NORMAL}),
+            while_node=(author, State.NORMAL),
+        )
 
     def _remove_write(self, author: NodeId, id_: NodeId) -> EdgeWrite:
         return self.graph.remove_write(self._authored, author, id_)

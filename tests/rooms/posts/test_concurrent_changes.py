@@ -150,6 +150,35 @@ def test_a_repetition_empties_nothing_though_its_author_is_deactivated(
 
 
 @pytest.mark.parametrize("transactional", [True, False])
+@pytest.mark.parametrize("what", ["an edit", "a label"])
+def test_a_removed_account_keeps_no_post_that_was_changed_meanwhile(
+    monkeypatch: pytest.MonkeyPatch, transactional: bool, what: str
+) -> None:
+    async def scene() -> str | None:
+        kith = await (Services.over(ReferenceEdges()) if transactional else without_transactions())
+        post, put = await kith.write(ALICE), kith.records.put
+        jobs = account_jobs(kith.graph, own_leases(), kith.posts.erase)
+
+        async def overtaken(*written: Any, **named: Any) -> Any:
+            monkeypatch.setattr(kith.records, "put", put)
+            await kith.edges.change_node(ALICE, state=State.REMOVED)  # the first step of the job
+            return await put(*written, **named)
+
+        monkeypatch.setattr(kith.records, "put", overtaken)
+        if what == "an edit":
+            await kith.posts.edit(ALICE, post.id, PostEdit(text="a secret"))
+        else:
+            await kith.moderation.set("post", post.id, 1)
+        await jobs.start(NodeOperation.REMOVE, ALICE)
+        await jobs.wait()
+        (found,) = await kith.posts.read([post.id])
+        return None if found is None else found.text
+
+    with without_waits():
+        assert run_coroutine(scene()) == ""
+
+
+@pytest.mark.parametrize("transactional", [True, False])
 def test_an_edit_that_mentions_the_same_people_logs_no_mention(run: Run, transactional: bool) -> None:
     async def scene() -> int:
         kith = await (Services.over(ReferenceEdges()) if transactional else without_transactions())
