@@ -165,9 +165,6 @@ class Boards:
                 id=str(id_),
             )
         moved = await self._rewrite(actor, id_, lambda board, version: owned_by(board, to, version))
-        if not self._records.transactional and await is_removed(self.store, to):
-            # the job that removes `to` may have passed their boards before this one was among them
-            await self.erase(Listing(self._boards, to, Direction.OUT), [id_])
         drop = self.graph.remove_write(self.members, to, NodeId(id_))
         await self.store.apply([drop])
         return moved
@@ -361,6 +358,9 @@ class Boards:
             return put, new
 
         put, new = await rewrite("this board", id_, replace)
+        if await is_removed(self.store, NodeId(new.owner)):
+            # the job that removes the owner empties only boards whose edge it finds, and this edge ended with the write
+            await self.erase(Listing(self._boards, new.owner, Direction.OUT), [id_])
         mark, _ = await self._finish(id_)
         return BoardWritten(new, self.graph.later_mark(put.mark, mark))
 

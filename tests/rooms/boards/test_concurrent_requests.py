@@ -126,6 +126,31 @@ def test_a_board_moved_to_a_user_removed_meanwhile_is_removed_too(run: Run, monk
     assert read_board(record).deleted
 
 
+@pytest.mark.parametrize("transactional", [True, False])
+@pytest.mark.parametrize("secret", [True, False])
+def test_a_removed_account_keeps_no_board_that_was_changed_meanwhile(
+    run: Run, monkeypatch: pytest.MonkeyPatch, transactional: bool, secret: bool
+) -> None:
+    kith: Services = run(Services.in_memory(transactional=transactional, clock=FakeClock()))
+    board = run(kith.boards.create(ALICE, "Recipes", secret=secret)).board
+    jobs, put = account_jobs(kith.graph, own_leases(), kith.boards.erase), kith.records.put
+
+    async def overtaken(*written: Any, **named: Any) -> Any:
+        monkeypatch.setattr(kith.records, "put", put)
+        await kith.graph.store.change_node(ALICE, state=State.REMOVED)  # the first step of the job
+        return await put(*written, **named)
+
+    async def scene() -> None:
+        await kith.boards.change(ALICE, board.id, name="Secrets")
+        await jobs.start(NodeOperation.REMOVE, ALICE)
+        await jobs.wait()
+
+    monkeypatch.setattr(kith.records, "put", overtaken)
+    run(scene())
+    (record,) = run(kith.records.get_many(RecordKind.BOARD, [board.id]))
+    assert read_board(record).name == ""
+
+
 def test_a_deactivated_owner_invites_nobody(run: Run, kith: Services) -> None:
     board = run(kith.boards.create(ALICE, "Recipes")).board
     run(kith.graph.store.change_node(ALICE, state=State.ARCHIVED))
