@@ -148,15 +148,11 @@ class Posts:
         try:
             return (await self._rewrite(actor, id_, emptied, self._remove_write)).mark
         except NotFound:
-            if not self.store.transactional:  # an earlier try may have stopped before it wrote the edge
-                await self._unlist_deleted(id_)
+            (post,) = await self.read([id_])
+            if post is not None and post.deleted and not self.store.transactional:
+                # an earlier try may have stopped before it wrote the edge
+                await self.graph.write([self._remove_write(NodeId(post.author), id_)])
             raise
-
-    async def _unlist_deleted(self, id_: NodeId) -> None:
-        """Remove a post from its author's outbox if it is deleted."""
-        (post,) = await self.read([id_])
-        if post is not None and post.deleted:
-            await self.graph.write([self._remove_write(NodeId(post.author), id_)])
 
     async def label(self, id_: NodeId, labels: int, note: Callable[[Hlc], Record]) -> WriteMark:
         """Set the app's labels on a post, with a `note` that says why. The log has it as an edit. PostNotFound."""
@@ -341,12 +337,9 @@ class Posts:
 
         Not if the author is being removed: the edge would end, and the job empties only posts whose edge it finds.
         """
+        edge = self.graph.edge_now(self._authored, author, id_, State.NORMAL)
         return EdgeWrite(
-            self.graph.edge_now(self._authored, author, id_, State.NORMAL),
-            supersede=True,
-            keep_place=True,
-            only_from=frozenset({State.NORMAL}),
-            while_node=(author, State.NORMAL),
+            edge, supersede=True, keep_place=True, only_from=frozenset({edge.state}), while_node=(author, edge.state)
         )
 
     def _remove_write(self, author: NodeId, id_: NodeId) -> EdgeWrite:
