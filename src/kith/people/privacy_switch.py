@@ -72,6 +72,7 @@ class PrivacySwitch:
 
     async def account_restored(self, user: NodeId) -> None:
         """Accept the requests that need no consent, after an account and its edges were restored. May be repeated."""
+        await self._store.barrier()  # then the lists show all requests that were restored
         await self._accept_pages(user)
         window: Window | None = Window(_PAGE)
         while window is not None:
@@ -89,6 +90,7 @@ class PrivacySwitch:
     async def _run(self, user: NodeId, held_lease: HeldLease) -> None:
         if await with_retries(held_lease, lambda: self._is_about_to_open(user, held_lease.lease.name)):
             return
+        await with_retries(held_lease, self._store.barrier)  # then the list shows all requests made before
         window: Window | None = Window(_PAGE)
         while window is not None:
             window = await with_retries(held_lease, partial(self._accept_page, user, window))

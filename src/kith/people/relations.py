@@ -16,7 +16,7 @@ from kith.core.gathering import gather
 from kith.core.ids import NodeId
 from kith.core.paging import Page, Window
 from kith.core.tokens import NO_MARK, WriteMark
-from kith.graph.edge import Direction, EdgeChange, EdgeLimit, EdgeWrite, Outcome, State
+from kith.graph.edge import Direction, Edge, EdgeChange, EdgeLimit, EdgeWrite, Outcome, State
 from kith.graph.graph import Graph
 from kith.graph.graphs import BLOCKS, FEWER, FOLLOW_REQUESTS, FOLLOWS, MUTES
 from kith.graph.shapes import Listing
@@ -156,7 +156,7 @@ class Relations:
     async def decline(self, actor: NodeId, requester: NodeId) -> RelationWritten:
         """Decline a request to follow `actor`. The requester may send another."""
         _check_not_self(actor, requester)
-        return await self._remove([(self._requests, requester, actor)])
+        return await self._write_one(self._graph.remove_write(self._requests, requester, actor), holds=False)
 
     # --- blocking and muting ---------------------------------------------------------------------------
 
@@ -177,7 +177,7 @@ class Relations:
     async def unblock(self, actor: NodeId, target: NodeId) -> RelationWritten:
         """Undo `block`. Follows are allowed again; the dropped ones stay dropped."""
         _check_not_self(actor, target)
-        return await self._remove([(self._blocks, actor, target)])
+        return await self._write_one(self._graph.remove_write(self._blocks, actor, target), holds=False)
 
     async def mute(self, actor: NodeId, target: NodeId) -> RelationWritten:
         """Hide what `target` does from `actor`; nobody is notified. Errors: SelfEdge; Forbidden if `actor` was removed,
@@ -190,7 +190,7 @@ class Relations:
     async def unmute(self, actor: NodeId, target: NodeId) -> RelationWritten:
         """Undo `mute`."""
         _check_not_self(actor, target)
-        return await self._remove([(self._mutes, actor, target)])
+        return await self._write_one(self._graph.remove_write(self._mutes, actor, target), holds=False)
 
     async def see_fewer(self, actor: NodeId, target: NodeId) -> RelationWritten:
         """Rank posts of `target` lower for `actor`; this fades, and a repetition renews it. Errors as of `mute`."""
@@ -202,7 +202,7 @@ class Relations:
     async def undo_see_fewer(self, actor: NodeId, target: NodeId) -> RelationWritten:
         """Undo `see_fewer`."""
         _check_not_self(actor, target)
-        return await self._remove([(self._fewer, actor, target)])
+        return await self._write_one(self._graph.remove_write(self._fewer, actor, target), holds=False)
 
     async def relationships(self, actor: NodeId, targets: Sequence[NodeId]) -> list[Relationship]:
         """See `relationships.relationships`. BatchTooLarge for more than `batch_max` targets."""
@@ -265,15 +265,17 @@ class Relations:
             while_edge=(self._requests, actor, target, True) if accepted else None,
         )
         answered = self._graph.remove_write(self._requests, actor, target, chained=True)
-        changes, mark = await self._graph.write([follow, answered])
-        if accepted and changes[0].outcome is Outcome.UNCHANGED and not _holds(changes[0]):
+        (change, _), mark = await self._graph.write([follow, answered])
+        has_lapsed = change.outcome is Outcome.UNCHANGED and not _is_live(change.after)
+        if accepted and (has_lapsed or change.outcome is Outcome.INACTIVE):
+            await check_active(self._store, target)
             raise _no_request(actor)
         (barred,), after = await gather(
             self._store.immediate,
-            undo_blocked(self._graph, self._privacy, [follow], changes[:1]),
-            self._update_dependents(changes[0], (actor, target)),
+            undo_blocked(self._graph, self._privacy, [follow], [change]),
+            self._update_dependents(change, (actor, target)),
         )
-        return await self._answer_or_raise(follow, changes[0], self._graph.later_mark(mark, after), barred=barred)
+        return await self._answer_or_raise(follow, change, self._graph.later_mark(mark, after), barred=barred)
 
     def _lists_of_dependents(self, user: NodeId) -> tuple[Listing, ...]:
         """The lists whose emptiness shows that nothing depends on the user's relations (`FollowDependents`)."""
@@ -306,9 +308,9 @@ class Relations:
         follows = (self._follows, actor, target, False)
         request = self._conditional_write(self._requests, actor, target, expires_ms=expires_ms, while_edge=follows)
         changes, mark = await self._graph.write([request])
-        if changes[0].outcome is Outcome.UNCHANGED and not _holds(changes[0]):
+        if changes[0].outcome is Outcome.UNCHANGED and not _is_live(changes[0].after, expires_ms):
             (stored,) = await self._store.get_many(self._follows, [(actor, target)])
-            if stored is None or stored.expires_ms == expires_ms:
+            if _is_live(stored, expires_ms):
                 return RelationWritten(True, False, mark)
             request = msgspec.structs.replace(request, while_edge=None)
             changes, mark = await self._graph.write([request])
@@ -370,13 +372,9 @@ class Relations:
             case _:
                 return RelationWritten(True, outcome is _APPLIED, mark)
 
-    async def _write_one(self, write: EdgeWrite) -> RelationWritten:
+    async def _write_one(self, write: EdgeWrite, *, holds: bool = True) -> RelationWritten:
         changes, mark = await self._graph.write([write])
-        return RelationWritten(True, changes[0].outcome is _APPLIED, mark)
-
-    async def _remove(self, edges: Sequence[tuple[int, NodeId, NodeId]]) -> RelationWritten:
-        changes, mark = await self._graph.write([self._graph.remove_write(*edge) for edge in edges])
-        return RelationWritten(False, any(change.outcome is _APPLIED for change in changes), mark)
+        return RelationWritten(holds, changes[0].outcome is _APPLIED, mark)
 
     def _following_of(self, user: NodeId) -> Listing:
         return Listing(self._follows, user, Direction.OUT)
@@ -385,8 +383,9 @@ class Relations:
         return Listing(self._follows, user, Direction.IN)
 
 
-def _holds(change: EdgeChange) -> bool:
-    return change.after is not None and change.after.state == State.NORMAL
+def _is_live(edge: Edge | None, expires_ms: int | None = None) -> bool:
+    """Whether there is such an edge; with `expires_ms`: and it has this expiry."""
+    return edge is not None and edge.state == State.NORMAL and expires_ms in (None, edge.expires_ms)
 
 
 def _no_request(requester: NodeId) -> UserNotFound:

@@ -7,14 +7,15 @@ from typing import Any
 
 import pytest
 from cast import ALICE, BOB, CAROL, FakeClock
-from coroutines import Run, without_waits
+from coroutines import Run, answer, without_waits
 from reference_leases import own_leases
 from services import Services
 
 from kith.core.clock import wall_ms
-from kith.core.errors import StoreUnavailable
+from kith.core.errors import Forbidden, StoreUnavailable, UserNotFound
 from kith.core.ids import NodeId
 from kith.core.paging import Window
+from kith.graph.edge import State
 from kith.graph.graphs import FOLLOWS
 from kith.graph.node_jobs import NodeOperation
 from kith.people import privacy_switch
@@ -247,3 +248,66 @@ def test_a_follow_of_a_private_account_needs_a_new_request_to_expire_later(
     (edge,) = run(room.edges.get_many(room.graph.graphs.number(FOLLOWS), [(BOB, ALICE)]))
     assert edge.expires_ms == then_ms
     assert fan in lists(run, room)[1]
+
+
+@pytest.mark.parametrize("last_ms", [600_000, 0])
+def test_the_last_request_for_another_expiry_counts(run: Run, room: Services, last_ms: int) -> None:
+    now_ms = wall_ms()
+    last_ms = last_ms and now_ms + last_ms
+    run(room.people.follow(BOB, ALICE, now_ms + 60_000))
+    run(room.people.accept(ALICE, BOB))
+    for expires_ms in (now_ms + 120_000, last_ms):
+        written = run(room.people.follow(BOB, ALICE, expires_ms))
+        assert (written.changed, written.requested) == (True, True)
+    run(room.people.accept(ALICE, BOB))
+    (edge,) = run(room.edges.get_many(room.graph.graphs.number(FOLLOWS), [(BOB, ALICE)]))
+    assert edge.expires_ms == last_ms
+
+
+def test_a_follow_that_expires_while_it_is_made_permanent_leaves_a_request(
+    run: Run, room: Services, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    room.edges.events.now_ms = clock
+    run(room.people.follow(BOB, ALICE, clock.ms + 60_000))
+    run(room.people.accept(ALICE, BOB))
+    get_many = room.edges.get_many
+
+    async def read_later(*arguments: Any) -> Any:
+        clock.ms += 60_000
+        return await get_many(*arguments)
+
+    monkeypatch.setattr(room.edges, "get_many", read_later)
+    written = run(room.people.follow(BOB, ALICE))
+    assert (written.holds, written.changed, written.requested) == (False, True, True)
+    assert BOB in lists(run, room)[1]
+
+
+@pytest.mark.parametrize(
+    ("leaver", "error"), [(FANS[0], UserNotFound), (ALICE, Forbidden)], ids=["the fan", "the account"]
+)
+def test_a_request_between_accounts_of_which_one_just_left_cannot_be_accepted(
+    run: Run, room: Services, leaver: NodeId, error: type[Exception]
+) -> None:
+    """Its edges are archived a moment later."""
+    run(room.edges.change_node(leaver, state=State.ARCHIVED))
+    assert run(answer(room.people.accept(ALICE, FANS[0]))) is error
+    assert FANS[0] in lists(run, room)[1]
+
+
+@pytest.mark.parametrize("returning", [False, True], ids=["opened", "restored"])
+def test_requests_that_the_list_shows_late_are_accepted(run: Run, clock: FakeClock, returning: bool) -> None:
+    async def left_waiting(seed: int) -> int:
+        room = await Services.in_memory(transactional=False, seed=seed, clock=clock)
+        opening = PrivacySwitch(room.graph, room.people, own_leases())
+        await room.edges.change_node(ALICE, private=True)
+        await room.people.follow(BOB, ALICE)
+        if returning:
+            await room.edges.change_node(ALICE, private=False)
+            await opening.account_restored(ALICE)
+        else:
+            await open_account(opening)
+            await opening.wait()
+        room.settle()
+        return len((await room.people.requests(ALICE, Window(1))).items)
+
+    assert [seed for seed in range(20) if run(left_waiting(seed))] == []
