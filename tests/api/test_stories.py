@@ -68,6 +68,15 @@ def test_a_story_reads_as_it_was_created(acting: Acting, people: People) -> None
     assert code(acting(people.carol).get(f"{API}/stories/{body['id']}"), 404) == "STORY_NOT_FOUND"
 
 
+def test_a_name_in_a_story_is_a_mention_as_in_a_post(acting: Acting, people: People) -> None:
+    alice, name = acting(people.alice), f"bob.{people.bob}"
+    ok(acting(people.bob).patch(f"{API}/users/{people.bob}", json={"username": name}))
+    asked = {"content": {"text": f"with @{name}"}, "mentions": [people.carol]}
+    made = [(kind, ok(alice.post(f"{API}/{kind}", json=asked), 201)["id"]) for kind in ("posts", "stories")]
+    mentions = [ok(alice.get(f"{API}/{kind}/{id_}"))["mentions"] for kind, id_ in made]
+    assert mentions == [[str(people.carol), str(people.bob)]] * 2
+
+
 @pytest.mark.parametrize(
     ("body", "status_code"),
     [

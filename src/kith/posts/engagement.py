@@ -250,7 +250,7 @@ async def _engage_many(
         None
         if change.outcome is Outcome.FORBIDDEN
         else EngagementWritten(
-            True, ms_of((change.after or write.edge).updated_at), change.length, mark, change.outcome is Outcome.APPLIED
+            True, (change.after or write.edge).position, change.length, mark, change.outcome is Outcome.APPLIED
         )
         for write, change in zip(writes, changes, strict=True)
     ]

@@ -147,7 +147,7 @@ class Stories:
     async def viewers(self, actor: Viewer, id_: NodeId, window: Window) -> Page:
         """The viewers of a story, latest first, for its author or the app's back office.
 
-        Leaves out viewers with a block between them and the author, and those whom the app hides. Errors:
+        Leaves out viewers with a block between them and the author, and those who left or whom the app hides. Errors:
         StoryNotFound; Forbidden for others.
         """
         story = await self.get(actor, id_)
@@ -160,7 +160,7 @@ class Stories:
         marks = [
             mark
             for mark, barred, node in zip(page.items, blocked, nodes, strict=True)
-            if not barred and not node.labels & HIDE
+            if not barred and node.state == State.NORMAL and not node.labels & HIDE
         ]
         covers = (page.newest, page.oldest) if page.newest and page.oldest else None
         return Page(marks, page.more_after, page.more_before, covers)

@@ -93,22 +93,24 @@ class ChangeVisibility:
         self, user: NodeId, pending: Sequence[PendingChange], graphs: Graphs
     ) -> Iterable[tuple[PendingChange, Change]]:
         """The edge changes that are still current, and whose other end is not hidden."""
-        current: set[tuple[int, int, int, int]] = set()
+        current: set[tuple[int, ...]] = set()
         for graph in {item.event.graph for item in pending}:
             pairs = [(item.event.source, item.event.destination) for item in pending if item.event.graph == graph]
             rows = await self._edges.get_many(graph, list(dict.fromkeys(pairs)))
-            current |= {(graph, row.source, row.destination, row.updated_at) for row in rows if row is not None}
+            current |= {(graph, row.source, row.destination, row.updated_at, row.state) for row in rows if row}
         person_events = [item.event for item in pending if item.event.graph not in graphs.to_objects]
         other_ids = list({event.destination if event.source == user else event.source for event in person_events})
         hidden = {
             id_ for id_, is_hidden in zip(other_ids, await self._privacy.hidden(other_ids), strict=True) if is_hidden
         }
-        return [
-            (item, self._edge_for_user(item.change, item.event))
-            for item in pending
-            if (item.event.graph, item.event.source, item.event.destination, item.event.updated_at) in current
-            and (item.event.graph in graphs.to_objects or not hidden & {item.event.source, item.event.destination})
-        ]
+
+        def is_shown(event: Event) -> bool:
+            # the state, too: an edge that has expired keeps its version
+            if (event.graph, event.source, event.destination, event.updated_at, event.state) not in current:
+                return False
+            return event.graph in graphs.to_objects or not hidden & {event.source, event.destination}
+
+        return [(item, self._edge_for_user(item.change, item.event)) for item in pending if is_shown(item.event)]
 
     def _edge_for_user(self, change: Change, event: Event) -> Change:
         """The edge as the user may see it: states that the policy does not tell are shown as removed."""

@@ -7,6 +7,7 @@ from itertools import pairwise
 import pytest
 from cast import ALICE, BOB, CAROL, DANA, START_MS
 from coroutines import answer
+from reference_leases import own_leases
 from story_scene import DAY_MS, FIRST_PAGE, StoryScene
 
 from kith.core.errors import Forbidden, InvalidContent, PostNotFound, StoryNotFound
@@ -14,8 +15,10 @@ from kith.core.ids import NodeId
 from kith.core.paging import Window
 from kith.graph.edge import Direction, State
 from kith.graph.graphs import AUTHORED
+from kith.graph.node_jobs import NodeOperation
 from kith.graph.shapes import Listing
 from kith.people.privacy import SYSTEM
+from kith.people.removal import account_jobs
 from kith.posts.post import Draft
 from kith.stories.stories import HOUR_MS, Stories
 
@@ -184,6 +187,30 @@ def test_a_block_either_way_hides_a_viewer(scene: StoryScene) -> None:
     scene.run(scene.graph.people.block(CAROL, ALICE))
     scene.settle()
     assert scene.viewers(story) == [DANA]
+
+
+def test_a_viewer_who_just_left_is_hidden(scene: StoryScene) -> None:
+    """Their views are archived a moment later."""
+    story = scene.tell()
+    scene.view(BOB, story)
+    scene.view(CAROL, story)
+    scene.run(scene.services.edges.change_node(BOB, state=State.ARCHIVED))
+    assert scene.viewers(story) == scene.viewers(story, SYSTEM) == [CAROL]
+
+
+def test_the_time_of_a_first_view_outlives_a_deactivation(scene: StoryScene) -> None:
+    async def away() -> None:
+        jobs = account_jobs(scene.graph, own_leases())
+        for operation in (NodeOperation.ARCHIVE, NodeOperation.RESTORE):
+            await jobs.start(operation, BOB)
+            await jobs.wait()
+
+    story = scene.tell()
+    first = scene.run(scene.stories.view(BOB, story.id))
+    scene.clock.ms += 5_000
+    scene.run(away())
+    scene.settle()
+    assert scene.run(scene.stories.view(BOB, story.id)).at_ms == first.at_ms
 
 
 def test_a_deactivated_viewer_cannot_view(scene: StoryScene) -> None:

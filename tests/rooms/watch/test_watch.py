@@ -10,10 +10,13 @@ from typing import Any, cast
 
 import msgspec
 import pytest
-from coroutines import run_coroutine
+from cast import ALICE, BOB, FakeClock
+from coroutines import Run, run_coroutine
 from reference_edges import ReferenceEdges
 from reference_logs import ReferenceLog
+from services import Services
 
+from kith.access.policy import ReadPolicy
 from kith.core.clock import Hlc
 from kith.core.errors import BadToken, StoreUnavailable
 from kith.core.events import BULK_LOADED, CLAIM_TAKEN, NODE_CHANGED, NOWHERE, RECORD_CHANGED, RECORD_FORGOTTEN, Event
@@ -23,7 +26,8 @@ from kith.posts.post import Post, post_record
 from kith.records.store import RecordKind
 from kith.watch import watch
 from kith.watch.change_filter import ChangeFilter, filter_of
-from kith.watch.changes import KINDS, change_from, kind_of
+from kith.watch.changes import KINDS, EdgeChanged, change_from, kind_of
+from kith.watch.visibility import ChangeVisibility, PendingChange
 from kith.watch.watch import POSITION_EVERY_S, READ_BYTES_TARGET, READ_EVENTS_MAX, Watch, _EventIndex
 
 _TURNS_MAX = 10_000
@@ -369,3 +373,25 @@ def test_a_watcher_of_nodes_gets_the_events_about_them_and_no_others(seed: int) 
             about = [event for event in events if kind_of(event) and wanted.matches(change_from(event, "", graphs))]
             assert by_node.of(nodes) == about
     assert by_node.of(None) is events
+
+
+def test_a_user_who_reads_the_past_is_not_sent_an_expired_edge_as_live(run: Run, clock: FakeClock) -> None:
+    """Neither once the log reports its end nor before."""
+
+    async def play() -> None:
+        room = await Services.in_memory(clock=clock)
+        room.edges.events.now_ms = clock
+        graphs, privacy = Graphs(await room.edges.declare(())), room.graph.privacy
+        visibility = ChangeVisibility(room.edges, room.records, privacy, ReadPolicy(room.graph, privacy), {})
+
+        async def states() -> list[str]:
+            pending = [PendingChange(event, change_from(event, "", graphs)) for event in room.edges.log]
+            changes = [change for _, change in await visibility.visible_changes(ALICE, pending, graphs)]
+            return [change.state for change in changes if isinstance(change, EdgeChanged)]
+
+        await room.people.follow(ALICE, BOB, clock.ms + 60_000)
+        assert await states() == ["normal"]
+        clock.ms += 60_000
+        assert [await states() for _ in range(2)] == [[], ["removed"]]
+
+    run(play())

@@ -196,7 +196,7 @@ class StoriesResource:
                 content=self._present.content(story, media),
                 visibility=story.visibility,  # type: ignore[arg-type]  # `Stories.create` takes no private one
                 audience=list(map(str, story.audience)) if own and story.audience else None,
-                mentions=list(map(str, story.mentions)),
+                mentions=list(map(str, story.mentioned)),
                 attributes=read_attributes(story.attributes),
                 labels=shown_labels(story.labels, viewer, story.author),
                 created_at=time_of(story.created_at),
