@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -84,7 +85,7 @@ _OPERATORS: dict[str, Callable[[tuple[Program, ...]], Program]] = {
 
 def given(ids: Ids) -> GivenIds:
     """A program of these ids."""
-    return GivenIds(np.unique(ids)[::-1])
+    return GivenIds(sorted_ids(ids, down=True))
 
 
 def parse(raw: Any, graph_number: Callable[[str], int]) -> Program:
@@ -203,14 +204,11 @@ class Evaluator:
                 if program not in self._whole:
                     self._check_left(self._counts[program])
                     read = [await self._read(listing) for listing in listings]
-                    # an edge has one state, but in lagging lists it may be between two
-                    joined = np.concatenate(read)
-                    ascending: Ids = await _yielding(np.sort if len(read) == 1 else np.unique, joined, size=len(joined))
-                    self._whole[program] = ascending[::-1]
+                    # an id comes twice if its edge moved meanwhile, or if in lagging lists it is between two states
+                    self._whole[program] = await _distinct(read)
                 return self._whole[program]
             case Union(parts):
-                joined = np.concatenate([await self._all(part) for part in parts])
-                return (await _yielding(np.unique, joined, size=len(joined)))[::-1]
+                return await _distinct([await self._all(part) for part in parts])
             case Intersect() | Difference():
                 base, others, wanted = self._choose_driver(program)
                 ids = await self._all(base)
@@ -319,6 +317,12 @@ def _union(parts: list[OrderedIds], down: bool) -> OrderedIds:
     reached = (max(ends) if down else min(ends)) if ends else None
     ids = parts[0].ids if len(parts) == 1 else sorted_ids(np.concatenate([part.ids for part in parts]), down)
     return OrderedIds(up_to(ids, reached, down), reached)
+
+
+async def _distinct(parts: list[Ids]) -> Ids:
+    """The ids that are in any part, descending."""
+    joined = np.concatenate(parts)
+    return await _yielding(partial(sorted_ids, down=True), joined, size=len(joined))
 
 
 async def _yielding(step: Callable[..., Found], *ids: Ids, size: int) -> Found:
