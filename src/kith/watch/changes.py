@@ -68,7 +68,9 @@ class PostChanged(RecordChanged, tag="post", frozen=True, gc=False):
 
 
 class StoryChanged(PostChanged, tag="story", frozen=True, gc=False):
-    """A story; it expires `story_hours` after it was made, which is sent as `deleted`."""
+    """A story. It expires `story_hours` after it was made; over an hour later it is deleted, which is sent as
+    `RecordForgotten`.
+    """
 
 
 class CommentChanged(RecordChanged, tag="comment", frozen=True, gc=False):
