@@ -108,8 +108,8 @@ class Relations:
     async def accept(self, actor: NodeId, requester: NodeId) -> RelationWritten:
         """Accept the follow request of `requester`. Repeating it changes nothing.
 
-        Errors: UserNotFound if there is no request, or if the app hides the requester (the request then waits until the
-        app shows them again); RequesterLimitReached.
+        Errors: UserNotFound if there is no request, or if the requester is deactivated or hidden by the app (the
+        request then waits until they are back); Forbidden if `actor` is deactivated; RequesterLimitReached.
         """
         _check_not_self(actor, requester)
         (request,) = await self._store.get_many(self._requests, [(requester, actor)])
