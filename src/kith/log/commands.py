@@ -27,8 +27,8 @@ from kith.core.events import Event, LogPosition
 
 
 class Command(NamedTuple):
-    """A command in its partition. `at_ms`: when it was appended, by the owner's clock at the latest now; it is decided
-    as of then.
+    """A command in its partition. `at_ms`: when it was appended, but not after the owner's own time. It is decided as
+    of then.
     """
 
     offset: int  # greater than the offsets before it in the partition, not always by one
