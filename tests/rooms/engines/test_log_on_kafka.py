@@ -64,6 +64,29 @@ def test_a_process_that_paused_until_events_were_deleted_still_knows_how_many_th
     run(scene())
 
 
+def test_a_bell_waits_while_kafka_is_away_and_rings_when_it_is_back(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A task that waits for it would end: that of the filter of checks, and the one that wakes webhooks."""
+
+    async def away(_: Topic) -> list[int]:
+        raise StoreUnavailable("no broker answers")
+
+    async def scene() -> None:
+        kafka = MemoryKafka(1)
+        engine = engine_over(kafka)
+        with engine.log.bell() as bell:
+            with monkeypatch.context() as outage:
+                outage.setattr(kafka, "ends", away)
+                await bell.rung(0.0)
+            await bell.rung(0.0)
+            ringing = asyncio.create_task(bell.rung(PATIENCE_S))
+            await engine.log.announce(event_of(1, 1))
+            async with asyncio.timeout(5):
+                await ringing
+        await engine.close()
+
+    run(scene())
+
+
 def test_events_announced_between_two_commits_are_read_between_them(run: Run) -> None:
     async def scene() -> None:
         kafka = MemoryKafka(1)

@@ -13,7 +13,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 
-from kith.core.errors import StoreUnavailable
+from kith.core.errors import StoreUnavailable, Unavailable
 from kith.core.events import Event
 from kith.engines.kafka.broker import Broker, BrokerRecord, TopicFollower
 from kith.engines.kafka.commits import EventRecord, read_event_record, state_before
@@ -36,7 +36,8 @@ class RecentBell:
         self._rung.set()
 
     async def rung(self, within_s: float) -> None:
-        await self._recent.open()
+        with contextlib.suppress(Unavailable):  # it rings once Kafka is back, and this or another call opens the log
+            await self._recent.open()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(within_s):
                 await self._rung.wait()
