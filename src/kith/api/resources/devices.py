@@ -12,7 +12,7 @@ from kith.api.call import Call
 from kith.api.operations import delete, get, post
 from kith.api.parameters import Id
 from kith.api.presenter import time_of
-from kith.core.errors import BadRequest, InvalidContent
+from kith.core.errors import BadRequest, Forbidden, InvalidContent
 from kith.core.ids import NodeId
 from kith.notifications.push.device import Address, Device, DeviceKind, Offer, token_address, webpush_address
 from kith.notifications.push.devices import Devices
@@ -79,6 +79,11 @@ class DevicesResource:
         await self._check(call.acting_user)
         device, mark = await self._devices.add(call.acting_user, self._next_id(), _address(body, self._offer))
         call.note_write(mark)
+        try:
+            await self._check(call.acting_user)
+        except Forbidden:  # removed while this was written; what came before, the removal forgets
+            await self._devices.forget(call.acting_user)
+            raise
         return _answer(device)
 
     @get("/devices", "The devices of the acting user", callers="acting")

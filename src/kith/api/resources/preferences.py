@@ -10,10 +10,10 @@ import msgspec
 from kith.api.answers import ids_of
 from kith.api.call import Call
 from kith.api.operations import get, put
-from kith.core.errors import InvalidContent
+from kith.core.errors import Forbidden, InvalidContent
 from kith.core.ids import NodeId
 from kith.notifications.notice import NoticeType
-from kith.notifications.preferences import MentionsOf, Preferences, PreferenceStore, QuietHours
+from kith.notifications.preferences import DEFAULT, MentionsOf, Preferences, PreferenceStore, QuietHours
 
 _CLOCK = re.compile(r"([01]\d|2[0-3]):([0-5]\d)", re.ASCII)
 
@@ -80,6 +80,11 @@ class PreferencesResource:
         )
         await self._check(call.acting_user)
         call.note_write(await self._preferences.put(call.acting_user, preferences))
+        try:
+            await self._check(call.acting_user)
+        except Forbidden:  # removed while this was written; what came before, the removal forgets
+            await self._preferences.put(call.acting_user, DEFAULT)
+            raise
         return _answer(preferences)
 
 
