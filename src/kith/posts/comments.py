@@ -158,6 +158,7 @@ class Comments(CommentReader):
             if comment.deleted:
                 if not self._store.transactional:  # an earlier try may have stopped before it wrote the edges
                     await self._graph.write(self._remove_writes(comment, keep=replied(answers) == [True]))
+                await self._prune([comment], [])  # or before it listed the comment for a reply that came meanwhile
                 raise no_comment(id_)
             if actor != comment.author and actor != await self._posts.author_of(comment.post):
                 await self.get(actor, id_)

@@ -16,8 +16,9 @@ from reference_edges import ReferenceEdges
 from reference_leases import own_leases
 from reference_records import RowRecords
 from services import Services
+from store_wrappers import ProcessDied
 
-from kith.core.errors import Forbidden, KithError
+from kith.core.errors import CommentNotFound, Forbidden, KithError
 from kith.core.paging import Window
 from kith.graph.edge import EdgeChange, EdgeWrite, State
 from kith.graph.graphs import MENTIONED, POST_REPLIES
@@ -68,6 +69,34 @@ def test_a_reply_that_counts_is_listed_though_its_comment_is_deleted_meanwhile()
         return counted == listed  # the deleted comment stands above the reply, or both are gone
 
     assert not [seed for seed in range(300) if not run_coroutine(check(seed))]
+
+
+@pytest.mark.parametrize("transactional", [True, False])
+def test_a_repeated_deletion_lists_the_comment_for_a_reply_that_came_before_a_crash(
+    run: Run, monkeypatch: pytest.MonkeyPatch, transactional: bool
+) -> None:
+    async def scene() -> tuple[object, tuple[int, int]]:
+        kith = await (Services.over(ReferenceEdges()) if transactional else without_transactions())
+        post, put = await kith.write(ALICE), kith.records.put
+        comment, _ = await kith.comments.create(BOB, post.id, "hello")
+
+        async def overtaken(*written: Any, **named: Any) -> Any:
+            monkeypatch.setattr(kith.records, "put", put)
+            await kith.comments.create(CAROL, post.id, "hello you", reply_to=comment.id)
+            return await put(*written, **named)
+
+        async def dies(*_: object) -> None:
+            raise ProcessDied
+
+        monkeypatch.setattr(kith.records, "put", overtaken)
+        with monkeypatch.context() as patched:
+            patched.setattr(kith.comments, "_prune", dies)
+            with pytest.raises(ProcessDied):
+                await kith.comments.delete(BOB, comment.id)
+        repeated = await answer(kith.comments.delete(BOB, comment.id))
+        return repeated, await shown(kith, post.id)
+
+    assert run(scene()) == (CommentNotFound, (1, 1))
 
 
 @pytest.mark.parametrize("beside", ["an edit", "a label", "its deletion"])
