@@ -22,8 +22,7 @@ class Row(NamedTuple):
 
     `{a}` is Alice, whose data it is; `{b}` Bob; `{c}` Carol. `{job}`, `{post}`, `{comment}`, `{story}`, `{media}`,
     `{board}` (Carol pins on it) and `{other}`, one more board, are Alice's. `{carols}` is a board of Carol's. `{name}`
-    is
-    Alice's username.
+    is Alice's username.
     """
 
     method: str

@@ -121,8 +121,7 @@ async def write_while(
     """Write; then, `harm` seconds after 50 answers, kill.
 
     It kills the `victims`, and waits until they are replaced and 50 more writes are answered. Without victims it kills
-    the
-    whole server and stops. `replaced`: the workers that get replaced, if these are not the victims.
+    the whole server and stops. `replaced`: the workers that get replaced, if these are not the victims.
     """
     stop = asyncio.Event()
     writing = asyncio.create_task(load.run(server, stop))
