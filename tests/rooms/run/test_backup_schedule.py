@@ -125,6 +125,31 @@ def test_a_server_backs_up_when_it_is_due_and_reports_the_result(run: Run, setti
     assert schedule.read_status(settings).error == ""
 
 
+def test_a_place_that_lost_its_backups_is_an_error_until_one_is_made_there_by_hand(
+    run: Run, settings: Settings, tmp_path: Path
+) -> None:
+    """As where the disk of backups was not mounted again after a restart."""
+    settings = msgspec.structs.replace(settings, backup_to=str(tmp_path / "disk" / "kept"))
+    disk, now_ms = tmp_path / "disk", wall_ms()
+    with maker_over(settings) as (store, maker):
+        run(schedule.run_due(settings, maker, now_ms))
+        disk.rename(tmp_path / "not-mounted")
+        for minutes in (6, 24 * 60):  # an increment, a whole
+            run(schedule.run_due(settings, maker, now_ms + minutes * 60_000))
+            status = schedule.read_status(settings)
+            assert (status.good_ms, "mount it" in status.error, disk.exists()) == (now_ms, True, False)
+        (tmp_path / "not-mounted").rename(disk)
+        run(schedule.run_due(settings, maker, now_ms + 2 * DAY_MS))
+        assert schedule.read_status(settings).error == ""
+        disk.rename(tmp_path / "lost")
+        store.put_note("a", b"1")
+    back_up(settings, FolderArchive(disk / "kept"))
+    with maker_over(settings) as (_, maker):
+        run(schedule.run_due(settings, maker, now_ms + 4 * DAY_MS))
+    status = schedule.read_status(settings)
+    assert (status.good_ms, status.error) == (now_ms + 4 * DAY_MS, "")
+
+
 def test_a_clock_that_is_far_ahead_for_a_while_removes_no_young_backup(
     run: Run, settings: Settings, tmp_path: Path
 ) -> None:

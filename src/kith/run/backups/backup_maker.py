@@ -92,20 +92,28 @@ class BackupMaker:
         self._files_by_part: dict[str, StoredFiles] = {}  # media files by the id of their part
         self._copied = 0
 
-    def make(self, *, whole: bool) -> BackupResult:
+    def make(self, *, whole: bool, continues: bool = False) -> BackupResult:
         """Make an increment of new events, and if `whole`, or where the log has a gap, a copy of the store too.
 
         Manifests that were read from the archive are cached for the next call.
 
+        `continues`: the archive must have a part already. One that lost all of them may be a disk that is not mounted.
+
         Errors: Conflict, where another store, or a later history of this one, is backed up there; NotPrimary and
         StoreMoved, where another machine has taken over this store; StoreMismatch, where a bulk load or a rebuild is
-        unfinished; StoreFull, StoreUnavailable.
+        unfinished, or an archive that must have a part has none; StoreFull, StoreUnavailable.
         """
         closed = store_role.read_closed_note(self._store)
         if closed is not None and closed.why != "standby":
             raise closed.refusal()
         refuse_unfinished(self._store)
         before = read_latest(self.archive, self._part_cache)
+        if continues and not before.whole and not before.damaged:
+            where = self.archive.where
+            raise StoreMismatch(
+                f"{where} holds no backup any more: if its disk is not mounted, mount it; "
+                f"to begin anew there, run `kith backup {where}` once"
+            )
         _refuse_others(self.archive, before, self._name)
         _refuse_older(self.archive, before, self._history())
         self._copied = 0

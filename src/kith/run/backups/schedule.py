@@ -40,7 +40,8 @@ class Status(msgspec.Struct, frozen=True):
     """Status of scheduled backups. `good_ms`: when the last good backup began; it has everything until then.
 
     `whole_ms`: when the last whole began. `error`: why the last backup failed, or empty. `drill`: the last drill noted
-    beside the backups. `tidying`: why pruning or reading the drill failed, or empty.
+    beside the backups. `tidying`: why pruning or reading the drill failed, or empty. `place`: where the last good
+    backup is.
     """
 
     good_ms: int = 0
@@ -48,6 +49,7 @@ class Status(msgspec.Struct, frozen=True):
     error: str = ""
     drill: Drill = Drill()
     tidying: str = ""
+    place: str = ""
 
     def age_s(self, now_ms: int) -> float:
         """Seconds since the last good backup; since the epoch where there is none yet."""
@@ -103,8 +105,9 @@ async def run_due(settings: Settings, maker: BackupMaker, now_ms: int) -> float:
     kind = due(status, settings, now_ms)
     if kind == "nothing":
         return min(_CHECK_INTERVAL_S, settings.backup_every_minutes * 60)
+    continues = status.place == settings.backup_to
     try:
-        result = await asyncio.to_thread(maker.make, whole=kind == "whole")
+        result = await asyncio.to_thread(maker.make, whole=kind == "whole", continues=continues)
     except (KithError, OSError) as error:
         _log.error("no backup was made; tried again", error=_message_of(error))
         status = msgspec.structs.replace(status, error=_message_of(error))
@@ -112,7 +115,7 @@ async def run_due(settings: Settings, maker: BackupMaker, now_ms: int) -> float:
         _log_made(result)
         is_whole = any(part.kind == "whole" for part in result.parts)
         prunes = is_whole or bool(status.tidying)
-        status = Status(now_ms, now_ms if is_whole else status.whole_ms, drill=status.drill)
+        status = Status(now_ms, now_ms if is_whole else status.whole_ms, drill=status.drill, place=settings.backup_to)
         status = await _clean_up(settings, maker, status, prunes=prunes)
     data = FolderArchive(Path(settings.data), makes=False)
     await asyncio.to_thread(data.put, _STATUS_FILE, [msgspec.json.encode(status)])
