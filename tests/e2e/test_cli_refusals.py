@@ -198,6 +198,12 @@ def test_the_error_for_an_unusable_secret_does_not_show_it(here: Kith, tmp_path:
     assert "8675309" not in refused(here("settings"))
 
 
+def test_the_error_for_an_address_with_a_password_does_not_show_it(here: Kith) -> None:
+    said = refused(here("settings", KITH_PEERS="https://kith:hunter2@10.0.0.2:7400"))
+    assert "//...@10.0.0.2:7400" in said
+    assert "hunter2" not in said
+
+
 def test_a_misspelled_variable_is_refused_and_one_of_another_program_is_ignored(here: Kith) -> None:
     assert "KITH_WORKERS is" in refused(here("settings", KITH_WORKER="4"))
     assert "KITH_PORT is" in refused(here("settings", KITH_PROT="1"))

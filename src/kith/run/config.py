@@ -53,6 +53,7 @@ PeerUrl = Annotated[str, Meta(pattern=r"^https?://[^/?#@\s]+(/[^?#\s]*)?$")]
 
 _Contact = Annotated[str, Meta(pattern=r"^((mailto:|https://)[!-~]+)?$")]
 _PUSH_HOSTS = ("fcm.googleapis.com", "push.services.mozilla.com", "push.apple.com", "notify.windows.com")
+_USER_OF_URL = re.compile(r"//[^/\s]*@")  # and the password
 _WORKERS_MAX = 64
 _STORE_BYTES_MAX = 1 << 46
 """Half of the address space of a process on common machines."""
@@ -476,7 +477,7 @@ def _check(source: str, values: Mapping[str, Any]) -> None:
 def _refusal(name: str, value: object, error: str) -> str:
     """Why a value is refused, and which values are allowed. `error`: msgspec's error."""
     hint = get_type_hints(Settings)[name]
-    shown = "(not shown)" if name in SECRET else repr(value)
+    shown = "(not shown)" if name in SECRET else _USER_OF_URL.sub("//...@", repr(value))
     if get_origin(hint) is Literal:
         return f"may be {' or '.join(map(str, get_args(hint)))}, not {shown}"
     if get_origin(hint) is tuple and isinstance(value, str):
