@@ -148,12 +148,13 @@ class NoticeDrafter:
     def may_notify(self, event: Event) -> bool:
         """Whether an event may notify somebody: its edge is new, and did not come back with an account.
 
-        The edge of a mention of a deactivated account is archived from the start.
+        The edge of a mention of a deactivated account is archived from the start. That of a live mention is written
+        again when an edit changes who may see the post.
         """
         return (
             event.state in _NOTIFYING_STATES  # checked first: most events are of records
             and event.graph in self._notifying_graphs
-            and (event.began or (event.graph == self._mentioned and event.before is None))
+            and (event.began or (event.graph == self._mentioned and event.before in (None, event.state)))
             and event.before != State.ARCHIVED
             and event.logged_ms - ms_of(event.updated_at) < FRESH_MS
         )

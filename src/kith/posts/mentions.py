@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Sequence
 
 from kith.core.clock import Hlc
 from kith.core.errors import InvalidContent
@@ -19,7 +18,7 @@ from kith.graph.edge import Edge, EdgeWrite, State
 from kith.graph.graph import Graph
 from kith.people.privacy import Privacy
 from kith.people.usernames import fold, holders_of
-from kith.posts.post import Post
+from kith.posts.post import Post, has_same_audience
 from kith.records.store import RecordStore
 
 NAMES_MENTIONED_MAX = 50
@@ -60,19 +59,22 @@ class MentionLists:
     def __init__(self, graph: Graph, graph_name: str | None) -> None:
         self._number = None if graph_name is None else graph.graphs.number(graph_name)
 
-    def writes(self, old: Sequence[int], post: Post, version: Hlc) -> list[EdgeWrite]:
-        """The writes that list a post with the users it mentions, and unlist it with others in `old`.
+    def writes(self, old: Post | None, post: Post, version: Hlc) -> list[EdgeWrite]:
+        """The writes that list a post with the users it mentions, and unlist it with others that `old` mentions.
 
-        `old`: the users whom the previous version mentions. A deleted post mentions nobody.
+        `old`: its previous version, if any. A deleted post mentions nobody. If visibility or audience changed, every
+        mention is logged again, because somebody may see it only now.
         """
         if self._number is None:
             return []
-        states = dict.fromkeys(old, State.REMOVED) | dict.fromkeys(post.mentioned, State.NORMAL)
+        before = () if old is None else old.mentioned
+        kept = frozenset(before) if old is not None and has_same_audience(old, post) else frozenset()
+        states = dict.fromkeys(before, State.REMOVED) | dict.fromkeys(post.mentioned, State.NORMAL)
         return [
             EdgeWrite(
                 Edge(self._number, NodeId(user), NodeId(post.id), state, post.created_at, version),
                 chained=True,
-                keep_live=user in old and state == State.NORMAL,  # most edits do not change the mentions
+                keep_live=user in kept and state == State.NORMAL,  # most edits do not change the mentions
             )
             for user, state in states.items()
         ]

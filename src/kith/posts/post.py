@@ -199,9 +199,13 @@ def edited(post: Post, change: PostEdit, at_ms: int, media_types: Sequence[Media
     draft = check_draft(Draft(**{**fields, **changes}), media_types)
     if draft == Draft(**fields):
         return post
-    has_moved = (draft.visibility, {*draft.audience}) != (post.visibility, {*post.audience})
-    times = {"edited_at": at_ms, "audience_at": at_ms if has_moved else post.audience_at}
+    times = {"edited_at": at_ms, "audience_at": post.audience_at if has_same_audience(draft, post) else at_ms}
     return msgspec.structs.replace(post, **{**msgspec.structs.asdict(draft), **times})
+
+
+def has_same_audience(one: Draft | Post, other: Draft | Post) -> bool:
+    """Whether two versions of a post have the same visibility and audience."""
+    return (one.visibility, {*one.audience}) == (other.visibility, {*other.audience})
 
 
 def with_labels(post: Post, labels: int) -> Post:

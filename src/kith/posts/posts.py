@@ -127,7 +127,7 @@ class Posts:
             put = await self.store.put([record], self._listing(record, version))
         post = read_post(record)
         empty, later = emptied(post), Hlc(record.updated_at + 1)
-        removing = [self._remove_write(actor, id_), *self._mentions.writes(post.mentioned, empty, later)]
+        removing = [self._remove_write(actor, id_), *self._mentions.writes(post, empty, later)]
         await self.raise_if_inactive(actor, put, [self._record(empty, later)], removing, again=again)
         return PostWritten(post, put.mark)
 
@@ -176,7 +176,7 @@ class Posts:
             for record, post in remaining:
                 empty_post, version = emptied(post), next_version(self.graph.clock, record)
                 empty.append(self._record(empty_post, version))
-                edges += self._mentions.writes(post.mentioned, empty_post, version)
+                edges += self._mentions.writes(post, empty_post, version)
             return (await self.store.put(empty, edges, only_if=unchanged) if remaining else NOTHING_TO_DO), None
 
         await rewrite(f"a {self._kind.noun} of this account", listing.node, empty_remaining)
@@ -349,7 +349,7 @@ class Posts:
         """The edges that list a post. `first_version`: the new post's, so repeating them overrides no later change."""
         post = read_post(record)
         edge = Edge(self._authored, NodeId(post.author), NodeId(post.id), State.NORMAL, post.created_at, first_version)
-        return [EdgeWrite(edge, if_active=True), *self._mentions.writes((), post, record.updated_at)]
+        return [EdgeWrite(edge, if_active=True), *self._mentions.writes(None, post, record.updated_at)]
 
     def _record(self, post: Post, version: Hlc) -> Record:
         return post_record(post, version, self._kind.record_kind)
@@ -392,7 +392,7 @@ class Posts:
             changed = changed if new.deleted else with_newer_fields(changed, record)
             records = [changed, *([] if note is None else [note(version)])]
             unchanged = AtVersion(self._kind.record_kind, id_, record.updated_at)
-            edges = [edge(NodeId(post.author), id_), *self._mentions.writes(stored.mentioned, new, version)]
+            edges = [edge(NodeId(post.author), id_), *self._mentions.writes(stored, new, version)]
             put = await self.store.put(records, edges, only_if=[unchanged])
             return put, with_labels(new, post.labels)
 
