@@ -76,7 +76,7 @@ export class Kith {
 
   /** The full URL of a picture or video. The service may return only its path. */
   fileUrl(path) {
-    return new URL(path, `${this.#session.shared.url}/`).href;
+    return path[0] === "/" ? this.#session.shared.url + path : path;
   }
 
   async #ask(name, operation, given, options) {

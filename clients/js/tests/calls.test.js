@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { KithError, difference, in_, intersect, out, union } from "../index.js";
+import { Kith, KithError, difference, in_, intersect, out, union } from "../index.js";
 import { arityOf, requestOf } from "../src/calls.js";
 import { OPERATIONS } from "../src/operations.js";
 
@@ -16,6 +16,12 @@ test("a call becomes a verb, a path, a query and a body", () => {
   assert.equal(made.path, "/api/v1/posts/5/comments");
   assert.deepEqual(JSON.parse(made.body), { text: "so it is", replyTo: "7" });
   assert.equal(made.headers["Content-Type"], "application/json");
+});
+
+test("a file of the service lies below its address, with the path that a proxy adds", () => {
+  const kith = new Kith("https://example.org/social/", { key: "k" });
+  assert.equal(kith.fileUrl("/media/80/fox.png"), "https://example.org/social/media/80/fox.png");
+  assert.equal(kith.fileUrl("https://cdn.example.org/80/fox.png"), "https://cdn.example.org/80/fox.png");
 });
 
 test("null clears a field, and an omitted field is not sent", () => {
