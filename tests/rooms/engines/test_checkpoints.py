@@ -23,6 +23,7 @@ from kith.engines.embedded import checkpoints
 from kith.engines.embedded.commits import CommitQueue
 from kith.engines.embedded.environment import Environment
 from kith.engines.embedded.journal import RING_BYTES
+from kith.engines.embedded.log_store import EmbeddedLog
 from kith.engines.embedded.transaction import Transaction
 
 
@@ -305,13 +306,21 @@ class _Waking(threading.Event):
         self.cleared.set()
 
 
-def test_a_process_that_committed_nothing_keeps_no_old_pages(tmp_path: Path) -> None:
+@pytest.mark.parametrize("commit", ["no changes", "the removal of a missing note", "the release of a missing lease"])
+def test_a_process_that_committed_nothing_keeps_no_old_pages(tmp_path: Path, commit: str) -> None:
     """As after a follow that exists already. A pin that stays keeps all pages that others free from then on."""
     with Environment(tmp_path / "data") as environment:
         environment.put_note("a write", b"1")
         environment.sync()
-        with environment.commit() as write:
-            write.changes = b""
+        if commit == "no changes":
+            with environment.commit() as write:
+                write.changes = b""
+        elif commit == "the removal of a missing note":
+            environment.put_note("missing", None)
+        else:
+            commits = CommitQueue(environment)
+            asyncio.run(EmbeddedLog(environment, commits).release("missing"))
+            commits.close()
         eventually(lambda: environment._checkpoints._pin is None)
 
 

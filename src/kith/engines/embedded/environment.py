@@ -50,8 +50,9 @@ Txn: TypeAlias = "lmdb.Transaction[bytes]"
 class WriteTransaction:
     """A write transaction in progress.
 
-    `changes`: all its changes, encoded by `redo.encode`; b"" if there are none. None: the changes are not described, so
-    the commit has no journal entry, and the whole store is synced instead. That takes longer.
+    `changes`: all its changes, encoded by `redo.encode`; b"" if there are none, because LMDB then reuses the number of
+    the transaction. None: the changes are not described, so the commit has no journal entry, and the whole store is
+    synced instead. That takes longer.
     `count`: about how many changes it makes; `checkpoints` counts these.
     """
 
@@ -337,8 +338,8 @@ class Environment:
     def put_note(self, key: str, value: bytes | None) -> None:
         """Write a note, or remove it (None), in a commit of its own."""
         with translate_errors("write a note"), self.commit() as write:
-            put_note(write.txn, self.notes_db, key, value)
-            write.changes = redo.encode(0, [redo.row("meta", key.encode(), value)])
+            changed = put_note(write.txn, self.notes_db, key, value)
+            write.changes = redo.encode(0, [redo.row("meta", key.encode(), value)]) if changed else b""
 
     def secret(self, name: str) -> bytes:
         """A random secret of 32 bytes, created at its first use and stored."""
@@ -392,9 +393,6 @@ class Environment:
         return self.lmdb.open_db(b"graph-%d" % number, txn=txn)
 
 
-def put_note(txn: Txn, meta: lmdb._Database, key: str, value: bytes | None) -> None:
-    """Write a note, or remove it (None), inside a transaction."""
-    if value is None:
-        txn.delete(key.encode(), db=meta)
-    else:
-        txn.put(key.encode(), value, db=meta)
+def put_note(txn: Txn, meta: lmdb._Database, key: str, value: bytes | None) -> bool:
+    """Write a note, or remove it (None), inside a transaction. Returns whether that changed anything."""
+    return txn.delete(key.encode(), db=meta) if value is None else txn.put(key.encode(), value, db=meta)

@@ -35,12 +35,12 @@ class Transaction:
 
     def put(self, database: str, key: bytes, value: bytes | None) -> None:
         """Put a row of one of `Environment.rows`, or delete it (None). The change is in the journal, not in the log."""
-        self._describe(redo.row(database, key, value))
         db = self.environment.rows[database]
-        if value is None:
-            self.txn.delete(key, db=db)
-        else:
+        if value is not None:
             self.txn.put(key, value, db=db)
+        elif not self.txn.delete(key, db=db):
+            return  # no such row, so this changes nothing
+        self._describe(redo.row(database, key, value))
 
     def note(self, key: str) -> bytes | None:
         """A note, with the changes of this transaction; None if there is none."""
