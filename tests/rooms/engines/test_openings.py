@@ -13,9 +13,9 @@ from store_copies import copy_store
 from kith.core.clock import Hlc
 from kith.core.errors import StoreFull, StoreMismatch
 from kith.core.events import user_changed
-from kith.engines.embedded import changes, checkpoints, event_log, owners, redo
+from kith.engines.embedded import changes, checkpoints, event_log, owners, recovery, redo
 from kith.engines.embedded.commits import CommitQueue
-from kith.engines.embedded.environment import LOG_WHOLE_AFTER, Environment
+from kith.engines.embedded.environment import LOG_WHOLE_AFTER, Durability, Environment
 from kith.engines.embedded.journal import JOURNAL_FILE, Journal
 from kith.engines.embedded.log_store import EmbeddedLog
 from kith.engines.embedded.store_file import STORE_FILE
@@ -156,6 +156,37 @@ def test_the_store_of_a_killed_older_kith_is_upgraded_with_all_its_writes(
             assert event_log.newest_version(txn, upgraded.log) == 1 + last
             events = event_log.read(txn, upgraded.log, upgraded.positions, 0, 1_000)
         assert [event.source for event in events] == list(range(last + 1))
+
+
+@pytest.mark.parametrize(("change", "durability"), [("boot noted", "relaxed"), ("format upgraded", "full")])
+def test_a_power_cut_while_an_opening_is_synced_leaves_the_store_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: str, durability: Durability
+) -> None:
+    """The opening commits before it syncs, and the disk may write the new meta page before the pages that it names."""
+    folder, cut = tmp_path / "data", tmp_path / "cut"
+    with Environment(folder) as environment:
+        environment.put_note("ours", b"1")
+        if change == "format upgraded":
+            environment.put_note("format", b"3")
+    synced, begin = (folder / STORE_FILE).read_bytes(), Journal.begin
+    store = journal = b""
+
+    def begin_after_a_copy(self: Journal, txn: int, meta: bytes, *, relaxed: bool) -> None:
+        nonlocal store, journal
+        store, journal = (folder / STORE_FILE).read_bytes(), (folder / JOURNAL_FILE).read_bytes()
+        begin(self, txn, meta, relaxed=relaxed)
+
+    monkeypatch.setattr(Journal, "begin", begin_after_a_copy)
+    environment = Environment(folder, durability=durability)
+    monkeypatch.undo()
+    environment.close()
+    cut.mkdir()
+    metas_end = 2 * len(recovery.newest_meta(folder / STORE_FILE)[1])
+    assert store[:metas_end] != synced[:metas_end], "the opening changed something"
+    (cut / STORE_FILE).write_bytes(store[:metas_end] + synced[metas_end:])
+    (cut / JOURNAL_FILE).write_bytes(journal)
+    with Environment(cut) as environment:
+        assert environment.get_note("ours") == b"1"
 
 
 def test_a_folder_in_use_by_an_older_kith_is_not_upgraded(tmp_path: Path) -> None:

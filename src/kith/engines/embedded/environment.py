@@ -135,9 +135,7 @@ class Environment:
         # opening has a transaction of its own, so that its number differs from those of acknowledged ones
         with self._turns.take(), self.lmdb.begin(write=True) as txn:
             older = self._older_format(txn, alone=alone)
-            if alone and not payloads and any(txn.get(name) is None for name in _DATABASES):
-                self.lmdb.sync(True)
-                self.journal.begin(*newest_meta(store), relaxed=True)  # until the databases made here are synced
+            makes_databases = any(txn.get(name) is None for name in _DATABASES)
             opened_dbs = [self.lmdb.open_db(name, txn=txn) for name in _DATABASES]
             self.notes_db, closed_rows, open_row, self.nodes, self.records, self.suggestions = opened_dbs
             self.log = event_log.LogRows(closed_rows, open_row)
@@ -152,7 +150,10 @@ class Environment:
             self._redo(txn, payloads, older)
             if alone:
                 _, last_event = event_log.bounds(txn, self.log)
-                after_opening(txn, self.notes_db, last_event, was_relaxed=was_relaxed, relaxed=relaxed)
+                noted = after_opening(txn, self.notes_db, last_event, was_relaxed=was_relaxed, relaxed=relaxed)
+                if not payloads and (makes_databases or older or noted):
+                    self.lmdb.sync(True)
+                    self.journal.begin(*newest_meta(store), relaxed=True)  # until what is written here is synced
         if alone:
             self.lmdb.sync(True)
             self.journal.begin(*newest_meta(store), relaxed=relaxed)

@@ -69,19 +69,22 @@ def read_history(note: bytes | None) -> History:
 
 def after_opening(
     txn: lmdb.Transaction[bytes], meta: lmdb._Database, last_event: int, *, was_relaxed: bool, relaxed: bool
-) -> None:
+) -> bool:
     """Begin a new history if a power cut may have undone events. Called after recovery, by the process that opens the
     store alone.
 
     `last_event`: the newest event. `was_relaxed`: whether earlier commits may not have been synced. `relaxed`: whether
-    later ones may not be.
+    later ones may not be. Returns whether it wrote a note.
     """
     noted_boot, current_boot = txn.get(_BOOT.encode(), None, meta), boot_id().encode()
-    if was_relaxed and noted_boot != current_boot:
+    if noted_boot == current_boot:
+        return False
+    if was_relaxed:
         history = read_history(txn.get(HISTORY.encode(), None, meta)).restored(last_event, cut=True)
         txn.put(HISTORY.encode(), history.packed(), db=meta)
-    if relaxed and noted_boot != current_boot:
+    if relaxed:
         txn.put(_BOOT.encode(), current_boot, db=meta)
+    return was_relaxed or relaxed
 
 
 class StorePositions:
