@@ -55,6 +55,21 @@ def test_a_week_that_was_deleted_and_made_again_is_reopened(tmp_path: Path) -> N
     asyncio.run(scene())
 
 
+def test_rows_of_later_weeks_are_read_whole_if_the_week_of_the_last_row_is_deleted_meanwhile(tmp_path: Path) -> None:
+    """As while a store is moved: pages of all rows are read one after the other."""
+
+    async def scene() -> None:
+        with closing(EmbeddedInboxes(tmp_path / "inboxes", bytes_max=1 << 30)) as inboxes:
+            later = [InboxRow(user, base_of(3_001) + 5) for user in (1, 5_000, 9_000)]
+            await inboxes.add([*(InboxRow(user, NOTICE) for user in (1, 7_000, 9_000)), *later])
+            rows, after = inboxes.rows(None, 2)
+            assert rows == [InboxRow(1, NOTICE), InboxRow(7_000, NOTICE)]
+            await inboxes.expire(3_001 * PERIOD_MS)
+            assert inboxes.rows(after, 10) == (later, None)
+
+    asyncio.run(scene())
+
+
 @pytest.mark.parametrize("name", ["copy of 3000.mdb", "03000.mdb", "-3.mdb", ".mdb", "2³.mdb"])
 def test_a_foreign_file_among_the_weeks_is_left_alone_and_reported_once(tmp_path: Path, name: str) -> None:
     """An operator's copy, for example."""

@@ -181,9 +181,12 @@ class EmbeddedInboxes:
         row; None if there are no more.
         """
         result: list[InboxRow] = []
-        first_period, _, place = (after or b"").partition(b"/")
-        for period in (week_number for week_number in self._weeks.periods() if week_number >= int(first_period or 0)):
+        first, _, place = (after or b"").partition(b"/")
+        first_period = int(first or 0)
+        for period in (week_number for week_number in self._weeks.periods() if week_number >= first_period):
             week = self._weeks.get(period)
+            if period != first_period:  # the week of the place may have been deleted
+                place = b""
             if week is not None:
                 with translate_errors("read inboxes"), week.lmdb.begin() as txn:
                     dbs = txn.cursor(week.near), txn.cursor(week.far)
