@@ -33,7 +33,7 @@ from kith.commands.transfer.loading import (
 from kith.commands.transfer.pins import VERSION, make_boards, read_pins
 from kith.core.clock import Hlc, HybridClock
 from kith.core.errors import BadRequest, Conflict
-from kith.engines.embedded import bulk
+from kith.engines.embedded import bulk, edge_scans
 from kith.engines.embedded.folder_locks import alone, hold_beside_servers
 from kith.graph.edge import Direction, State
 from kith.graph.graphs import PINS
@@ -251,7 +251,7 @@ def summary(settings: Settings, graph: str) -> dict[str, int]:
     if settings.engine == "cluster":
         return asyncio.run(_counted(settings, graph))
     with open_environment(settings, create=False) as environment:
-        lists = bulk.list_lengths(environment, environment.graph_numbers()[graph])
+        lists = edge_scans.list_lengths(environment, environment.graph_numbers()[graph])
         edges, top, top_count = 0, 0, 0
         for listing, length in lists:
             if listing.state is State.NORMAL and listing.direction is Direction.OUT:

@@ -7,12 +7,12 @@ import threading
 from typing import Any
 
 import pytest
-from cast import ALICE, BOB, CAROL, START_MS
+from cast import ALICE, BOB, CAROL, DANA, START_MS
 from coroutines import Run
 from edges import OUT, G, edge_of, fill, marks_of, state_of, writes_of
 
 from kith.core.paging import Mark
-from kith.engines.embedded import runs
+from kith.engines.embedded import edge_scans, runs
 from kith.engines.embedded.edge_store import EmbeddedEdges
 from kith.engines.embedded.environment import Environment
 from kith.engines.embedded.keys import list_prefix, list_row, pair_key
@@ -131,6 +131,22 @@ def test_counts_are_read_while_others_write_and_only_wrong_ones_are_corrected(
     assert len(run(damaged.store.check_counts(G, True))) == 2
     assert run(audit(damaged.store, "follows", G)).clean
     assert run(damaged.store.count_many([OUT, Listing(G, CAROL, Direction.OUT)])) == [130, 1]
+
+
+def test_counts_are_checked_in_short_transactions(damaged: Damaged, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A long one would keep all pages that writers free meanwhile. So a list is read as it is when its turn comes."""
+    lengths, last = runs.lengths, Listing(G, DANA, Direction.OUT)
+
+    def changing(cursor: runs.RunCursor) -> list[runs.Length]:
+        monkeypatch.setattr(runs, "lengths", lengths)
+        first_lengths = list(lengths(cursor))
+        asyncio.run(damaged.store.apply(writes_of(edge_of(DANA, BOB))))
+        damaged.set_count(last, 7)
+        return first_lengths
+
+    monkeypatch.setattr(runs, "lengths", changing)
+    monkeypatch.setattr(edge_scans, "_SCAN_LISTS", 1)
+    assert run(damaged.store.check_counts(G, False)) == [(last, 7, 1)]
 
 
 @pytest.mark.parametrize("count", [0, 1, 8, 9, 61, 129, 10_000])

@@ -34,10 +34,9 @@ from kith.engines.embedded.driver_errors import translate_errors
 from kith.engines.embedded.edge_rows import packed_edges
 from kith.engines.embedded.environment import LOADING_NOTE, LOG_WHOLE_AFTER, Environment, put_note
 from kith.engines.embedded.event_log import LogWriter, bulk_loaded
-from kith.engines.embedded.keys import SIGN, list_tag, read_prefix
+from kith.engines.embedded.keys import SIGN, list_tag
 from kith.engines.embedded.store_file import sync_folder
 from kith.graph.edge import Direction, State
-from kith.graph.shapes import Listing
 
 RUN_ROWS = 2_000_000
 RANGE_ROWS = 400_000
@@ -298,10 +297,3 @@ def _list_items(rows: EdgeRows, direction: Direction, node: int, other_column: i
     entries[:, 0] = rows[:, _POSITION].view(np.uint64) ^ np.uint64(SIGN)
     entries[:, 1] = rows[:, other_column].view(np.uint64)
     return runs.pack(prefixes, entries.view(np.uint8).reshape(-1, runs.ROW))
-
-
-def list_lengths(environment: Environment, graph: int) -> Iterator[tuple[Listing, int]]:
-    """Every list of a graph with its length; reads the whole graph."""
-    with environment.lmdb.begin() as txn:
-        for prefix, length, _ in runs.lengths(txn.cursor(environment.graph_db(graph))):
-            yield read_prefix(graph, prefix), length

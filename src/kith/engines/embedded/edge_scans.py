@@ -6,15 +6,16 @@ Used by audits, exports and jobs over all users. The rest of the EdgeStore is in
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from functools import partial
+from itertools import islice
 from typing import TypeVar
 
 import lmdb
 
 from kith.engines.embedded import runs
 from kith.engines.embedded.commits import CommitQueue
-from kith.engines.embedded.driver_errors import translate
+from kith.engines.embedded.driver_errors import translate, translate_errors
 from kith.engines.embedded.edge_rows import entries_of, stored_edge
 from kith.engines.embedded.environment import Environment, Txn
 from kith.engines.embedded.keys import EDGE_KEY, after_lists, list_prefixes, node_key, read_edge, read_prefix
@@ -25,6 +26,8 @@ from kith.graph.shapes import Degrees, DegreesPage, EdgeEnds, Listing, Pair
 
 T = TypeVar("T")
 _SCAN_ROWS = 2_000
+_SCAN_LISTS = 2_000
+"""Lists whose lengths are read in one transaction."""
 _INLINE_NODES_MAX = 20
 """Up to this many nodes, some 3 us each, are counted in the event loop: a thread would cost more."""
 
@@ -65,8 +68,7 @@ class EmbeddedScans:
 
     async def check_counts(self, graph: int, repair: bool) -> list[tuple[Listing, int, int]]:
         def check() -> list[runs.Length]:
-            with self._begin() as txn:
-                return [run for run in runs.lengths(txn.cursor(self._graph_db(graph))) if run.stored != run.real]
+            return [run for run in _lengths(self._environment, graph) if run.stored != run.real]
 
         def correct(batch: Transaction) -> None:
             cursor = batch.cursor(graph)
@@ -142,6 +144,23 @@ class EmbeddedScans:
                 chunk.append(convert(lists, edge))
                 has_row = rows.next()
             return chunk, rows.key() if has_row else None
+
+
+def list_lengths(environment: Environment, graph: int) -> Iterator[tuple[Listing, int]]:
+    """Every list of a graph with its length; reads the whole graph."""
+    for prefix, length, _ in _lengths(environment, graph):
+        yield read_prefix(graph, prefix), length
+
+
+def _lengths(environment: Environment, graph: int) -> Iterator[runs.Length]:
+    """The length of every run of a graph. Each run is read in one transaction; the whole graph is not."""
+    start = b"\0"
+    while start:
+        with translate_errors("read", environment.folder), environment.lmdb.begin() as txn:
+            cursor = txn.cursor(environment.graph_db(graph))
+            lengths = list(islice(runs.lengths(cursor), _SCAN_LISTS)) if cursor.set_range(start) else []
+        yield from lengths
+        start = runs.after(lengths[-1].prefix) if lengths else b""
 
 
 def _ends_of(lists: runs.RunCursor, edge: Edge) -> EdgeEnds:

@@ -214,6 +214,11 @@ def lengths(cursor: RunCursor) -> Iterator[Length]:
         yield Length(prefix, stored, real)
 
 
+def after(prefix: bytes) -> bytes:
+    """The first key that can follow a run."""
+    return prefix + _TAIL + b"\0"
+
+
 def length_at(cursor: RunCursor, prefix: bytes) -> Length:
     """The length of one run, which may have lost its tail; reads all of it."""
     run = next(lengths(cursor), None) if cursor.set_range(prefix + _SEALED) else None
