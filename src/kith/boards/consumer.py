@@ -172,8 +172,7 @@ class BoardsConsumer:
             if edge is not None and edge.state == State.NORMAL
         ]
         if board.merged_into and out and edges:
-            source = NodeId(board.merged_into)
-            await self._store.apply([EdgeWrite(msgspec.structs.replace(edge, source=source)) for edge in edges])
+            await self._store.apply([_pin_of_target(edge, board) for edge in edges])
         return write_mark_of(await self._store.apply([EdgeWrite(_ended(edge)) for edge in edges])) if edges else NO_MARK
 
     # --- changes in the log ----------------------------------------------------------------------------
@@ -332,6 +331,15 @@ class BoardsConsumer:
 
 def _ended(edge: Edge) -> Edge:
     return msgspec.structs.replace(edge, state=State.REMOVED)
+
+
+def _pin_of_target(edge: Edge, board: Board) -> EdgeWrite:
+    """The pin on the board that this one was merged into. It is as new as the merge, so it returns although the post
+    was once taken off that board; a post that is there keeps its place.
+    """
+    version = Hlc(max(edge.updated_at, board.merged_at))
+    into = msgspec.structs.replace(edge, source=NodeId(board.merged_into), updated_at=version)
+    return EdgeWrite(into, keep_live=True)
 
 
 def _key(change: ReconcileTask) -> str:

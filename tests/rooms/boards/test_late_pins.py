@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 
 import pytest
 from cast import ALICE, BOB
@@ -11,9 +12,11 @@ from engines import SettledEdges
 from reference_edges import ReferenceEdges
 from reference_records import RowRecords
 from services import Services
+from store_wrappers import ProcessDied
 
 from kith.boards import consumer
 from kith.graph.edge import EdgeChange, EdgeWrite
+from kith.graph.graphs import PINS
 
 PINNED = 12
 
@@ -94,3 +97,40 @@ def test_a_board_or_post_may_go_between_the_lookup_and_the_write_of_a_pin(
         return await kith.pins.counts(made)
 
     assert run(scene()) == [0, int(meanwhile == "the board is merged")]
+
+
+def test_a_merged_board_brings_pins_that_were_once_taken_off_the_other(run: Run, kith: Services) -> None:
+    async def scene() -> list[int]:
+        soups, stews = made = await boards(kith, 2)
+        post, consumer = await kith.write(BOB), Consumer(kith)
+        await kith.pins.add(ALICE, soups, post.id)
+        await kith.pins.add(ALICE, stews, post.id)
+        await kith.pins.remove(ALICE, stews, post.id)
+        await kith.boards.merge(ALICE, soups, stews)
+        await consumer.drain()
+        return await kith.pins.counts(made)
+
+    assert run(scene()) == [0, 1]
+
+
+def test_a_pin_taken_off_after_a_merge_stays_off_though_the_merge_is_repeated(
+    run: Run, kith: Services, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scene() -> list[int]:
+        soups, stews = made = await boards(kith, 2)
+        post, consumer, apply = await kith.write(BOB), Consumer(kith), kith.edges.apply
+        await kith.pins.add(ALICE, soups, post.id)
+
+        async def stops_before_the_removal(writes: Sequence[EdgeWrite]) -> list[EdgeChange]:
+            if (kith.graph.graphs.number(PINS), soups) in {(write.edge.graph, write.edge.source) for write in writes}:
+                raise ProcessDied
+            return await apply(writes)
+
+        with monkeypatch.context() as stopping, suppress(ProcessDied):
+            stopping.setattr(kith.edges, "apply", stops_before_the_removal)
+            await kith.boards.merge(ALICE, soups, stews)
+        await kith.pins.remove(ALICE, stews, post.id)
+        await consumer.drain()
+        return await kith.pins.counts(made)
+
+    assert run(scene()) == [0, 0]
