@@ -106,37 +106,42 @@ class FollowReconciler:
         later, mark, follow_pairs = self.graph.later_mark, NO_MARK, dict[tuple[int, int], None]()
         while pairs:
             rows = await self.rows(pairs)
-            merged_follows = [
-                (user, board.merged_into, _follow_of_target(row.explicit, board))
-                for (user, board), row in zip(pairs, rows, strict=True)
-                if row.explicit is not None and _is_follow_of_merged(user, board, row)
-            ]
-            writes = [write for *_, write in merged_follows]
+            writes, target_pairs = await self._follows_of_targets(pairs, rows)
+            paired = list(zip(pairs, rows, strict=True))
+            writes += [EdgeWrite(_removal_of(edge)) for pair, row in paired for edge in void_edges(*pair, row)]
             writes += [
-                EdgeWrite(_removal_of(edge))
-                for pair, row in zip(pairs, rows, strict=True)
-                for edge in void_edges(*pair, row)
-            ]
-            writes += [
-                self._state_write(edge, state)
-                for pair, row in zip(pairs, rows, strict=True)
-                for edge, state in archive_changes(*pair, row)
+                self._state_write(edge, state) for pair, row in paired for edge, state in archive_changes(*pair, row)
             ]
             if writes:
                 mark = later(mark, write_mark_of(await self.store.apply(writes)))
             follow_pairs |= {
                 (user, owner): None
-                for (user, board), row in zip(pairs, rows, strict=True)
+                for (user, board), row in paired
                 for owner in (board.owner, *board.past_owners)
                 if not (row.user_deactivated or (row.owner_deactivated and owner == board.owner))
             }
-            targets = await self.read([into for _, into, _ in merged_follows])
-            pairs = [
-                (user, board) for (user, *_), board in zip(merged_follows, targets, strict=True) if board is not None
-            ]
+            pairs = target_pairs
         for user, owner in follow_pairs:
             mark = later(mark, await self.update_implicit_follow(user, owner))
         return mark
+
+    async def _follows_of_targets(
+        self, pairs: Sequence[Pair], rows: Sequence[BoardFollowRows]
+    ) -> tuple[list[EdgeWrite], list[Pair]]:
+        """The writes that carry follows of merged boards over, and the pairs that these concern."""
+        merged = [
+            (user, board, row.explicit)
+            for (user, board), row in zip(pairs, rows, strict=True)
+            if row.explicit is not None and _is_follow_of_merged(user, board, row)
+        ]
+        targets = await self.read([board.merged_into for _, board, _ in merged])
+        found = [(*row, target) for row, target in zip(merged, targets, strict=True) if target is not None]
+        target_pairs = [(user, target) for user, _, _, target in found]
+        target_rows = await self.rows(target_pairs) if found else []
+        return [
+            _follow_of_target(edge, board, _void_until(user, target, row))
+            for (user, board, edge, target), row in zip(found, target_rows, strict=True)
+        ], target_pairs
 
     def _state_write(self, edge: Edge, state: State) -> EdgeWrite:
         """The write that changes the state of an edge and keeps its place."""
@@ -284,12 +289,11 @@ def void_edges(user: int, board: Board, rows: BoardFollowRows) -> list[Edge]:
     if not board.is_open or user == board.owner:
         return live
     follow, follows = rows.follow, rows.follow is not None and rows.follow.state == State.NORMAL
-    unfollowed_at = _unfollowed_at(rows, board)
+    void_until = _void_until(user, board, rows)
     return [
         edge
         for edge in live
-        if edge.updated_at <= max(board.since, unfollowed_at)
-        or (bool(board.past_owners) and edge.updated_at <= given_away_version(board, user))
+        if edge.updated_at <= void_until
         or (edge is rows.explicit and follows)
         or (edge is rows.unfollowed and _is_unfounded(edge, follow, board))
     ]
@@ -303,10 +307,8 @@ def archive_changes(user: int, board: Board, rows: BoardFollowRows) -> list[tupl
     of the owner is. When a deactivated user returns, all their archived edges are restored; so an edge that became void
     meanwhile is removed at once.
     """
-    stored, void = (
-        [edge for edge in (rows.explicit, rows.unfollowed) if edge is not None],
-        void_edges(user, board, rows),
-    )
+    stored = [edge for edge in (rows.explicit, rows.unfollowed) if edge is not None]
+    void = void_edges(user, board, rows)
     changed: list[tuple[Edge, State]] = []
     for edge in stored:
         shut = rows.owner_deactivated or (rows.owner_private and edge is rows.explicit)
@@ -347,6 +349,11 @@ def _is_unfounded(unfollow: Edge, follow: Edge | None, board: Board) -> bool:
     )
 
 
+def _void_until(user: int, board: Board, rows: BoardFollowRows) -> int:
+    """The version up to which a user's follow and unfollow of a board are void."""
+    return max(board.since, _unfollowed_at(rows, board), given_away_version(board, user))
+
+
 def _unfollowed_at(rows: BoardFollowRows, board: Board) -> int:
     """The version with which the user last unfollowed the owner, or a block between them ended; 0: neither happened.
 
@@ -371,9 +378,7 @@ def _removal_of(edge: Edge) -> Edge:
 
 
 def _is_follow_of_merged(user: int, board: Board, rows: BoardFollowRows) -> bool:
-    """Whether a user explicitly follows a board that was merged into another, so the follow is carried over.
-    Pure.
-    """
+    """Whether a user explicitly follows a board that was merged into another, so the follow is carried over. Pure."""
     if not board.merged_into or rows.explicit is None:
         return False
     unmerged = msgspec.structs.replace(board, deleted=False)
@@ -382,9 +387,10 @@ def _is_follow_of_merged(user: int, board: Board, rows: BoardFollowRows) -> bool
     return rows.explicit.state == State.NORMAL and rows.explicit not in void_edges(user, unmerged, rows)
 
 
-def _follow_of_target(edge: Edge, board: Board) -> EdgeWrite:
-    """The follow of the board that this one was merged into, with the version of the merge."""
-    into = msgspec.structs.replace(
-        edge, destination=NodeId(board.merged_into), state=State.NORMAL, updated_at=Hlc(board.merged_at)
-    )
+def _follow_of_target(edge: Edge, board: Board, void_until: int) -> EdgeWrite:
+    """The follow of the board that this one was merged into, with the version of the merge. It keeps its place, but
+    none at which it would be void once it is archived and restored (`_first_version`).
+    """
+    position = max(edge.position, ms_of(min(void_until, board.merged_at)))
+    into = Edge(edge.graph, edge.source, NodeId(board.merged_into), State.NORMAL, position, Hlc(board.merged_at))
     return EdgeWrite(into, keep_live=True)
