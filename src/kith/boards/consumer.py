@@ -16,7 +16,7 @@ from collections.abc import Sequence
 import msgspec
 
 from kith.boards.board import Board, read_board
-from kith.boards.reconciler import PAGES_PER_REQUEST, FollowReconciler, ReconcileResult
+from kith.boards.reconciler import PAGES_PER_REQUEST, FollowReconciler, ReconcileResult, first_version
 from kith.core.clock import Hlc, ms_of
 from kith.core.events import BULK_LOADED, NODE_CHANGED, Event
 from kith.core.ids import NodeId
@@ -191,7 +191,7 @@ class BoardsConsumer:
                 continue
             elif event.graph == reconciler.follows:
                 relations[source, destination] = None
-            elif event.graph == reconciler.blocks and event.state == State.NORMAL:
+            elif event.graph == reconciler.blocks and _is_block_made(event):
                 relations[source, destination] = relations[destination, source] = None
                 blocks.append(event)
             elif event.graph == self._pins:
@@ -213,17 +213,19 @@ class BoardsConsumer:
     async def _remove_member(self, block: Event, member: int, owner: int) -> None:
         """End the collaborations of `member` on boards of `owner` after a block between the two.
 
-        An invitation that is newer than the block stays.
+        An invitation that is newer than the block stays. A membership is archived while the member is deactivated.
         """
-        ids = (await read_whole_list(self._store, Listing(self._members, member, Direction.OUT))).tolist()
+        states = (State.NORMAL, State.ARCHIVED)
+        lists = [Listing(self._members, member, Direction.OUT, state) for state in states]
+        ids = [id_ for listing in lists for id_ in (await read_whole_list(self._store, listing)).tolist()]
         for start in range(0, len(ids), _PAGE):
             boards = await self._reconciler.read(ids[start : start + _PAGE])
             pairs = [(member, board.id) for board in boards if board is not None and board.owner == owner]
             edges = await self._store.get_many(self._members, pairs) if pairs else []
             writes = [
-                EdgeWrite(msgspec.structs.replace(_ended(edge), updated_at=Hlc(block.updated_at)))
+                EdgeWrite(msgspec.structs.replace(_ended(edge), updated_at=Hlc(max(edge.updated_at, block.updated_at))))
                 for edge in edges
-                if edge is not None and edge.updated_at < block.updated_at
+                if edge is not None and edge.state in states and first_version(edge) < block.updated_at
             ]
             if writes:
                 await self._store.apply(writes)
@@ -327,6 +329,11 @@ class BoardsConsumer:
         writes = [EdgeWrite(_ended(edge)) for edge in edges if edge is not None and edge.state == State.NORMAL]
         if writes:
             await self._store.apply(writes)
+
+
+def _is_block_made(event: Event) -> bool:
+    """Whether a block was made, or restored. One that is made while either account is deactivated is archived."""
+    return event.state == State.NORMAL or (event.state == State.ARCHIVED and event.before != State.NORMAL)
 
 
 def _ended(edge: Edge) -> Edge:

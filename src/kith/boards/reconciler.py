@@ -330,7 +330,7 @@ def _archived_at(follow: Edge | None) -> int:
 
 def _is_ended(user: int, board: Board, rows: BoardFollowRows, edge: Edge) -> bool:
     """Whether an archived edge would be void if it were restored."""
-    again = msgspec.structs.replace(edge, state=State.NORMAL, updated_at=Hlc(_first_version(edge)))
+    again = msgspec.structs.replace(edge, state=State.NORMAL, updated_at=Hlc(first_version(edge)))
     return again in void_edges(
         user, board, rows._replace(explicit=again) if edge is rows.explicit else rows._replace(unfollowed=again)
     )
@@ -345,7 +345,7 @@ def _is_unfounded(unfollow: Edge, follow: Edge | None, board: Board) -> bool:
         return True
     begun = ms_of(follow.updated_at) == follow.position  # else it was restored, extended, or moved by the app
     return (
-        follow.state == State.NORMAL and begun and max(_first_version(unfollow), board.owned_since) < follow.updated_at
+        follow.state == State.NORMAL and begun and max(first_version(unfollow), board.owned_since) < follow.updated_at
     )
 
 
@@ -365,7 +365,7 @@ def _unfollowed_at(rows: BoardFollowRows, board: Board) -> int:
     return max((edge.updated_at for edge in ended if edge.updated_at > board.owned_since), default=0)
 
 
-def _first_version(edge: Edge) -> int:
+def first_version(edge: Edge) -> int:
     """The version with which a valid edge was first written. An edge that was restored with an account has a newer
     version, but its old position.
     """
@@ -389,7 +389,7 @@ def _is_follow_of_merged(user: int, board: Board, rows: BoardFollowRows) -> bool
 
 def _follow_of_target(edge: Edge, board: Board, void_until: int) -> EdgeWrite:
     """The follow of the board that this one was merged into, with the version of the merge. It keeps its place, but
-    none at which it would be void once it is archived and restored (`_first_version`).
+    none at which it would be void once it is archived and restored (`first_version`).
     """
     position = max(edge.position, ms_of(min(void_until, board.merged_at)))
     into = Edge(edge.graph, edge.source, NodeId(board.merged_into), State.NORMAL, position, Hlc(board.merged_at))

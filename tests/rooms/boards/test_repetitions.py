@@ -7,12 +7,15 @@ import asyncio
 import pytest
 from cast import ALICE, BOB, CAROL, FakeClock
 from coroutines import Run
+from reference_leases import own_leases
 from services import Services, settle_boards
 
 from kith.boards import boards, collaborators
 from kith.core.errors import BoardNotFound, Conflict, Forbidden, KithError
 from kith.core.ids import NodeId
+from kith.graph.node_jobs import NodeOperation
 from kith.people.privacy import SYSTEM
+from kith.people.removal import account_jobs
 
 NOBODYS_BOARD = 999
 
@@ -156,3 +159,25 @@ def test_a_block_ends_memberships_on_each_others_boards(run: Run, kith: Services
     run(kith.collaborators.invite(ALICE, board, BOB))
     run(settle_boards(kith))
     assert run(kith.boards.visible(BOB, [board])) != [None], "an invitation after the block stands"
+
+
+@pytest.mark.parametrize("unblocked", ["while deactivated", "after the return"])
+def test_a_block_of_a_deactivated_member_ends_the_membership(run: Run, kith: Services, unblocked: str) -> None:
+    board = run(kith.boards.create(ALICE, "Recipes", secret=True)).board.id
+    run(kith.collaborators.invite(ALICE, board, BOB))
+    jobs = account_jobs(kith.graph, own_leases())
+
+    async def run_job(operation: NodeOperation) -> None:
+        await jobs.start(operation, BOB)
+        await jobs.wait()
+        await settle_boards(kith)
+
+    run(run_job(NodeOperation.ARCHIVE))
+    run(kith.people.block(ALICE, BOB))
+    run(settle_boards(kith))
+    if unblocked == "while deactivated":
+        run(kith.people.unblock(ALICE, BOB))
+    run(run_job(NodeOperation.RESTORE))
+    run(kith.people.unblock(ALICE, BOB))
+    run(settle_boards(kith))
+    assert run(kith.boards.visible(BOB, [board])) == [None]
