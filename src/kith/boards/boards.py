@@ -31,7 +31,7 @@ from kith.core.errors import BadRequest, BoardLimitReached, Conflict, Forbidden,
 from kith.core.ids import NodeId, Snowflakes, made_at_ms
 from kith.core.labels import HIDE
 from kith.core.paging import Mark, Page, Window
-from kith.core.tokens import NO_MARK, WriteMark
+from kith.core.tokens import WriteMark
 from kith.graph.edge import Direction, Edge, EdgeLimit, EdgeWrite, Outcome, State
 from kith.graph.graphs import BOARD_MEMBERS
 from kith.graph.page_merge import merge_pages
@@ -152,7 +152,7 @@ class Boards:
         being reconciled after an earlier change.
         """
         if (already_moved := await self._already_given(actor, id_, to)) is not None:
-            return BoardWritten(already_moved, NO_MARK)
+            return BoardWritten(already_moved, (await self._finish(id_)).mark)
         board = await self.owned(actor, id_)
         if board.owner == to:
             raise SelfEdge("this board is theirs already; name another user", id=str(to))
@@ -164,10 +164,7 @@ class Boards:
                 "settled; try again in some seconds",
                 id=str(id_),
             )
-        moved = await self._rewrite(actor, id_, lambda board, version: owned_by(board, to, version))
-        drop = self.graph.remove_write(self.members, to, NodeId(id_))
-        await self.store.apply([drop])
-        return moved
+        return await self._rewrite(actor, id_, lambda board, version: owned_by(board, to, version))
 
     async def merge(self, actor: NodeId, id_: int, into: int) -> WriteMark:
         """Move the pins and followers of a board to the board `into` of the same owner, and delete the first.

@@ -28,6 +28,7 @@ from kith.graph.graphs import AUTHORED, BOARD_MEMBERS, PINS
 from kith.graph.shapes import Listing, Pair
 from kith.graph.walk import read_whole_list
 from kith.people.block_conflicts import drop_blocked
+from kith.people.privacy import Privacy
 from kith.posts.post import read_post
 from kith.records.rewriting import newer_fields
 from kith.records.store import RecordKind
@@ -63,6 +64,7 @@ class BoardsConsumer:
         self._reconciler, self._graph, self._store = reconciler, reconciler.graph, reconciler.store
         number = self._graph.graphs.number
         self._pins, self._members, self._authored = number(PINS), number(BOARD_MEMBERS), number(AUTHORED)
+        self._privacy = Privacy(self._graph)
 
     # --- changes of boards -----------------------------------------------------------------------------
 
@@ -136,10 +138,13 @@ class BoardsConsumer:
         followers = [Listing(graph, board, into, state) for state in states for graph in follows]
         if change.away:
             return followers
-        return [*followers, Listing(self._pins, board, Direction.OUT), Listing(self._members, board, into)]
+        members = [Listing(self._members, board, into, state) for state in states]
+        return [*followers, Listing(self._pins, board, Direction.OUT), *members]
 
     async def _correct_lists(self, board: Board, change: ReconcileTask) -> WriteMark:
-        """Correct the lists of the old and the new owner's boards, so that they show the board as its record says."""
+        """Correct the lists of the old and the new owner's boards, so that they show the board as its record says. A
+        new owner is no collaborator any more.
+        """
         boards = self._reconciler.boards
         owners = dict.fromkeys((board.owner, change.owner))
         rows = await self._store.get_many(boards, [(owner, board.id) for owner in owners])
@@ -150,6 +155,8 @@ class BoardsConsumer:
             if stored not in (state, State.ARCHIVED) or (stored == State.ARCHIVED and state == State.REMOVED):
                 edge = self._graph.edge_now(boards, NodeId(owner), NodeId(board.id), state)
                 writes.append(EdgeWrite(msgspec.structs.replace(edge, position=board.created_at), supersede=True))
+        if board.owner != change.owner:
+            writes.append(self._graph.remove_write(self._members, NodeId(board.owner), NodeId(board.id)))
         return write_mark_of(await self._store.apply(writes)) if writes else NO_MARK
 
     async def _reconcile_entries(self, board: Board, listing: Listing, marks: Sequence[Mark]) -> WriteMark:
@@ -157,7 +164,20 @@ class BoardsConsumer:
             return NO_MARK
         if listing.graph in (self._reconciler.explicit, self._reconciler.unfollowed):
             return await self._reconciler.reconcile([(mark.id, board) for mark in marks])
-        return await self._remove_entries(board, listing, marks) if board.deleted else NO_MARK
+        if board.deleted:
+            return await self._remove_entries(board, listing, marks)
+        return await self._drop_blocked_members(board, marks) if listing.graph == self._members else NO_MARK
+
+    async def _drop_blocked_members(self, board: Board, marks: Sequence[Mark]) -> WriteMark:
+        """Drop members of a board between whom and its owner, who may be new, there is a block."""
+        ids = [NodeId(mark.id) for mark in marks]
+        blocked = await self._privacy.blocked_either_way(NodeId(board.owner), ids)
+        writes = [
+            self._graph.remove_write(self._members, id_, NodeId(board.id))
+            for id_, is_blocked in zip(ids, blocked, strict=True)
+            if is_blocked
+        ]
+        return write_mark_of(await self._store.apply(writes)) if writes else NO_MARK
 
     async def _remove_entries(self, board: Board, listing: Listing, marks: Sequence[Mark]) -> WriteMark:
         """Drop pins and members of a deleted board. If it was merged, its pins are first added to the other board.
@@ -169,7 +189,7 @@ class BoardsConsumer:
         edges = [
             edge
             for edge in await self._store.get_many(listing.graph, ends)
-            if edge is not None and edge.state == State.NORMAL
+            if edge is not None and edge.state == listing.state
         ]
         if board.merged_into and out and edges:
             await self._store.apply([_pin_of_target(edge, board) for edge in edges])

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 
 import pytest
-from cast import ALICE, BOB, CAROL, FakeClock
+from cast import ALICE, BOB, CAROL, DANA, FakeClock
 from coroutines import Run
 from reference_leases import own_leases
 from services import Services, settle_boards
+from store_wrappers import ProcessDied
 
 from kith.boards import boards, collaborators
 from kith.core.errors import BoardNotFound, Conflict, Forbidden, KithError
 from kith.core.ids import NodeId
+from kith.core.paging import Window
+from kith.graph.edge import EdgeChange, EdgeWrite
+from kith.graph.graphs import BOARD_MEMBERS
 from kith.graph.node_jobs import NodeOperation
 from kith.people.privacy import SYSTEM
 from kith.people.removal import account_jobs
@@ -181,3 +186,43 @@ def test_a_block_of_a_deactivated_member_ends_the_membership(run: Run, kith: Ser
     run(kith.people.unblock(ALICE, BOB))
     run(settle_boards(kith))
     assert run(kith.boards.visible(BOB, [board])) == [None]
+
+
+def test_a_new_owner_is_no_collaborator_though_the_move_stops_half_way(
+    run: Run, kith: Services, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    board = run(kith.boards.create(ALICE, "Recipes")).board.id
+    run(kith.collaborators.invite(ALICE, board, BOB))
+    run(settle_boards(kith))
+
+    apply, members = kith.edges.apply, kith.graph.graphs.number(BOARD_MEMBERS)
+
+    async def stops_before_members(writes: Sequence[EdgeWrite]) -> list[EdgeChange]:
+        if members in {write.edge.graph for write in writes}:
+            raise ProcessDied
+        return await apply(writes)
+
+    with monkeypatch.context() as stopping:
+        stopping.setattr(kith.edges, "apply", stops_before_members)
+        with pytest.raises(ProcessDied):
+            run(kith.boards.move(ALICE, board, BOB))
+    assert run(kith.boards.move(ALICE, board, BOB)).board.owner == BOB
+    run(settle_boards(kith))
+    assert run(kith.collaborators.of(BOB, board, Window(5))).items == []
+
+
+@pytest.mark.parametrize("blocker", [BOB, CAROL])
+def test_a_move_ends_the_membership_of_a_user_whom_the_new_owner_blocks(
+    run: Run, kith: Services, blocker: NodeId
+) -> None:
+    board = run(kith.boards.create(ALICE, "Recipes", secret=True)).board.id
+    blocked = CAROL if blocker == BOB else BOB
+    run(kith.people.block(blocker, blocked))
+    for member in (BOB, CAROL, DANA):
+        run(kith.collaborators.invite(ALICE, board, member))
+    run(settle_boards(kith))
+    run(kith.boards.move(ALICE, board, BOB))
+    run(settle_boards(kith))
+    run(kith.people.unblock(blocker, blocked))
+    assert run(kith.boards.visible(CAROL, [board])) == [None]
+    assert [mark.id for mark in run(kith.collaborators.of(BOB, board, Window(5))).items] == [DANA]
