@@ -106,7 +106,9 @@ def _frames(image: Image.Image, pixels_max: int, side_max: int) -> tuple[list[Im
     """All frames, and the duration of each in ms."""
     frames: list[Image.Image] = []
     times: list[int] = []
-    for frame in ImageSequence.Iterator(image):
+    for index, frame in enumerate(ImageSequence.Iterator(image)):
+        if index == 0 and getattr(image, "default_image", False):
+            continue  # of a PNG: for viewers that show no animations
         if len(frames) == FRAMES_MAX or (len(frames) + 1) * frame.width * frame.height > pixels_max:
             raise InvalidContent(
                 f"this animation has too many frames; at most {FRAMES_MAX} are decoded, and at most {pixels_max} "
