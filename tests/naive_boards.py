@@ -29,7 +29,10 @@ class NaiveBoards:
         self.boards: dict[int, Owned] = {}
         self.board_follows: set[Pair] = set()  # (user, board) followed directly; see `active_follows`
         self.board_unfollows: set[Pair] = set()
-        self.members: set[Pair] = set()
+        self.members: set[Pair] = set()  # (user, board) on which they may pin, also while they are deactivated
+        self.removed: set[int] = set()  # these are inactive, too
+        self.posts: dict[int, int] = {}  # with the author of each
+        self.pins: set[Pair] = set()  # (board, post)
 
     @property
     def active_follows(self) -> set[Pair]:
@@ -90,6 +93,32 @@ class NaiveBoards:
         self.blocks.add((one, other))
         self.unfollow(one, other)
         self.unfollow(other, one)
+        for user, owner in ((one, other), (other, one)):
+            self.members -= {(user, board) for board, owned in self.boards.items() if owned.owner == owner}
+
+    def remove(self, user: int) -> None:
+        """Remove an account, with what it did and made."""
+        self.removed.add(user)
+        self.inactive.add(user)
+        self.follows = {pair: until for pair, until in self.follows.items() if user not in pair}
+        self.requests = {pair for pair in self.requests if user not in pair}
+        for pairs in (self.board_follows, self.board_unfollows, self.members):
+            pairs -= {pair for pair in pairs if pair[0] == user}
+        for board in [board for board, owned in self.boards.items() if owned.owner == user]:
+            self.delete(board)
+        for post in [post for post, author in self.posts.items() if author == user]:
+            self.delete_post(post)
+
+    def delete_post(self, post: int) -> None:
+        del self.posts[post]
+        self.pins = {pin for pin in self.pins if pin[1] != post}
+
+    def pin(self, user: int, board: int, post: int) -> None:
+        author = self.posts[post]
+        may_pin = self.sees(user, board) and (self.boards[board].owner == user or (user, board) in self.members)
+        is_open = author not in self.private or (user, author) in self.follows
+        if may_pin and (author == user or (is_open and author not in self.inactive and not self.blocked(user, author))):
+            self.pins.add((board, post))
 
     def sees(self, user: int, board: int) -> bool:
         owned = self.boards.get(board)
@@ -116,6 +145,9 @@ class NaiveBoards:
             self.board_unfollows.add((user, board))
         self.board_follows.discard((user, board))
 
+    def members_of(self, board: int) -> set[int]:
+        return {user for user, joined in self.members if joined == board}
+
     def close(self, board: int) -> None:
         """Drop all follows and unfollows of a board."""
         self.board_follows = {pair for pair in self.board_follows if pair[1] != board}
@@ -129,10 +161,14 @@ class NaiveBoards:
     def delete(self, board: int) -> None:
         self.close(board)
         del self.boards[board]
+        self.pins = {pin for pin in self.pins if pin[0] != board}
+        self.members = {pair for pair in self.members if pair[1] != board}
 
     def move(self, board: int, to: int) -> None:
         self.boards[board] = self.boards[board]._replace(owner=to)
-        self.members.discard((to, board))
+        self.members = {
+            pair for pair in self.members if pair[1] != board or not (pair[0] == to or self.blocked(pair[0], to))
+        }
         for user in map(int, PEOPLE):
             pair = (user, board)
             if user == to or (user, to) in self.follows or self.blocked(user, to):
@@ -144,6 +180,7 @@ class NaiveBoards:
         owner = self.boards[into].owner
         carried = {(user, into) for user, followed in self.board_follows if followed == board}
         self.board_follows |= {pair for pair in carried if (pair[0], owner) not in self.follows}
+        self.pins |= {(into, post) for pinned, post in self.pins if pinned == board}
         self.delete(board)
 
     def followers(self, board: int) -> set[int]:

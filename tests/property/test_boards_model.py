@@ -1,8 +1,9 @@
 """For any history, every list and count of boards and their followers equals that of a naive model of article 002.
 
-Users follow (some for a limited time), unfollow and block. Accounts become private, or are deactivated and reactivated.
-Boards are created, hidden, moved, merged and deleted. One engine has transactions. The other delays, repeats and
-reorders events; its processes stop between any two writes and repeat calls that were not answered.
+Users follow (some for a limited time), unfollow and block. Accounts become private, are deactivated and reactivated, or
+removed. Boards are created, hidden, moved, merged and deleted; users become collaborators, and pin posts. One engine
+has transactions. The other delays, repeats and reorders events; its processes stop between any two writes and repeat
+calls that were not answered.
 """
 
 from __future__ import annotations
@@ -28,10 +29,13 @@ from store_wrappers import ProcessDied
 from kith.core.events import NOWHERE, LogPosition
 from kith.core.ids import NodeId
 from kith.core.paging import Window
-from kith.graph.edge import EdgeWrite, State
+from kith.graph.edge import Direction, EdgeWrite, State
+from kith.graph.graphs import BOARD_MEMBERS, PINS
 from kith.graph.node_jobs import NodeOperation
+from kith.graph.shapes import Listing
 from kith.people.privacy import SYSTEM
 from kith.people.removal import account_jobs
+from kith.posts.post import Draft
 
 PORT = "whole"
 
@@ -65,7 +69,8 @@ class History:
         self.edges, self.records = StopSignal(whole.edges), StopSignal(whole.records)
         self.kith = await Services.over(self.edges, self.records, self.clock)  # type: ignore[arg-type]
         self.steps = (self.edges, self.records)
-        self.jobs = account_jobs(self.kith.graph, own_leases())
+        erase = (self.kith.posts.erase, self.kith.boards.erase)
+        self.jobs = account_jobs(self.kith.graph, own_leases(), *erase)
 
     async def act(self) -> None:
         """Do one random action. If its process is stopped, the action is repeated."""
@@ -77,7 +82,7 @@ class History:
         owned = naive.boards.get(board)
         owner = NodeId(owned.owner if owned else 1)
         following = kith.board_following
-        match chosen.randrange(28):
+        match chosen.randrange(38):
             case 0 | 1 | 2:
                 until = self.clock.ms + chosen.choice((5_000, 20_000)) if chosen.random() < 0.3 else 0
                 if other in naive.private:
@@ -131,10 +136,31 @@ class History:
                     naive.let_in(user, asked, 0)
 
             case 25 | 26:
-                await self.toggle_active(NodeId(min(naive.inactive, default=one)))
+                away = naive.inactive - naive.removed
+                await self.toggle_active(NodeId(chosen.choice([*sorted(away), *([one] if len(away) < 2 else [])])))
             case 27:
                 said = sorted((user, naive.boards[unfollowed].owner) for user, unfollowed in naive.board_unfollows)
                 await self.reorder(*(chosen.choice(said) if said else (one, other)))
+            case 28 | 29 | 30 if owned:
+                post = NodeId(chosen.choice([await self.write(one), *naive.posts]))
+                await self.does(lambda: kith.pins.add(one, board, post))
+                naive.pin(one, board, post)
+            case 31 if mine := sorted(pin for pin in naive.pins if pin[0] == board):
+                await self.does(lambda: kith.pins.remove(owner, *mine[0]))
+                naive.pins.remove(mine[0])
+            case 32 if posts := [post for post, author in naive.posts.items() if author == one]:
+                await self.does(lambda: kith.posts.delete(one, posts[0]))
+                naive.delete_post(posts[0])
+            case 33 | 34 if owned and one != owner:
+                await self.does(lambda: kith.collaborators.invite(owner, board, one))
+                naive.members |= set() if naive.blocked(owner, one) else {(one, board)}
+            case 35 if joined := sorted(user for user, own in naive.members if own == board):
+                who = chosen.choice([owner, joined[0]])
+                if who not in naive.inactive:
+                    await self.does(lambda: kith.collaborators.dismiss(NodeId(who), board, NodeId(joined[0])))
+                    naive.members.remove((joined[0], board))
+            case 36 if not naive.removed and not naive.inactive and chosen.random() < 0.2:
+                await self.remove(one)
 
     async def reorder(self, user: int, other: int) -> None:
         """As an app: move a follow in its lists, to the top or down."""
@@ -153,6 +179,20 @@ class History:
         await self.jobs.wait()
         self.naive.inactive ^= {int(user)}
         self.opened = True
+
+    async def remove(self, user: NodeId) -> None:
+        """Remove an account."""
+        self.whole.settle()
+        self.clock.ms += 1
+        await self.jobs.start(NodeOperation.REMOVE, user)
+        await self.jobs.wait()
+        self.naive.remove(user)
+        self.opened = True
+
+    async def write(self, author: NodeId) -> int:
+        post = (await self.kith.posts.create(author, Draft(text="a pot"))).post.id
+        self.naive.posts[post] = author
+        return post
 
     async def make(self, owner: NodeId) -> None:
         self.made += 1
@@ -216,6 +256,18 @@ class History:
         naive, kith, chosen = self.naive, self.kith, self.chosen
         following, limit = kith.board_following, chosen.randint(1, 3)
         here = [user for user in PEOPLE if user not in naive.inactive]
+        pins, members = (kith.graph.graphs.number(name) for name in (PINS, BOARD_MEMBERS))
+        for board in sorted(naive.boards):
+            pinned, joined = {pin[1] for pin in naive.pins if pin[0] == board}, {*here} & naive.members_of(board)
+            for listing, ids in (
+                (Listing(pins, board, Direction.OUT), pinned),
+                (Listing(members, board, Direction.IN), joined),
+            ):
+                assert {mark.id for mark in (await kith.edges.page(listing, Window(200))).items} == ids
+                assert await kith.edges.count_many([listing]) == [len(ids)]
+            if naive.boards[board].owner in here:
+                visible = [user for user in here if (await kith.boards.visible(user, [board]))[0] is not None]
+                assert visible == [user for user in here if naive.sees(user, board)]
         for board in sorted(board for board, owned in naive.boards.items() if owned.owner in here):
             viewer = SYSTEM if chosen.random() < 0.5 else NodeId(naive.boards[board].owner)
             backward = chosen.random() < 0.3
