@@ -258,7 +258,7 @@ class BoardsConsumer:
         if event.graph in (reconciler.explicit, reconciler.unfollowed):
             await self._reconcile_one(source, destination)
         elif event.graph == reconciler.implicit and event.before == State.ARCHIVED:
-            await reconciler.update_implicit_follow(source, destination)
+            await reconciler.update_implicit_follows([(source, destination)])
         elif event.graph == self._authored and event.state == State.REMOVED:
             await self._unpin(destination)
 

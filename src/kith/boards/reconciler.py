@@ -10,7 +10,7 @@ engine needs transactions for this.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import NamedTuple, TypeAlias
 
 import msgspec
@@ -30,7 +30,7 @@ from kith.records.store import RecordKind, RecordStore
 
 Pair: TypeAlias = tuple[int, Board]
 _IMPLICIT_TRIES_MAX = 8
-"""Rounds in which `update_implicit_follow` reads a follow and corrects it, because other writers may interfere."""
+"""Rounds in which `update_implicit_follows` reads follows and corrects them, because other writers may interfere."""
 PAGES_PER_REQUEST = 6
 """Pages of a board's lists that a request reconciles itself."""
 
@@ -121,9 +121,7 @@ class FollowReconciler:
                 if not (row.user_deactivated or (row.owner_deactivated and owner == board.owner))
             }
             pairs = target_pairs
-        for user, owner in follow_pairs:
-            mark = later(mark, await self.update_implicit_follow(user, owner))
-        return mark
+        return later(mark, await self.update_implicit_follows(follow_pairs))
 
     async def _follows_of_targets(
         self, pairs: Sequence[Pair], rows: Sequence[BoardFollowRows]
@@ -234,23 +232,27 @@ class FollowReconciler:
         boards = await self.read(ids[np.logical_or.reduce(membership)].tolist())
         return [board for board in boards if board is not None and board.owner == owner]
 
-    async def update_implicit_follow(self, user: int, owner: int) -> WriteMark:
-        """Correct the implicit follow of an owner: it exists if the user follows any of their boards explicitly.
+    async def update_implicit_follows(self, pairs: Collection[tuple[int, int]]) -> WriteMark:
+        """Correct the implicit follows of each (user, owner): it exists if the user follows any of the owner's boards
+        explicitly. All are written together, because a board may have many followers.
 
         Reads again after each write, so the last writer, in any process, sees the final state.
         """
-        mark = NO_MARK
+        mark, remaining = NO_MARK, list(pairs)
         for _ in range(_IMPLICIT_TRIES_MAX):
-            (row,) = await self.store.get_many(self.implicit, [(user, owner)])
-            if row is not None and row.state == State.ARCHIVED:
-                break  # one of the two is deactivated
-            holds = row is not None and row.state == State.NORMAL
-            should_hold = user != owner and await self._follows_any(user, owner)
-            if holds == should_hold:
+            rows = await self.store.get_many(self.implicit, remaining) if remaining else []
+            wrong = dict[tuple[int, int], EdgeWrite]()
+            for (user, owner), row in zip(remaining, rows, strict=True):
+                if row is not None and row.state == State.ARCHIVED:
+                    continue  # one of the two is deactivated
+                should_hold = user != owner and await self._follows_any(user, owner)
+                if should_hold != (row is not None and row.state == State.NORMAL):
+                    change = self.graph.add_write if should_hold else self.graph.remove_write
+                    wrong[user, owner] = change(self.implicit, NodeId(user), NodeId(owner))
+            if not wrong:
                 break
-            change = self.graph.add_write if should_hold else self.graph.remove_write
-            changes = await self.store.apply([change(self.implicit, NodeId(user), NodeId(owner))])
-            mark = self.graph.later_mark(mark, write_mark_of(changes))
+            mark = self.graph.later_mark(mark, write_mark_of(await self.store.apply(list(wrong.values()))))
+            remaining = list(wrong)
         return mark
 
     async def _follows_any(self, user: int, owner: int) -> bool:

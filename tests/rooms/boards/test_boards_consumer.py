@@ -16,7 +16,6 @@ from store_wrappers import ProcessDied
 
 from kith.boards import consumer
 from kith.boards.board import Board
-from kith.boards.collaborators import Collaborators
 from kith.boards.reconciler import BoardFollowRows, void_edges
 from kith.core.clock import Hlc
 from kith.core.errors import Conflict
@@ -73,6 +72,27 @@ def test_a_board_that_nobody_follows_is_settled_with_one_write(
     assert len(notes) == 2
     assert notes[1] is None, "noted before the change, and forgotten after it"
     assert run(kith.edges.notes("")) == {}
+
+
+def test_followers_of_a_page_are_settled_with_two_writes(
+    run: Run, kith: Services, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One ends their follows of the board, one the implicit follows of its owner; each waits for the disk."""
+    monkeypatch.setattr(consumer, "_PAGE", 500)
+    board = run(kith.boards.create(ALICE, "Recipes")).board
+    for user in CROWD:
+        run(kith.board_following.follow(user, board.id))
+    apply, sizes = kith.edges.apply, list[int]()
+
+    async def counting(writes: list[EdgeWrite]) -> list[EdgeChange]:
+        sizes.append(len(writes))
+        return await apply(writes)
+
+    monkeypatch.setattr(kith.reconciler.store, "apply", counting)
+    run(kith.boards.change(ALICE, board.id, secret=True))
+    assert [size for size in sizes if size > 1] == [len(CROWD)] * 2
+    assert len(sizes) < len(CROWD)
+    assert run(kith.board_following.interests(ALICE)).implicit_followers == 0
 
 
 def test_fields_that_a_newer_kith_added_to_a_note_are_kept(run: Run, kith: Services) -> None:
@@ -271,53 +291,6 @@ def test_a_merge_is_done_for_its_user_though_the_consumer_restarts_it(
     run(kith.boards.merge(ALICE, soups, stews))
     edges.settle()
     assert run(kith.pins.counts([soups, stews])) == [0, 1]
-
-
-@pytest.mark.parametrize("away", [ALICE, BOB])
-@pytest.mark.parametrize("target", ["was secret", "was the follower's", "is of an owner once followed"])
-def test_a_follow_that_came_with_a_merged_board_returns_with_its_accounts(
-    run: Run, kith: Services, away: NodeId, target: str
-) -> None:
-    """Bob followed the merged board before the other one became what it is now."""
-    jobs, collaborators = account_jobs(kith.graph, own_leases()), Collaborators(kith.boards)
-
-    async def create(owner: NodeId, name: str) -> int:
-        kith.clock.ms += 5
-        return (await kith.boards.create(owner, name)).board.id
-
-    async def give(owner: NodeId, board: int, to: NodeId) -> None:
-        kith.clock.ms += 5
-        await collaborators.invite(owner, board, to)
-        await kith.boards.move(owner, board, to)
-
-    async def scene() -> list[str]:
-        soups = await create(CAROL if target == "is of an owner once followed" else ALICE, "Soups")
-        await kith.board_following.follow(BOB, soups)
-        stews = await create(BOB if target == "was the follower's" else ALICE, "Stews")
-        kith.clock.ms += 5
-        match target:
-            case "was secret":
-                await kith.boards.change(ALICE, stews, secret=True)
-                await kith.boards.change(ALICE, stews, secret=False)
-            case "was the follower's":
-                await give(BOB, stews, ALICE)
-            case _:
-                await kith.people.follow(BOB, ALICE)
-                await kith.people.unfollow(BOB, ALICE)
-                await give(CAROL, soups, ALICE)
-        kith.clock.ms += 5
-        await kith.boards.merge(ALICE, soups, stews)
-        kinds = list[str]()
-        for operation in (None, NodeOperation.ARCHIVE, NodeOperation.RESTORE):
-            kith.clock.ms += 5
-            if operation is not None:
-                await jobs.start(operation, away)
-                await jobs.wait()
-            await settle_boards(kith)
-            kinds += (await kith.board_following.check(BOB, [], [stews])).boards
-        return kinds
-
-    assert run(scene()) == ["explicit", "none", "explicit"]
 
 
 def test_a_noted_change_that_was_never_written_is_forgotten(run: Run, kith: Services) -> None:
