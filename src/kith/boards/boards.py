@@ -111,7 +111,9 @@ class Boards:
             put = await self._records.put([record], [self._listing(board, version)])
             version = record.updated_at
         refused = put.refusal is not None
-        if not self._records.transactional and ((refused and not again) or await is_removed(self.store, actor)):
+        separate = not self._records.transactional  # then the record is stored even if its edge is refused
+        # of a removed account, the edge of a public board is refused, that of a secret board is not
+        if (separate and refused and not again) or ((separate or secret) and await is_removed(self.store, actor)):
             emptied, later = msgspec.structs.replace(board, name="", deleted=True), Hlc(version + 1)
             await self._records.put([board_record(emptied, later)], [self._listing(emptied, later)])
             refused = True

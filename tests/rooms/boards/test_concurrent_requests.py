@@ -21,7 +21,7 @@ from kith.graph.edge import State
 from kith.graph.node_jobs import NodeOperation
 from kith.people.privacy import SYSTEM
 from kith.people.removal import account_jobs
-from kith.records.store import RecordKind
+from kith.records.store import Record, RecordKind
 
 FIRST = Window(10)
 
@@ -149,6 +149,28 @@ def test_a_removed_account_keeps_no_board_that_was_changed_meanwhile(
     run(scene())
     (record,) = run(kith.records.get_many(RecordKind.BOARD, [board.id]))
     assert read_board(record).name == ""
+
+
+@pytest.mark.parametrize("transactional", [True, False])
+@pytest.mark.parametrize("secret", [True, False])
+def test_a_board_is_not_created_for_an_account_removed_meanwhile(
+    run: Run, monkeypatch: pytest.MonkeyPatch, transactional: bool, secret: bool
+) -> None:
+    kith: Services = run(Services.in_memory(transactional=transactional, clock=FakeClock()))
+    jobs, put, boards_put = account_jobs(kith.graph, own_leases(), kith.boards.erase), kith.records.put, list[int]()
+
+    async def overtaken(records: list[Record], *written: Any, **named: Any) -> Any:
+        monkeypatch.setattr(kith.records, "put", put)
+        boards_put.append(records[0].id)
+        await jobs.start(NodeOperation.REMOVE, ALICE)
+        await jobs.wait()
+        return await put(records, *written, **named)
+
+    monkeypatch.setattr(kith.records, "put", overtaken)
+    with pytest.raises(Forbidden):
+        run(kith.boards.create(ALICE, "Recipes", secret=secret))
+    (record,) = run(kith.records.get_many(RecordKind.BOARD, boards_put))
+    assert record is None or read_board(record).name == ""
 
 
 def test_a_deactivated_owner_invites_nobody(run: Run, kith: Services) -> None:
