@@ -192,7 +192,9 @@ class BoardsConsumer:
             if edge is not None and edge.state == listing.state
         ]
         if board.merged_into and out and edges:
-            await self._store.apply([_pin_of_target(edge, board) for edge in edges])
+            ends = [(board.merged_into, edge.destination) for edge in edges]
+            there = await self._store.get_many(self._pins, ends)
+            await self._store.apply([_pin_of_target(*pins, board) for pins in zip(edges, there, strict=True)])
         return write_mark_of(await self._store.apply([EdgeWrite(_ended(edge)) for edge in edges])) if edges else NO_MARK
 
     # --- changes in the log ----------------------------------------------------------------------------
@@ -360,13 +362,13 @@ def _ended(edge: Edge) -> Edge:
     return msgspec.structs.replace(edge, state=State.REMOVED)
 
 
-def _pin_of_target(edge: Edge, board: Board) -> EdgeWrite:
-    """The pin on the board that this one was merged into. It is as new as the merge, so it returns although the post
-    was once taken off that board; a post that is there keeps its place.
+def _pin_of_target(edge: Edge, there: Edge | None, board: Board) -> EdgeWrite:
+    """The pin on the board that this one was merged into. `there`: the pin of the post there. Of two the later one
+    stays; one that was taken off before the merge returns.
     """
-    version = Hlc(max(edge.updated_at, board.merged_at))
-    into = msgspec.structs.replace(edge, source=NodeId(board.merged_into), updated_at=version)
-    return EdgeWrite(into, keep_live=True)
+    was_taken_off = there is not None and there.state == State.REMOVED
+    version = Hlc(max(edge.updated_at, board.merged_at)) if was_taken_off else edge.updated_at
+    return EdgeWrite(msgspec.structs.replace(edge, source=NodeId(board.merged_into), updated_at=version))
 
 
 def _key(change: ReconcileTask) -> str:

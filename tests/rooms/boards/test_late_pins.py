@@ -15,8 +15,10 @@ from services import Services
 from store_wrappers import ProcessDied
 
 from kith.boards import consumer
-from kith.graph.edge import EdgeChange, EdgeWrite
+from kith.core.paging import Window
+from kith.graph.edge import Direction, EdgeChange, EdgeWrite
 from kith.graph.graphs import PINS
+from kith.graph.shapes import Listing
 
 PINNED = 12
 
@@ -134,3 +136,27 @@ def test_a_pin_taken_off_after_a_merge_stays_off_though_the_merge_is_repeated(
         return await kith.pins.counts(made)
 
     assert run(scene()) == [0, 0]
+
+
+@pytest.mark.parametrize("later", ["soups", "stews"])
+def test_a_post_pinned_on_both_of_two_merged_boards_stands_at_its_later_pin(
+    run: Run, kith: Services, later: str
+) -> None:
+    """Home dates a post by its newest pin, so it does not come twice in a scroll."""
+
+    async def scene() -> tuple[int, int]:
+        soups, stews = await boards(kith, 2)
+        post, consumer = await kith.write(BOB), Consumer(kith)
+        for board in (stews, soups) if later == "soups" else (soups, stews):
+            kith.clock.ms += 5
+            await kith.pins.add(ALICE, board, post.id)
+        pinned_ms = kith.clock.ms
+        kith.clock.ms += 5
+        await kith.boards.merge(ALICE, soups, stews)
+        await consumer.drain()
+        listing = Listing(kith.graph.graphs.number(PINS), stews, Direction.OUT)
+        (mark,) = (await kith.edges.page(listing, Window(5))).items
+        return mark.position, pinned_ms
+
+    position, pinned_ms = run(scene())
+    assert position == pinned_ms
