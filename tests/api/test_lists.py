@@ -163,6 +163,8 @@ def test_lists_of_people_are_sorted_and_searched_by_name(
         assert [one.id for one in kith.friends(alice, q="anna")] == [carol]
     ok(acting(carol).post(f"{API}/users/{dana}/block"))
     assert ids(ok(acting(dana).get(f"{API}/users/{alice}/followers", params={"sort": "name"}))) == [dana, bob]
+    alone = ok(acting(dana).get(f"{API}/users/{alice}/followers", params={"q": "BELL", "limit": 2}))
+    assert (ids(alone), alone["pagination"]["hasMore"]) == ([dana, bob], False), "nothing hints at Carol's name"
     ok(acting(alice).patch(f"{API}/users/{alice}", json={"private": True}))
     ok(acting(alice).post(f"{API}/users/{dana}/remove-follower"))
     assert code(acting(dana).get(f"{API}/users/{alice}/followers", params={"q": "b"}), 403) == "FORBIDDEN"

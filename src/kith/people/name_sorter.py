@@ -13,6 +13,7 @@ from kith.core.errors import BadRequest
 from kith.core.paging import Mark, Page
 from kith.people.names import fold_name, searchable_names
 from kith.people.profiles import Profile, Profiles
+from kith.people.search import VisibleOnly
 
 SORTED_MAX = 10_000
 """People of a list that are sorted, the newest."""
@@ -46,11 +47,14 @@ class NameSorter:
     def __init__(self, profiles: Profiles) -> None:
         self._profiles = profiles
 
-    async def page(self, people: Page, prefix: str, after: NamePosition | None, limit: int) -> NamedPage:
+    async def page(
+        self, people: Page, prefix: str, after: NamePosition | None, limit: int, visible_only: VisibleOnly
+    ) -> NamedPage:
         """A page of a list by name, after the place `after`. `prefix`: only people who match it (`matches`); "": all.
 
         `people`: the newest SORTED_MAX of the list. They are sorted by folded display name (or username, if there is
-        none) in the order of Unicode code points. People without any name come last.
+        none) in the order of Unicode code points. People without any name come last. The page and its end are as if
+        the list had no people whom `visible_only` leaves out: otherwise they would tell that such a name is there.
         """
         placed: list[tuple[NamePosition, Mark]] = []
         for start in range(0, len(people.items), _READ_AT_ONCE):
@@ -63,8 +67,16 @@ class NameSorter:
             ]
             await asyncio.sleep(0)  # let other requests run
         remaining = sorted(row for row in placed if after is None or row[0] > after)
-        page_rows = remaining[:limit]
-        end = page_rows[-1][0] if len(remaining) > limit else None
+        visible_rows: list[tuple[NamePosition, Mark]] = []
+        start, size = 0, limit + 1
+        while start < len(remaining) and len(visible_rows) <= limit:
+            rows = remaining[start : start + size]
+            visible_page = await visible_only(Page([mark for _, mark in rows], False, False))
+            visible_ids = {mark.id for mark in visible_page.items}
+            visible_rows += [row for row in rows if row[1].id in visible_ids]
+            start, size = start + size, 2 * size
+        page_rows = visible_rows[:limit]
+        end = page_rows[-1][0] if len(visible_rows) > limit else None
         return NamedPage(Page([mark for _, mark in page_rows], end is not None, False), end, people.more_after)
 
 

@@ -23,6 +23,11 @@ NAMES = {
 }  # fmt: skip
 
 
+async def everybody(people: Page) -> Page:
+    """A reader who sees all people."""
+    return people
+
+
 async def named(services: Services) -> Page:
     """Let people of these names follow Alice; return the list of her followers."""
     for user, (username, display_name) in random.Random(1).sample(list(NAMES.items()), len(NAMES)):
@@ -39,7 +44,7 @@ def test_people_are_sorted_by_folded_name_and_paged_once_each(run: Run, transact
     async def check() -> None:
         services = await Services.in_memory(transactional=transactional, clock=clock)
         people, lists = await named(services), NameSorter(services.profiles)
-        whole = (await lists.page(people, "", None, 100)).page
+        whole = (await lists.page(people, "", None, 100, everybody)).page
         folded = [fold_name(NAMES[mark.id][1]) or NAMES[mark.id][0] for mark in whole.items]
         assert folded == [*sorted(folded[:-1]), ""], "a user without a name comes last"
         assert [mark.id for mark in whole.items][:4] == [11, 10, 16, 17], "spaces, case and width do not count"
@@ -48,14 +53,37 @@ def test_people_are_sorted_by_folded_name_and_paged_once_each(run: Run, transact
             found: list[Mark] = []
             place: NamePosition | None = None
             for _ in NAMES:
-                page = await lists.page(people, "", place, limit)
+                page = await lists.page(people, "", place, limit, everybody)
                 found, place = [*found, *page.page.items], page.end
                 if place is None:
                     break
             assert found == whole.items
         gone = Page([mark for mark in people.items if mark.id != 16], False, False)
         after = NamePosition("ann lee", 16)
-        assert [mark.id for mark in (await lists.page(gone, "", after, 2)).page.items] == [17, 13]
+        assert [mark.id for mark in (await lists.page(gone, "", after, 2, everybody)).page.items] == [17, 13]
+
+    run(check())
+
+
+@pytest.mark.parametrize("hidden", [{16}, {11, 10, 16}, {10, 12, 13, 14, 17, 18, 19}, set(NAMES)])
+def test_pages_by_name_are_as_if_nobody_else_were_in_the_list(run: Run, clock: FakeClock, hidden: set[int]) -> None:
+    async def check() -> None:
+        services = await Services.in_memory(clock=clock)
+        people, lists = await named(services), NameSorter(services.profiles)
+        visible = Page([mark for mark in people.items if mark.id not in hidden], False, False)
+
+        async def visible_only(page: Page) -> Page:
+            return Page([mark for mark in page.items if mark.id not in hidden], False, False)
+
+        for prefix in ("", "ann", "x13"):
+            for limit in range(1, len(NAMES) + 2):
+                place: NamePosition | None = None
+                while True:
+                    page = await lists.page(people, prefix, place, limit, visible_only)
+                    assert page == await lists.page(visible, prefix, place, limit, everybody)
+                    place = page.end
+                    if place is None:
+                        break
 
     run(check())
 
@@ -95,9 +123,10 @@ def test_of_a_list_that_is_too_long_the_newest_are_searched_and_the_page_says_so
         await named(services)
         lists = NameSorter(services.profiles)
         newest = await services.people.followers(ALICE, Window(4))
-        found = await lists.page(newest, "", None, 100)
+        found = await lists.page(newest, "", None, 100, everybody)
         assert set(found.page.items) == set(newest.items)
         assert found.partial
-        assert not (await lists.page(await services.people.followers(ALICE, Window(10)), "", None, 1)).partial
+        whole = await services.people.followers(ALICE, Window(10))
+        assert not (await lists.page(whole, "", None, 1, everybody)).partial
 
     run(check())

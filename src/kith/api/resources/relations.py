@@ -312,9 +312,9 @@ class RelationsResource:
         limit, list_key = check_limit(LIMIT_DEFAULT if limit is None else limit), f"{list_key} by name {prefix}"
         after = _decode_place(call.unseal(list_key, cursor)) if cursor else None
         people = await self._access.if_lists_visible(call.caller, [user], listed(user, Window(SORTED_MAX)))
-        sorted_page = await self._name_sorter.page(people, prefix, after, limit)
-        visible = await self._access.without_invisible(call.caller, sorted_page.page)
-        items = items_of(visible.items)
+        visible_only = partial(self._access.without_invisible, call.caller)
+        sorted_page = await self._name_sorter.page(people, prefix, after, limit, visible_only)
+        items = items_of(sorted_page.page.items)
         following = call.seal(list_key, _encode_place(sorted_page.end)) if sorted_page.end else None
         return ListAnswer(items, Pagination(following, None, following is not None), sorted_page.partial)
 
