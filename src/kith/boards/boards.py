@@ -280,12 +280,12 @@ class Boards:
     # --- how -------------------------------------------------------------------------------------------
 
     async def _already_given(self, actor: NodeId, id_: int, to: NodeId) -> Board | None:
-        """The board if it is unchanged since `actor` gave it to `to`, so that a move is being repeated; else None."""
+        """The board if it is unchanged since `actor` gave it to `to`, whom they may see, so that a move is repeated."""
         (record,) = await self._records.get_many(RecordKind.BOARD, [id_])
-        board = None if record is None else read_board(record)
-        if record is None or board is None or record.updated_at != board.owned_since:
+        if record is None or record.updated_at != (board := read_board(record)).owned_since:
             return None
-        return board if (board.owner, *board.past_owners[:1]) == (to, actor) else None
+        was_given = (board.owner, *board.past_owners[:1]) == (to, actor)
+        return board if was_given and await self.privacy.are_visible(actor, [to]) == [True] else None
 
     async def _check_may_take(self, board: Board, actor: NodeId, to: NodeId) -> None:
         """The errors of `move` that concern the new owner."""

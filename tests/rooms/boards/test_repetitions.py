@@ -87,6 +87,11 @@ def test_moving_a_board_can_be_repeated_until_its_new_owner_changes_it(run: Run,
     for actor in (BOB, CAROL):
         with pytest.raises(KithError):
             run(kith.boards.move(actor, board.id, BOB))
+    run(kith.people.block(BOB, ALICE))
+    with pytest.raises(BoardNotFound):
+        run(kith.boards.move(ALICE, board.id, BOB))
+    run(kith.people.unblock(BOB, ALICE))
+    assert run(kith.boards.move(ALICE, board.id, BOB)).board == given
     run(kith.boards.change(BOB, board.id, name="What Alice may not know"))
     with pytest.raises(BoardNotFound):
         run(kith.boards.move(ALICE, board.id, BOB))
