@@ -3,7 +3,8 @@
 The index is the graph `names`. Each of its lists holds, in the order of names, the users with a name that begins with
 the same character:
 
-    names   LIST_IDS_MIN + kind << 32 + the first character -> user, at a position that holds the next 8 bytes (UTF-8)
+    names   LIST_IDS_MIN + kind << 32 + the first character -> user, at a position that holds the next 8 bytes (UTF-8);
+            a removed entry is at 0
 
 `kind`: 0 is the username, 1 the display name, 2 and 3 the display name from its second and third word on. An entry has
 the version of the profile that it comes from. So by the merge law the newest profile wins, in whatever order entries
@@ -28,6 +29,8 @@ WORDS_MAX = 3
 """Words of a display name at which a search may begin."""
 KINDS = range(1 + WORDS_MAX)
 _BYTES = 8
+_NO_LETTERS = 0
+"""The position of a removed entry. What remains of it must not spell a name that its user gave up."""
 _USERNAME = 0
 
 
@@ -88,7 +91,7 @@ def index_writes(
     if atomic and before == after:
         return []
     old, new = (dict(index_entry(*name) for name in searchable_names(*names)) for names in (before, after))
-    removed = [NameEntry(list_id, position) for list_id, position in old.items() if list_id not in new]
+    removed = [NameEntry(list_id, _NO_LETTERS) for list_id in old if list_id not in new]
     writes = [_write(graph, user, entry, version, State.REMOVED) for entry in removed]
     for list_id, position in new.items():
         stays = atomic and old.get(list_id) == position

@@ -19,11 +19,13 @@ from kith.core.clock import Hlc
 from kith.core.ids import NodeId
 from kith.core.labels import HIDE
 from kith.core.paging import Page, Window
-from kith.graph.edge import State
+from kith.graph.edge import Direction, State
+from kith.graph.graphs import NAMES
 from kith.graph.node_jobs import NodeOperation
+from kith.graph.shapes import Listing
 from kith.people import search
 from kith.people.name_sorter import check_prefix
-from kith.people.names import index_writes, searchable_names
+from kith.people.names import WORDS_MAX, index_writes, searchable_names
 from kith.people.removal import account_jobs
 from kith.people.search import PeopleSearch
 
@@ -140,6 +142,25 @@ def test_a_user_who_comes_back_under_another_name_is_found_by_it(run: Run, clock
         assert await room.found("ann") == []
         await services.profiles.forget(ALICE)
         assert await room.found("bea") == []
+
+    with without_waits():
+        run(check())
+
+
+def test_what_remains_of_a_name_that_was_given_up_does_not_spell_it(run: Run, clock: FakeClock) -> None:
+    async def check() -> None:
+        services = await Services.in_memory(clock=clock)
+        room = Room(services)
+        names = services.graph.graphs.number(NAMES)
+        await room.name(ALICE, "ann.lee", "Ann of the Lees")
+        before = await services.edges.page(Listing(names, ALICE, Direction.IN), Window(10))
+        jobs = account_jobs(services.graph, own_leases(), forget=services.profiles.forget)
+        await jobs.start(NodeOperation.REMOVE, ALICE)
+        await jobs.wait()
+        after = await services.edges.page(Listing(names, ALICE, Direction.IN, State.REMOVED), Window(10))
+        assert {mark.id for mark in after.items} == {mark.id for mark in before.items}
+        assert len(after.items) == 1 + WORDS_MAX
+        assert {mark.position for mark in after.items} == {0}
 
     with without_waits():
         run(check())
