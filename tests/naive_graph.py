@@ -145,7 +145,8 @@ class NaiveRules:
 
     def relationship(self, a: int, b: int) -> Relationship:
         asked = [(FOLLOWS, a, b), (FOLLOWS, b, a), (FOLLOW_REQUESTS, a, b)]
-        held = self.bars(a, b), self.bars(b, a), self.live(MUTES, a, b)
+        blocked_by = self.bars(b, a) and self.users[b] == NORMAL
+        held = self.bars(a, b), blocked_by, self.live(MUTES, a, b)
         return Relationship(NodeId(b), *(self.live(*edge) for edge in asked), *held)
 
     def may_see(self, viewer: int, user: int) -> bool:

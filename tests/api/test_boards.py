@@ -222,6 +222,19 @@ def test_a_moved_board_keeps_its_explicit_followers(acting: Acting, people: Peop
     assert code(alice.patch(f"{API}/boards/{board}", json={"name": "Mine"}), 403) == "FORBIDDEN"
 
 
+@pytest.mark.parametrize("blocks", [True, False])
+def test_a_board_is_not_given_to_a_deactivated_user_whether_or_not_they_block_the_owner(
+    acting: Acting, people: People, blocks: bool
+) -> None:
+    alice, bob = acting(people.alice), acting(people.bob)
+    board = new(alice)
+    if blocks:
+        ok(bob.post(f"{API}/users/{people.alice}/block"))
+    finish(bob, bob.post(f"{API}/users/{people.bob}/deactivate"))
+    answer = alice.post(f"{API}/boards/{board}/move", json={"owner": people.bob})
+    assert code(answer, 404) == "USER_NOT_FOUND"
+
+
 def test_merged_boards_have_the_pins_and_followers_of_both(acting: Acting, people: People) -> None:
     alice, bob, carol = acting(people.alice), acting(people.bob), acting(people.carol)
     soups, stews = new(alice, "Soups"), new(alice, "Stews")

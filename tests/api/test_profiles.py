@@ -249,5 +249,7 @@ def test_a_block_holds_while_either_user_is_deactivated(acting: Acting, people: 
     assert ok(bob.post(f"{API}/users/lookup", json={"ids": [people.alice]}))["users"] == [None]
     (row,) = ok(alice.post(f"{API}/relationships", json={"targets": [people.bob]}))["relationships"]
     assert row["blocking"]
+    (row,) = ok(bob.post(f"{API}/relationships", json={"targets": [people.alice]}))["relationships"]
+    assert row["blockedBy"] == (away == "blocked"), "an account that is away tells nothing of itself"
     finish(gone, gone.post(f"{API}/users/{one}/reactivate"))
     assert code(bob.get(f"{API}/users/{people.alice}"), 403) == "FORBIDDEN"

@@ -289,13 +289,13 @@ class Boards:
 
     async def _check_may_take(self, board: Board, actor: NodeId, to: NodeId) -> None:
         """The errors of `move` that concern the new owner."""
+        (node,) = await self.store.nodes([to])
+        if node.state != State.NORMAL or node.labels & HIDE:
+            raise _cannot_give_error(Outcome.INACTIVE, to)
         if any(await self.privacy.blocked_either_way(actor, [to])):
             raise _cannot_give_error(Outcome.FORBIDDEN, to)
         if not await self.is_member(to, board.id):
             raise Forbidden("only a collaborator can take a board; invite them first", id=str(to))
-        (node,) = await self.store.nodes([to])
-        if node.state != State.NORMAL or node.labels & HIDE:
-            raise _cannot_give_error(Outcome.INACTIVE, to)
         counts = await self.store.count_many([Listing(self._boards, to, Direction.OUT, state) for state in LISTED])
         if sum(counts) >= BOARDS_MAX:
             raise _too_many_boards()

@@ -8,6 +8,8 @@ import msgspec
 
 from kith.core.gathering import gather
 from kith.core.ids import NodeId
+from kith.core.labels import HIDE
+from kith.graph.edge import State
 from kith.graph.graph import Graph
 from kith.graph.graphs import FOLLOW_REQUESTS, FOLLOWS, MUTES
 from kith.people.privacy import Privacy
@@ -26,20 +28,30 @@ class Relationship(msgspec.Struct, frozen=True):
 
 
 async def relationships(graph: Graph, privacy: Privacy, actor: NodeId, targets: Sequence[NodeId]) -> list[Relationship]:
-    """How `actor` and each of `targets` are related. With a target that the app hides, all fields are False."""
+    """How `actor` and each of `targets` are related. With a target that the app hides, all fields are False.
+
+    A target that is deactivated still blocks `actor`, but `blocked_by` does not tell: to others it does not exist.
+    """
     store, number = graph.store, graph.graphs.number
     out, back = [(actor, target) for target in targets], [(target, actor) for target in targets]
-    hidden, *columns = await gather(
+    nodes, blocked_by, columns = await gather(
         store.immediate,
-        privacy.hidden(targets),
-        store.exists_many(number(FOLLOWS), out),
-        store.exists_many(number(FOLLOWS), back),
-        store.exists_many(number(FOLLOW_REQUESTS), out),
-        privacy.blocks(out),
+        store.nodes(targets),
         privacy.blocks(back),
-        store.exists_many(number(MUTES), out),
+        gather(
+            store.immediate,
+            store.exists_many(number(FOLLOWS), out),
+            store.exists_many(number(FOLLOWS), back),
+            store.exists_many(number(FOLLOW_REQUESTS), out),
+            privacy.blocks(out),
+            store.exists_many(number(MUTES), out),
+        ),
     )
     return [
-        Relationship(target, *(holds and not hide for holds in row))
-        for target, hide, *row in zip(targets, hidden, *columns, strict=True)
+        Relationship(target, *(False,) * 6)
+        if node.labels & HIDE
+        else Relationship(target, follows, followed, asked, blocks, blocked and node.state is State.NORMAL, mutes)
+        for target, node, blocked, follows, followed, asked, blocks, mutes in zip(
+            targets, nodes, blocked_by, *columns, strict=True
+        )
     ]
