@@ -18,6 +18,7 @@ from typing import Any, Self, TypeVar
 import httpx
 
 from kith.client.answers import Id, Page
+from kith.client.connections import OpenSockets
 from kith.client.reconnecting import Lines, check_kind
 from kith.client.routes import Awaiting, Blocking, Routes
 from kith.client.streams import FeedEvent, FeedStream, Stream
@@ -113,6 +114,7 @@ class Kith(_Client, Blocking):
     ) -> None:
         self._open(url, user, token, retry, random)
         self._sleep, self._timeout_s = sleep, timeout_s
+        self._open_sockets = OpenSockets()
         self._http = httpx.Client(
             base_url=self._session.url, headers=_bearer(key), timeout=timeout_s, transport=transport,
             trust_env=_may_need_proxy(self._session.url), verify=tls_verify(self._session.url),
@@ -122,6 +124,7 @@ class Kith(_Client, Blocking):
         """Close the connections. On a view this does nothing."""
         if not self._is_view:
             self._http.close()
+            self._open_sockets.shut_down()
 
     def __enter__(self) -> Self:
         return self
@@ -196,8 +199,9 @@ class Kith(_Client, Blocking):
                     if response.is_success:
                         check_kind(response, stream.kind)
                         lines = Lines()
-                        for chunk in response.iter_bytes():
-                            yield from filter(None, map(stream.read, lines.read(chunk)))
+                        with self._open_sockets.holding(response):
+                            for chunk in response.iter_bytes():
+                                yield from filter(None, map(stream.read, lines.read(chunk)))
                     else:
                         response.read()
                         outcome = response
