@@ -12,13 +12,14 @@ import random as _random
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
 import httpx
 
 from kith.client.answers import Id, Page
-from kith.client.connections import OpenSockets
+from kith.client.connections import KEPT_ALIVE, Connections, OpenSockets
 from kith.client.reconnecting import Lines, check_kind
 from kith.client.routes import Awaiting, Blocking, Routes
 from kith.client.streams import FeedEvent, FeedStream, Stream
@@ -31,6 +32,7 @@ TIMEOUT_S = 5.0
 UPLOAD_ANSWER_S = 130.0
 """Time to wait for the answer to an upload. The service decodes the file first and gives up after 120 s."""
 _RETRY = Retry()
+
 
 T = TypeVar("T")
 
@@ -218,6 +220,8 @@ class AsyncKith(_Client, Awaiting):
 
     async with AsyncKith("http://127.0.0.1:8000", key="...") as kith:
         await kith.as_user(1).follow(2)
+
+    The request of a cancelled call is finished in the background, unless it is an upload; its answer is dropped.
     """
 
     def __init__(
@@ -235,8 +239,10 @@ class AsyncKith(_Client, Awaiting):
     ) -> None:
         self._open(url, user, token, retry, random)
         self._sleep, self._timeout_s = sleep, timeout_s
+        self._connections = Connections(timeout_s)
         self._http = httpx.AsyncClient(
             base_url=self._session.url, headers=_bearer(key), timeout=timeout_s, transport=transport,
+            limits=httpx.Limits(max_keepalive_connections=KEPT_ALIVE),
             trust_env=_may_need_proxy(self._session.url), verify=tls_verify(self._session.url),
         )  # fmt: skip
 
@@ -269,12 +275,16 @@ class AsyncKith(_Client, Awaiting):
             await self._sleep(step.seconds)
             return None
         try:
-            with _body(step, self._timeout_s) as body:
-                return await self._http.request(
-                    step.method, step.path, params=step.params, headers=step.headers, **body
-                )
+            if step.form is None:
+                return await self._connections.finish(partial(self._send, step))
+            async with self._connections.one():
+                return await self._send(step)
         except httpx.RequestError as error:
             return error
+
+    async def _send(self, step: Request) -> httpx.Response:
+        with _body(step, self._timeout_s) as body:
+            return await self._http.request(step.method, step.path, params=step.params, headers=step.headers, **body)
 
     async def _walk(self, call: Call[Page[T]]) -> AsyncGenerator[T, None]:
         following: Call[Page[T]] | None = call
@@ -310,7 +320,10 @@ class AsyncKith(_Client, Awaiting):
             method, path, params, headers, *_ = stream.request()
             timeout = stream.timeout(self._timeout_s)
             try:
-                async with self._http.stream(method, path, params=params, headers=headers, timeout=timeout) as response:
+                async with (
+                    self._connections.one(),
+                    self._http.stream(method, path, params=params, headers=headers, timeout=timeout) as response,
+                ):
                     if response.is_success:
                         check_kind(response, stream.kind)
                         lines = Lines()

@@ -1,22 +1,76 @@
-"""The clients over real connections: what closed clients leave behind."""
+"""Both clients over real connections: what cancelled calls and closed clients leave behind."""
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import queue
 import socket
 import threading
 from pathlib import Path
 
+import httpx
 from servers import eventually
 
-from kith.client import Kith
+from kith.client import AsyncKith, Kith, Retry
+from kith.client.connections import CONNECTIONS
 
 KEY = "sk-very-secret"
+ANSWER = b'HTTP/1.1 200 OK\r\ncontent-length: 15\r\n\r\n{"exists":true}'
 STREAM = (
     b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n"
     b'id: 1-1\nevent: unread\ndata: {"count":0,"partial":false}\n\n'
 )
+TURNS, REPEATED = 20, 60  # a call takes some 16 turns of the loop; of 60 cancelled at each, over 100 met a bad moment
 JOIN_S = 5.0
+
+
+def test_calls_cancelled_at_any_moment_reserve_no_connections() -> None:
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError):
+            while await reader.readuntil(b"\r\n\r\n"):
+                writer.write(ANSWER)
+        writer.close()
+
+    async def run() -> bool:
+        server = await asyncio.start_server(serve, "127.0.0.1", 0)
+        port = server.sockets[0].getsockname()[1]
+        async with server, AsyncKith(f"http://127.0.0.1:{port}", KEY, timeout_s=1, retry=Retry(tries=1)) as kith:
+            for turns in [*range(TURNS)] * REPEATED:
+                call = asyncio.create_task(kith.exists("follows", 1, 2))
+                for _ in range(turns):
+                    await asyncio.sleep(0)
+                call.cancel()
+                await asyncio.gather(call, return_exceptions=True)
+            return await kith.exists("follows", 1, 2)
+
+    assert asyncio.run(run())
+
+
+def test_a_call_cancelled_before_it_has_a_connection_is_not_sent() -> None:
+    async def run() -> int:
+        asked, full, answering = 0, asyncio.Event(), asyncio.Event()
+
+        async def answer(request: httpx.Request) -> httpx.Response:
+            nonlocal asked
+            asked += 1
+            if asked == CONNECTIONS:
+                full.set()
+            await answering.wait()
+            return httpx.Response(200, json={"exists": True})
+
+        async with AsyncKith("http://kith.example", KEY, transport=httpx.MockTransport(answer)) as kith:
+            sent = [asyncio.create_task(kith.exists("follows", 1, 2)) for _ in range(CONNECTIONS)]
+            await full.wait()
+            waiting = asyncio.create_task(kith.exists("follows", 1, 2))
+            await asyncio.sleep(0)
+            waiting.cancel()
+            await asyncio.gather(waiting, return_exceptions=True)
+            answering.set()
+            assert all(await asyncio.gather(*sent))
+            return asked
+
+    assert asyncio.run(run()) == CONNECTIONS
 
 
 def test_a_stream_that_waits_in_another_thread_ends_once_its_client_is_closed() -> None:
