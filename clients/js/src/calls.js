@@ -55,7 +55,7 @@ export function requestOf(name, operation, given, options = {}) {
     path: filled + queryOf(query, options),
     body: json ? encoded(body) : undefined,
     headers: { ...headersOf(headers, options), ...(json && { "Content-Type": "application/json" }) },
-    repeatable: !form, // only an upload that is sent twice makes something twice
+    repeatable: !form, // only an upload makes something twice
     deletes: operation.deletes ?? false,
     health: operation.health ?? false,
   };

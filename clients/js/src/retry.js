@@ -22,7 +22,7 @@ export function mayPass(error) {
   return AGAIN.has(error.status) || error.code === "UNREACHABLE" || error.code === "TIMEOUT";
 }
 
-/** Whether the failed try certainly changed nothing, so that even a write that must not happen twice may be retried. */
+/** Whether the failed try certainly changed nothing, so that even an upload may be retried. */
 export function wasNotStarted(error) {
   return error.status === 429 || error.code === NOT_STARTED || NOT_SENT.has(error.cause?.cause?.code);
 }
@@ -31,7 +31,7 @@ export function wasNotStarted(error) {
  * Milliseconds to wait after so many failures; null: give up.
  *
  * Exponential back-off with full jitter, so that clients that failed together do not return together, and at least the
- * time that the service asks for. If that exceeds the cap, it gives up and leaves the decision to the caller.
+ * time that the service asks for. If that exceeds the cap, the caller decides.
  */
 export function waitMs(failures, error, { tries, baseMs, capMs }, random) {
   const askedMs = (error.retryAfter ?? 0) * 1000;

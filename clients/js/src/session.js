@@ -98,7 +98,7 @@ export class Session {
     });
   }
 
-  /** The result of `send` with the key; after a 401, which guarantees that nothing was done, with a new key. */
+  /** The result of `send` with the key; after a 401, when nothing was done, with a new key. */
   async #sent(signal, send) {
     const { credential } = this.shared;
     for (let renewals = 0; ; renewals++) {

@@ -13,9 +13,9 @@ const SILENCE_MS = 60_000;
 const RETRY_MS = 2_000;
 /** The longest pause before a stream that was open reconnects. It never gives up: phones sleep for hours. */
 const PAUSE_MAX_MS = 30_000;
-/** Statuses of a proxy while the service behind it restarts. */
+/** A proxy sends these while the service restarts. */
 const RESTARTING = new Set([502, 504]);
-/** Ids of notifications that a stream remembers, so that it yields each once. */
+/** Ids of notifications that a stream remembers. */
 const NOTICES_MAX = 1_000;
 /** Unknown events, from a newer service, are skipped. */
 const KNOWN = new Set(["new_post", "post_updated", "engagement_update", "post_removed", "notification", "unread", "reset"]);
@@ -36,7 +36,7 @@ class EventStream {
   #closed = false;
   #lastEventId;
 
-  /** `known`: the types of events to yield. */
+  /** `path()`: that of the next connection. `known`: the types of events to yield. */
   constructor(session, path, known, { after = null, signal, onConnection }) {
     this.#session = session;
     this.#options = { signal, onConnection };
@@ -78,7 +78,7 @@ class EventStream {
   async *#events(signal, state) {
     const headers = this.#lastEventId === null ? {} : { "Last-Event-ID": this.#lastEventId };
     try {
-      const response = await this.#session.open(this.#path, { Accept: EVENTS, ...headers }, signal);
+      const response = await this.#session.open(this.#path(), { Accept: EVENTS, ...headers }, signal);
       const kind = response.headers.get("Content-Type") ?? EVENTS;
       if (!kind.startsWith(EVENTS)) throw unreadable(`the answer is ${kind}, not ${EVENTS}`);
       const parser = new EventParser(this.#lastEventId, state.retryMs);
@@ -121,17 +121,22 @@ class EventStream {
 /** The changes of the acting user's feed. */
 export class FeedStream extends EventStream {
   #noticed = new Set();
+  #posts;
 
   constructor(session, { posts, ...options } = {}) {
-    super(session, "/api/v1/feed/stream" + queryOf(["posts"], { posts: listed(posts, "posts") }), KNOWN, options);
+    super(session, () => "/api/v1/feed/stream" + queryOf(["posts"], { posts: this.#posts }), KNOWN, options);
+    this.#posts = listed(posts, "posts", checkedId);
   }
 
   told(event, eventId) {
     const told = { type: event.type, eventId, ...fieldsOf(event) };
+    // The next connection watches new posts, too: 100 at most.
+    if (told.type === "post_removed") this.#posts = this.#posts?.filter((id) => id !== told.postId);
+    if (told.type === "new_post") this.#posts = this.#posts?.concat(told.postId).slice(-100);
     return told.type === "notification" && !this.#isNew(told.notificationId) ? null : told;
   }
 
-  /** Whether a notification is new. A mention of many users is sent in parts, so it may repeat on each connection. */
+  /** Whether a notification is new. Those of a mention of many users are sent in parts, which may repeat some. */
   #isNew(id) {
     if (this.#noticed.has(id)) return false;
     this.#noticed.add(id);
@@ -143,8 +148,13 @@ export class FeedStream extends EventStream {
 /** Every change of the chosen kinds, graphs and nodes. `lastEventId` is the token of the last change. */
 export class WatchStream extends EventStream {
   constructor(session, { kinds, graphs, nodes, ...options } = {}) {
-    const asked = { kinds: joined(kinds, "kinds"), graphs: joined(graphs, "graphs"), nodes: listed(nodes, "nodes") };
-    super(session, "/api/v1/watch" + queryOf(["kinds", "graphs", "nodes"], asked), new Set(["change"]), options);
+    const asked = {
+      kinds: listed(kinds, "kinds"),
+      graphs: listed(graphs, "graphs"),
+      nodes: listed(nodes, "nodes", checkedId),
+    };
+    const path = "/api/v1/watch" + queryOf(["kinds", "graphs", "nodes"], asked);
+    super(session, () => path, new Set(["change"]), options);
   }
 
   told(event) {
@@ -152,12 +162,8 @@ export class WatchStream extends EventStream {
   }
 }
 
-function joined(words, name) {
-  return words == null ? undefined : Array.from(several(words, name)).join(",");
-}
-
-function listed(ids, name) {
-  return ids == null ? undefined : joined(Array.from(several(ids, name), (id) => checkedId(id, name)), name);
+function listed(items, name, checked = (item) => item) {
+  return items == null ? undefined : Array.from(several(items, name), (item) => checked(item, name));
 }
 
 function fieldsOf({ type, data }) {

@@ -1,12 +1,12 @@
 /**
  * Sends a file as multipart/form-data, and reports progress.
  *
- * The form is one Blob of parts, so a file on disk is read while it is sent and never held in memory as a whole. The
- * file's name is not sent. In browsers only XMLHttpRequest reports upload progress; elsewhere a counted stream does. A
- * service worker has neither (browsers stream request bodies over HTTP/2 only, if at all), so it reports no progress.
+ * The form is one Blob of parts, so a file on disk is read while it is sent. The file's name is not sent. In browsers
+ * only XMLHttpRequest reports upload progress; elsewhere a counted stream does. A service worker has neither (browsers
+ * stream request bodies over HTTP/2 only, if at all), so it reports no progress.
  */
 
-/** After so long without progress an upload counts as lost. Decoding a picture takes the service some seconds of it. */
+/** After so long without progress an upload counts as lost. Decoding takes some seconds. */
 export const UPLOAD_SILENCE_MS = 130_000;
 const BOUNDARY_BYTES = 12;
 const BODILESS = new Set([204, 205, 304]);

@@ -248,3 +248,13 @@ test("a stream that was open retries its key function; one that never opened thr
   const never = await clientOf([{}], { key: () => Promise.reject(away) });
   await assert.rejects(first(never.kith.feedStream(), 1), { code: "NO_KEY", cause: away });
 });
+
+test("a stream that reconnects watches the posts that it told of, 100 at most", async () => {
+  const made = (id) => `id: ${id}\nevent: new_post\ndata: {"postId": "${id}", "authorId": "1"}\n\n`;
+  const { kith, asked } = await clientOf([streaming([made(201), made(202), removed(7)], cuts), streaming([made(203)], stays)]);
+  const shown = Array.from({ length: 100 }, (_, id) => String(id));
+  await first(kith.feedStream({ posts: shown }), 4);
+  const watched = asked.map((one) => new URL(one.path, "http://kith").searchParams.get("posts").split(","));
+  assert.deepEqual(watched[0], shown);
+  assert.deepEqual(watched[1], [...shown.slice(2).filter((id) => id !== "7"), "201", "202"]);
+});

@@ -22,6 +22,8 @@ SILENCE_S = 60.0
 """Silence after which the connection counts as lost. The service sends something every 15 s."""
 NOTICES_MAX = 1_000
 """Notification ids that a stream remembers to drop repetitions."""
+POSTS_MAX = 100
+"""Posts that a stream watches; the service takes no more."""
 _PATH = "/api/v1/feed/stream"
 _RETRY_MS = 2_000.0
 
@@ -141,13 +143,16 @@ class Stream(Protocol[Event_co]):
 
 
 class FeedStream:
-    """A feed stream over any number of connections. `posts`: those on the screen; `after`: an event id to resume at."""
+    """A feed stream over any number of connections. `posts`: those on the screen; `after`: an event id to resume at.
+
+    The service watches new posts, too, but per connection. So the next connection asks for them.
+    """
 
     kind = "text/event-stream"
 
     def __init__(self, session: Session, posts: Iterable[Id] | None, after: str | None) -> None:
         self._session = session
-        self._posts = None if posts is None else ",".join(checked_ids(posts, "posts"))
+        self._posts = None if posts is None else dict.fromkeys(checked_ids(posts, "posts"))
         self._last_id = header_value(after, "after") if after else None
         self._retry_ms = _RETRY_MS
         self._reconnecting = Reconnecting(session)
@@ -157,7 +162,7 @@ class FeedStream:
     def request(self) -> Request:
         """The request that starts or resumes the stream."""
         self._name, self._data, self._next_id = "", [], self._last_id
-        params = {} if self._posts is None else {"posts": self._posts}
+        params = {} if self._posts is None else {"posts": ",".join(self._posts)}
         place = {} if self._last_id is None else {"Last-Event-ID": self._last_id}
         return self._session.request(Call("GET", _PATH, bytes, params, headers={"Accept": self.kind, **place}))
 
@@ -181,6 +186,8 @@ class FeedStream:
         if kind is None or not data:
             return None
         event = msgspec.structs.replace(_decode(data, kind), event_id=self._last_id or "")
+        if self._posts is not None:
+            _note_watched(self._posts, event)
         return None if isinstance(event, NotificationMade) and not self._is_new(event.notification_id) else event
 
     def _is_new(self, notification: int) -> bool:
@@ -202,6 +209,17 @@ class FeedStream:
                 self._data.append(value)
             case "retry" if value.isdecimal():
                 self._retry_ms = float(value)
+
+
+def _note_watched(posts: dict[str, None], event: FeedEvent) -> None:
+    """Add a new post to those that a stream watches, in place of the oldest if there is no room; drop a removed one."""
+    match event:
+        case NewPost(post_id=post):
+            posts[str(post)] = None
+            if len(posts) > POSTS_MAX:
+                del posts[next(iter(posts))]
+        case PostRemoved(post_id=post):
+            posts.pop(str(post), None)
 
 
 def _split(line: str) -> tuple[str, str]:

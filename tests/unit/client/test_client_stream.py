@@ -224,6 +224,22 @@ def test_a_stream_that_was_open_waits_for_a_retry_after_that_a_call_would_not(ki
 
 
 @BOTH
+def test_a_stream_that_reconnects_watches_the_posts_that_it_told_of(kind: Any) -> None:
+    removed = 'id: 1-3\nevent: post_removed\ndata: {"postId":"5","reason":"hidden"}\n\n'
+    first = streaming(HELLO + new_post("1-1", 8) + new_post("1-2", 9) + removed, breaks=True)
+    service = Service(first, streaming(new_post("1-4", 10)))
+    listen(kind, service, 4, posts=[5, 6])
+    assert [request.url.params["posts"] for request in service.asked] == ["5,6", "6,8,9"]
+
+
+@BOTH
+def test_a_stream_watches_the_newest_posts_if_there_are_too_many(kind: Any) -> None:
+    service = Service(streaming(new_post("1-1", 200), breaks=True), streaming(new_post("1-2", 201)))
+    listen(kind, service, 2, posts=range(100))
+    assert service.asked[1].url.params["posts"] == ",".join(map(str, [*range(1, 100), 200]))
+
+
+@BOTH
 @pytest.mark.parametrize("after", ["a\nb", "é", " a"])
 def test_a_stream_refuses_an_id_that_no_header_can_carry(kind: Any, after: str) -> None:
     service = Service()
