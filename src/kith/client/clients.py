@@ -320,10 +320,8 @@ class AsyncKith(_Client, Awaiting):
             method, path, params, headers, *_ = stream.request()
             timeout = stream.timeout(self._timeout_s)
             try:
-                async with (
-                    self._connections.one(),
-                    self._http.stream(method, path, params=params, headers=headers, timeout=timeout) as response,
-                ):
+                request = self._http.build_request(method, path, params=params, headers=headers, timeout=timeout)
+                async with self._connections.stream(partial(self._http.send, request, stream=True)) as response:
                     if response.is_success:
                         check_kind(response, stream.kind)
                         lines = Lines()

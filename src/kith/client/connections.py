@@ -78,6 +78,20 @@ class Connections:
         return await asyncio.shield(sending)
 
     @asynccontextmanager
+    async def stream(self, send: Callable[[], Coroutine[Any, Any, httpx.Response]]) -> AsyncIterator[httpx.Response]:
+        """The response of `send()`, which is closed at the end. PoolTimeout if no connection is free."""
+        await self._reserve()
+        opening = asyncio.ensure_future(send())
+        try:
+            yield await asyncio.shield(opening)
+        finally:
+            closing = asyncio.ensure_future(_close(opening))
+            self._sending.add(closing)
+            closing.add_done_callback(self._finished)
+            if opening.done():  # otherwise it was cancelled, and must not wait
+                await asyncio.shield(closing)
+
+    @asynccontextmanager
     async def one(self) -> AsyncIterator[None]:
         """Hold a connection. PoolTimeout if none is free."""
         await self._reserve()
@@ -96,3 +110,9 @@ class Connections:
     def _finished(self, sending: asyncio.Task[Any]) -> None:
         self._sending.discard(sending)
         self._free.release()
+
+
+async def _close(opening: asyncio.Future[httpx.Response]) -> None:
+    """Close a response once it is there."""
+    with suppress(httpx.RequestError):
+        await (await opening).aclose()

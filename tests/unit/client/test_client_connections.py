@@ -73,6 +73,41 @@ def test_a_call_cancelled_before_it_has_a_connection_is_not_sent() -> None:
     assert asyncio.run(run()) == CONNECTIONS
 
 
+def test_streams_cancelled_at_any_moment_leave_no_connection_open() -> None:
+    connected, alone = 0, asyncio.Event()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal connected
+        connected += 1
+        alone.clear()
+        with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError):
+            while await reader.readuntil(b"\r\n\r\n"):
+                writer.write(STREAM)
+        writer.close()
+        connected -= 1
+        if not connected:
+            alone.set()
+
+    async def follow(kith: AsyncKith) -> None:
+        async for _ in kith.feed_stream():
+            pass
+
+    async def run() -> None:
+        server = await asyncio.start_server(serve, "127.0.0.1", 0)
+        port = server.sockets[0].getsockname()[1]
+        async with server, AsyncKith(f"http://127.0.0.1:{port}", KEY) as kith:
+            for turns in [*range(TURNS)] * 20:
+                following = asyncio.create_task(follow(kith))
+                for _ in range(turns):
+                    await asyncio.sleep(0)
+                following.cancel()
+                await asyncio.gather(following, return_exceptions=True)
+            async with asyncio.timeout(JOIN_S):
+                await alone.wait()
+
+    asyncio.run(run())
+
+
 def test_a_stream_that_waits_in_another_thread_ends_once_its_client_is_closed() -> None:
     found = queue.SimpleQueue[object]()
     with socket.create_server(("127.0.0.1", 0)) as listening:
