@@ -30,8 +30,8 @@ RULES = re.findall(r"^ +expr: (.+)$", ALERTS, re.MULTILINE)
 
 
 @pytest.fixture(scope="module")
-def told(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """The text of /metrics after everything that can be counted has been."""
+def rendered(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
+    """The text of /metrics of a primary and of a standby, after everything that can be counted has been."""
     folder = tmp_path_factory.mktemp("data")
     settings = Settings(data=str(folder), durability="relaxed", backup_to=str(folder / "backups"))
     level = StandbyLag(folder, begin=True)
@@ -41,7 +41,7 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> str:
     async def measured(now_ms: int) -> None:
         await measure(FolderBlobs(folder / "media", sync=False), folder, now_ms)
 
-    async def rendered() -> str:
+    async def texts() -> tuple[str, str]:
         await measured(0)
         await measured(90_000_000)
         async with wiring.open_stores(settings, "api") as stores:
@@ -57,10 +57,17 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> str:
             metrics.filtering(1, 32, 0.01)
             for name in CONSUMERS:
                 await stores.log.save(name, await stores.log.end(), {})
-            with patch.object(Environment, "is_closed", lambda _: True):  # as a standby
-                return (await metrics.render()).decode()
+            as_primary = (await metrics.render()).decode()
+            with patch.object(Environment, "is_closed", lambda _: True):
+                return as_primary, (await metrics.render()).decode()
 
-    return str(run_coroutine(rendered()))
+    primary, standby = run_coroutine(texts())
+    return str(primary), str(standby)
+
+
+@pytest.fixture(scope="module")
+def told(rendered: tuple[str, str]) -> str:
+    return "".join(rendered)
 
 
 def metrics_of(text: str) -> set[str]:
@@ -113,6 +120,24 @@ def test_the_guides_name_every_metric(told: str) -> None:
     families = set(re.findall(r"^# TYPE (kith_\w+)", told, re.MULTILINE)) - of_consumers
     guides = "".join((ROOT / "docs" / page).read_text() for page in ("operations.md", "standby.md"))
     assert families <= metrics_of(guides)
+
+
+def test_alerts_of_two_consumers_differ_in_a_label() -> None:
+    """An alert has no metric's name, and Prometheus refuses a rule that gives two alerts with the same labels."""
+    of_consumers = [rule for rule in RULES if patterns_of(rule)]
+    assert of_consumers
+    for rule in of_consumers:
+        named = re.search(r'"consumer", "\$1", "__name__", "([^"]+)"\)$', rule)
+        assert rule.startswith("label_replace("), rule
+        assert named, rule
+        assert all(named[1].replace("(.+)", ".+") == pattern for pattern in patterns_of(rule))
+
+
+def test_a_standby_reports_no_lag_of_consumers_because_it_runs_none(rendered: tuple[str, str]) -> None:
+    primary, standby = rendered
+    for name in ("fanout", "notifications", "push"):
+        assert f"kith_{name}_lag_oldest_seconds" in primary
+        assert f"kith_{name}_lag_oldest_seconds" not in standby
 
 
 def test_every_rule_says_what_to_do_and_how_urgent_it_is() -> None:

@@ -32,9 +32,10 @@ async def gauges(settings: Settings, stores: OpenStores) -> Mapping[str, float]:
         values |= _of_commands(await stores.write_decisions.waiting())
     if stores.keeping is not None and (lag := await stores.keeping.lag()) is not None:
         values |= {"checks_lag_events": lag.events, "checks_lag_oldest_seconds": lag.oldest_s}
+    is_closed = stores.folder is not None and stores.folder.environment.is_closed()
     for name, registered in CONSUMERS.items():
         progress = await stores.log.progress(name)
-        if progress is not None:
+        if progress is not None and not is_closed:  # a standby runs none: their places are late
             values |= await _of_group(stores.log, name, progress)
         values |= await registered.gauges(stores)
     if settings.backup_to:
