@@ -163,3 +163,7 @@ def test_a_demo_that_cannot_continue_says_where_and_why(kith: Kith, few: Path) -
 def test_a_demo_of_a_file_without_edges_says_so(kith: Kith, tmp_path: Path) -> None:
     (tmp_path / "empty.csv").touch()
     assert "edge" in refused(kith("demo", "empty.csv", "--once", "--port", free_port()))
+    (tmp_path / "names.csv").write_text("source,destination\nann,bob\n")
+    run = kith("demo", "names.csv", "--once", "--port", free_port())
+    assert "edge" in refused(run)
+    assert "1 lines refused (why: kith-data/demo/imports)" in run.stdout

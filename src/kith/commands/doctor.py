@@ -14,13 +14,13 @@ from rich.markup import escape
 from kith.commands.console import Data, out
 from kith.commands.dead import dead_events
 from kith.core.clock import wall_ms
-from kith.core.errors import KithError
+from kith.core.errors import BadRequest, KithError
 from kith.engines.embedded import store_role
 from kith.engines.embedded.credential_store import EmbeddedCredentials
 from kith.engines.embedded.environment import Environment
 from kith.log.store import LogLease
 from kith.run import config
-from kith.run.backups.schedule import is_good, read_status
+from kith.run.backups.schedule import check_place, is_good, read_status
 from kith.run.config import Settings
 from kith.run.opening import wiring
 from kith.run.opening.folders import open_environment, refuse_unfinished
@@ -118,7 +118,12 @@ def _of_leases(settings: Settings) -> Finding:
 def _of_backups(settings: Settings) -> Finding:
     if not settings.backup_to:
         return Finding("backups", True, "none are scheduled; set `backup_to`")
+    try:
+        check_place(settings, settings.backup_to)
+    except BadRequest as error:
+        return Finding("backups", False, error.message)
     status, now_ms = read_status(settings), wall_ms()
-    last = f"the last one is {status.age_s(now_ms) / 60:,.0f} minutes old" if status.good_ms else "there is none yet"
+    age = f"{status.age_s(now_ms) / 60:,.0f} minutes old"
+    last = f"the last one is {age}" if status.good_ms else "`kith serve` has made none yet"
     failed = "".join(f"; {why}" for why in (status.error, status.tidying) if why)
     return Finding("backups", is_good(status, settings, now_ms), f"{last}, in {settings.backup_to}{failed}")

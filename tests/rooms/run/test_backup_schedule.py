@@ -99,11 +99,17 @@ def test_a_failed_removal_is_reported_and_causes_no_other_whole_backup(
     assert not left.exists()
 
 
+def test_doctor_names_a_place_of_backups_that_a_server_would_refuse(settings: Settings) -> None:
+    settings = msgspec.structs.replace(settings, backup_to=str(Path(settings.data) / "kept"))
+    (finding,) = [one for one in examine(settings) if one.what == "backups"]
+    assert (finding.ok, "lies in the data folder" in finding.detail) == (False, True)
+
+
 def test_a_server_backs_up_when_it_is_due_and_reports_the_result(run: Run, settings: Settings, tmp_path: Path) -> None:
     settings = msgspec.structs.replace(settings, backup_to=str(tmp_path / "kept"), backup_keep_days=1)
     archive = FolderArchive(tmp_path / "kept")
     (finding,) = [one for one in examine(settings) if one.what == "backups"]
-    assert (finding.ok, "there is none yet" in finding.detail) == (False, True)
+    assert (finding.ok, "has made none yet" in finding.detail) == (False, True)
     now_ms = wall_ms()
     with maker_over(settings) as (store, maker):
         for minutes, parts in ((0, 1), (4, 1), (6, 2), (24 * 60, 4), (5 * 24 * 60, 3)):

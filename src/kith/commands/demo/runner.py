@@ -119,7 +119,7 @@ async def _show(
         if stay:
             token = await _token(settings, cast.reader) if settings.web_app == "on" else None
             _invite(console, url, cast.reader, await client.ask("GET", LATEST, user=cast.reader.id), token)
-            await live(client, cast, url, key, seed, lambda line: _tell(console, line))
+            await live(client, cast, url, key, seed + 1, lambda line: _tell(console, line))
 
 
 async def _fill(console: Console, client: DemoClient, cast: Cast) -> None:
@@ -230,8 +230,8 @@ def _import(settings: Settings, file: Path, console: Console) -> None:
     with Progress(console=console, transient=True) as bars:
         result = import_edges(settings, "follows", file, _OneBar(bars))
     seconds = time.perf_counter() - started
-    refused = f", {result.refused:,} lines refused" if result.refused else ""
-    console.print(f"Loaded {result.applied:,} follows in {seconds:.1f} s{refused}.")
+    refused = f", {result.refused:,} lines refused (why: {Path(settings.data) / 'imports'})" if result.refused else ""
+    console.print(f"Loaded {result.applied:,} follows in {seconds:.1f} s{refused}.", markup=False)
 
 
 def _as_if_interrupted(number: int, frame: FrameType | None) -> None:
