@@ -48,6 +48,7 @@ async function appOf(names) {
       names.stream.close();
     },
     showLikes: () => {},
+    showBadge: () => {},
     reload: () => {},
   };
 }

@@ -34,7 +34,8 @@ def feed(
     page_size: int = FEED_PAGE_SIZE,
     cursor: str | None = None,
 ) -> Call[FeedPage]:
-    """The acting user's home feed: `ranked` (best first) or `latest` (newest first). Each post comes once.
+    """The acting user's home feed: `ranked` (best first) or `latest` (newest first; a pinned post at the time of
+    its last pin). Each post comes once.
 
     `page_size`: 1 to 50. `refresh`: bypass the cached timeline and read the authors' own lists. `request_id`: your id
     of the request; the service logs the posts that it served under it. `meta.degraded` of a page names what was not

@@ -35,6 +35,10 @@ RequestId = Annotated[
     ),
 ]
 FeedType = Literal["ranked", "latest"]
+FeedTypeParameter = Annotated[
+    FeedType,
+    Meta(description="`ranked`: best first; `latest`: newest first, a pinned post at the time of its last pin."),
+]
 FeedLimit = Annotated[
     int | None, Meta(description=f"Posts a page, 1 to {FEED_LIMIT_MAX}; {LIMIT_DEFAULT} unless given.")
 ]
@@ -99,7 +103,7 @@ class HomeResource:
         self,
         call: Call,
         named: RequestId = None,
-        type: Annotated[FeedType, Meta(description="`ranked`: best first; `latest`: newest first.")] = "ranked",
+        type: FeedTypeParameter = "ranked",
         limit: FeedLimit = None,
         cursor: Cursor = None,
         refresh: Annotated[bool, Meta(description="Read the outboxes instead of the timeline.")] = False,

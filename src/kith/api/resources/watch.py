@@ -19,11 +19,17 @@ from kith.core.events import LogPosition
 from kith.core.ids import NodeId, parse_id
 from kith.graph.graphs import Graphs
 from kith.watch.change_filter import ChangeFilter, filter_of
-from kith.watch.changes import Change
+from kith.watch.changes import KINDS, Change
 from kith.watch.visibility import check_user_kinds
 from kith.watch.watch import Frame, Watch
 
-WatchedNames = Annotated[str | None, Meta(description="Names, separated by commas. Default: all.")]
+WatchedGraphs = Annotated[
+    str | None, Meta(description="Names, separated by commas: no edges of other graphs. Default: all.")
+]
+WatchedKinds = Annotated[
+    str | None,
+    Meta(description=f"Of {', '.join(KINDS)}; separated by commas. Default: all, or `edge` if `graphs` is given."),
+]
 WatchedNodes = Annotated[
     str | None,
     Meta(description="Ids, separated by commas: only changes about these (ends of an edge, an object, its author)."),
@@ -138,8 +144,8 @@ class WatchResource:
     async def watch(
         self,
         call: Call,
-        graphs: WatchedNames = None,
-        kinds: WatchedNames = None,
+        graphs: WatchedGraphs = None,
+        kinds: WatchedKinds = None,
         nodes: WatchedNodes = None,
         after: After = None,
         last_event_id: LastWatchId = None,
