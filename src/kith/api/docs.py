@@ -7,6 +7,7 @@ import re
 from html import escape
 from typing import Any
 
+from kith.api.errors import codes_of
 from kith.api.openapi import ERRORS
 
 _STYLE = """
@@ -41,7 +42,11 @@ def render(document: dict[str, Any]) -> str:
 
 
 def _errors() -> str:
-    return "".join(f"<tr><td><code>{status}</code></td><td>{escape(says)}</td></tr>" for status, says in ERRORS.items())
+    """Each status, what it says, and its codes."""
+    return "".join(
+        f"<tr><td><code>{status}</code></td><td>{escape(says)}<br>{', '.join(codes_of(status))}</td></tr>"
+        for status, says in ERRORS.items()
+    )
 
 
 def _operation(path: str, method: str, operation: dict[str, Any], schemas: dict[str, Any]) -> str:

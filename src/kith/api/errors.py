@@ -32,10 +32,17 @@ _log = structlog.get_logger("kith.api")
 
 def status_of(error: errors.KithError) -> int:
     """The status of the error's nearest class in `_STATUS`; 500 if there is none."""
-    for kind in type(error).__mro__:
-        if kind in _STATUS:
-            return _STATUS[kind]
-    return 500
+    return _status(type(error))
+
+
+def _status(kind: type) -> int:
+    return next((_STATUS[one] for one in kind.__mro__ if one in _STATUS), 500)
+
+
+def codes_of(status: int) -> list[str]:
+    """The codes that come with a status."""
+    kinds = [kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, errors.KithError)]
+    return [kind.code for kind in kinds if _status(kind) == status]
 
 
 def body_of(code: str, message: str, details: dict[str, Any]) -> bytes:

@@ -10,7 +10,8 @@ from typing import Annotated, Any, get_args, get_origin
 import msgspec
 
 from kith import __version__
-from kith.api.answers import ErrorAnswer
+from kith.api.answers import ErrorAnswer, ErrorPart
+from kith.api.errors import codes_of
 from kith.api.operations import Operation, Parameter
 from kith.core.ids import NodeId
 
@@ -28,6 +29,7 @@ ERRORS = {
         "made: repeat it, with the same Idempotency-Key if the operation takes one."
     ),
 }
+_CODES = "; ".join(f"{status}: {', '.join(codes_of(status))}" for status in ERRORS)
 _ABOUT = (
     "A social backend as a service: follow graph, posts, comments, media, stories, home feeds and their streams. "
     "Ids, positions and updatedAt are strings in answers. Send JSON, and `Authorization: Bearer KEY` with a server key "
@@ -50,6 +52,7 @@ def document(operations: Iterable[Operation]) -> dict[str, Any]:
     ]
     _, schemas = msgspec.json.schema_components(list(dict.fromkeys(types)), ref_template=_REF)
     _complete(schemas)
+    schemas[ErrorPart.__name__]["properties"]["code"]["description"] = _CODES
     paths: dict[str, dict[str, Any]] = {}
     for operation in documented:
         paths.setdefault(operation.path, {})[operation.spec.method.lower()] = _described(operation)
