@@ -16,7 +16,7 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from calls import add_edges, ok
 from coroutines import run_coroutine
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, Page, Route, expect
 from scenes import keep
 from servers import API, KEY, Server, eventually, serving, sign
 
@@ -158,6 +158,44 @@ def test_a_dead_event_is_replayed_and_another_is_dropped_after_confirmation(serv
     page.get_by_role("button", name="Do it").click()
     expect(second).to_have_count(0)
     assert failures(server) == []
+
+
+def test_the_focus_stays_with_its_event_when_the_log_is_redrawn(server: Server, page: Page) -> None:
+    """The focus moved to the first button of the same name, so Enter would have dropped another event."""
+    with server.client() as http:
+        add_edges(http, "follows", (7, 80), (7, 81))
+    give_up(server, 80, 81)
+    view(page, "Log")
+    for row in page.get_by_role("row", name=re.compile("follows 7 → 8[01] ")).all():
+        row.get_by_role("button", name="Drop").focus()
+        heading = page.locator("h1").element_handle()
+        page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")  # as if the tab was shown again
+        heading.wait_for_element_state("hidden")
+        expect(row.get_by_role("button", name="Drop")).to_be_focused()
+    for row in page.get_by_role("row", name=re.compile("follows 7 → 8[01] ")).all()[::-1]:
+        row.get_by_role("button", name="Replay").click()
+        expect(row).to_have_count(0)
+    eventually(lambda: failures(server) == [], 60)
+
+
+def test_the_focus_stays_on_the_link_of_a_view(page: Page) -> None:
+    link = page.get_by_role("navigation").get_by_role("link", name="Settings")
+    link.focus()
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", name="Settings")).to_be_visible()
+    expect(link).to_be_focused()
+
+
+def test_a_figure_just_below_100_keeps_its_digits(server: Server, page: Page) -> None:
+    def change(route: Route) -> None:
+        answer = route.fetch()
+        told = answer.json()
+        told["operations"] = [{"name": "slow", "count": 1, "failed": 0, "p50Ms": 99.94, "p99Ms": 99.97}]
+        route.fulfill(response=answer, json=told)
+
+    page.route("**/console/numbers?*", change)
+    view(page, "Operations")
+    expect(page.get_by_role("row", name="slow 1 0 99.9 ms 100 ms")).to_be_visible()
 
 
 def test_a_post_is_looked_up_as_stored_and_as_others_see_it_and_labelled(server: Server, page: Page) -> None:

@@ -30,18 +30,24 @@ export async function log(_, again) {
 
 function dead(one, again) {
   const { graph, source, destination, state } = one.event;
+  const event = `${graph} ${source} → ${destination}`;
   const path = `/console/dead/${encodeURIComponent(one.group)}/${one.mark}`;
   const replay = async () => {
     await send("POST", `${path}/replay`);
     again();
   };
   const drop = async () => {
-    if (!(await confirmTyping(`Forget the event ${graph} ${source} → ${destination} for good? ${one.group} never handles it.`, "drop"))) return;
+    if (!(await confirmTyping(`Forget the event ${event} for good? ${one.group} never handles it.`, "drop"))) return;
     await send("DELETE", path);
     again();
   };
   return [
-    one.group, `${graph} ${source} → ${destination} (${state})`, number(one.tries), moment(one.failedAt), el("code", {}, one.error),
-    el("span", { class: "line" }, el("button", { type: "button", onclick: replay }, "Replay"), el("button", { type: "button", class: "danger", onclick: drop }, "Drop")),
+    one.group, `${event} (${state})`, number(one.tries), moment(one.failedAt), el("code", {}, one.error),
+    el(
+      "span",
+      { class: "line" },
+      el("button", { type: "button", onclick: replay, "aria-label": `Replay ${one.group}: ${event}` }, "Replay"),
+      el("button", { type: "button", class: "danger", onclick: drop, "aria-label": `Drop ${one.group}: ${event}` }, "Drop"),
+    ),
   ];
 }

@@ -24,6 +24,7 @@ const SOON = 1_000; // ms after a sample was written
 const main = document.getElementById("main");
 const trouble = document.getElementById("trouble");
 const header = document.querySelector("header");
+const nav = document.querySelector("nav");
 let history = new History();
 let timer = 0;
 let looks = 0; // number of polls; only the newest one draws
@@ -61,19 +62,19 @@ const guarded = () => look({ opened: true });
 
 const busy = () => document.querySelector("dialog[open]") !== null || (document.activeElement !== null && main.contains(document.activeElement) && document.activeElement.matches("input, select"));
 
+/** Show a view. What had the focus gets it again, found by its name. */
 function draw(children) {
-  const focused = document.activeElement?.textContent;
-  const had = main.contains(document.activeElement) && document.activeElement !== main;
+  const focused = document.activeElement;
+  const had = main.contains(focused) && focused !== main;
+  const nameOf = (one) => one.ariaLabel ?? one.textContent;
   main.replaceChildren(...children.filter(Boolean));
-  if (had) ([...main.querySelectorAll("button")].find((one) => one.textContent === focused) ?? main).focus({ preventScroll: true });
+  if (had) ([...main.querySelectorAll("button, [tabindex]")].find((one) => nameOf(one) === nameOf(focused)) ?? main).focus({ preventScroll: true });
 }
 
 function navigate() {
   if (!key()) return signIn();
   header.hidden = false;
-  document.querySelector("nav").replaceChildren(
-    ...Object.entries(VIEWS).map(([name, [title]]) => el("a", { href: `#${name}`, "aria-current": name === current() ? "page" : null }, title)),
-  );
+  for (const link of nav.children) link.ariaCurrent = link.hash === `#${current()}` ? "page" : null;
   look({ opened: true });
 }
 
@@ -96,6 +97,7 @@ function signIn(why) {
   main.querySelector("input").focus();
 }
 
+nav.append(...Object.entries(VIEWS).map(([name, [title]]) => el("a", { href: `#${name}` }, title)));
 document.getElementById("out").addEventListener("click", () => signIn());
 addEventListener("hashchange", navigate);
 addEventListener("unhandledrejection", (event) => say(event.reason));

@@ -5,7 +5,7 @@ const BYTES = ["B", "KiB", "MiB", "GiB", "TiB"];
 export function number(value) {
   if (value === null || value === undefined) return "–";
   if (Math.abs(value) >= 100 || Number.isInteger(value)) return Math.round(value).toLocaleString("en");
-  return value.toPrecision(3).replace(/\.?0+$/, "");
+  return String(Number(value.toPrecision(3)));
 }
 
 export function bytes(value) {
