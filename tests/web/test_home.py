@@ -174,6 +174,20 @@ def test_a_like_shows_at_once_and_is_undone_if_the_network_is_cut(stage: Stage) 
     expect(card(page, "like me").get_by_role("button", name="Like, 1")).to_have_attribute("aria-pressed", "true")
 
 
+def test_a_like_and_its_undo_that_both_fail_leave_the_post_as_it_was(stage: Stage) -> None:
+    stage.post(stage.alice, "like me, like me not")
+    page = stage.open(stage.alice)
+    like = card(page, "like me, like me not").get_by_role("button", name=re.compile("^Like"))
+    expect(like).to_be_visible()
+    stage.settled(page)
+    page.context.set_offline(True)
+    like.click()
+    like.click()
+    expect(page.get_by_text("That was taken back")).to_have_count(2)
+    expect(like).to_have_attribute("aria-pressed", "false")
+    expect(like).to_have_text("")
+
+
 def test_a_like_and_its_undo_arrive_in_order(stage: Stage) -> None:
     post = stage.post(stage.alice, "like me, like me not")
     page, sent, held = stage.open(stage.alice), list[str](), list[Route]()

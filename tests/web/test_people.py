@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from playwright.sync_api import expect
+from playwright.sync_api import Route, expect
 from scenes import PATIENCE_S, Stage, card
 from servers import eventually
 
@@ -48,6 +48,23 @@ def test_a_private_account_gets_a_follow_request_and_accepts(stage: Stage) -> No
     expect(card(bob, "for my followers")).to_be_visible()
     stage.at(bob, f"#/user/{stage.alice}/followers")
     expect(bob.get_by_role("article", name="Bob")).to_be_visible()
+
+
+def test_a_follow_that_is_taken_back_before_its_answer_shows_as_taken_back(stage: Stage) -> None:
+    page, held = stage.open(stage.alice), list[Route]()
+    page.route("**/follow", lambda route: held.append(route))  # noqa: PLW0108 - not a builtin
+    stage.at(page, f"#/user/{stage.bob}")
+    follow = page.get_by_role("button", name="Follow: Bob")
+    follow.click()
+    page.get_by_role("button", name="Following: Bob").click()
+    expect(follow).to_be_visible()
+    for sent in (1, 2):
+        eventually(lambda sent=sent: page.evaluate("true") and len(held) == sent, PATIENCE_S)
+        held[-1].continue_()
+    stage.settled(page)
+    expect(follow).to_be_visible()
+    (how,) = stage.ask("POST", "/relationships", {"targets": [str(stage.bob)]}, stage.alice)["relationships"]
+    assert not how["following"]
 
 
 def test_suggested_users_are_followed_or_dismissed(stage: Stage) -> None:

@@ -69,7 +69,7 @@ export function followButton(person, how) {
       undo: () => show(before),
       what: `${name} is as before.`,
     });
-    if (held && follows) show(answer.following ? "following" : "requested");
+    if (held && follows && state !== "none") show(answer.following ? "following" : "requested");
   }
   return one;
 }

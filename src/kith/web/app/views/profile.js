@@ -1,6 +1,6 @@
 /** The profile of a user, with their posts. */
 
-import { attempt, failed } from "../acting.js";
+import { attempt } from "../acting.js";
 import { button, counted, h } from "../dom.js";
 import { EndlessList } from "../list.js";
 import { fetchAhead } from "../media.js";
@@ -70,7 +70,7 @@ export function profile(id) {
   }
 
   async function undo(method, done) {
-    const held = await attempt({ key: `${method} ${id}`, apply: () => {}, send: () => session.kith[method](id), undo: () => {}, what: "Nothing was changed." }).catch(failed);
+    const held = await attempt({ key: `${method} ${id}`, apply: () => {}, send: () => session.kith[method](id), undo: () => {}, what: "Nothing was changed." });
     if (!held) return;
     toast(done);
     load();
