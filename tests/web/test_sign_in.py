@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
 from playwright.sync_api import Page, Route, expect
 from scenes import Stage, card
 from servers import API, eventually, sign
@@ -132,6 +133,17 @@ def test_text_that_is_no_token_is_refused_with_a_message(stage: Stage) -> None:
     page.get_by_label("Token").fill(sign(stage.alice))
     page.get_by_role("button", name="Sign in").click()
     expect(page.get_by_role("navigation", name="Main")).to_be_visible()
+
+
+@pytest.mark.parametrize("fragment", ["token=broken%20link", "main"])
+def test_a_broken_link_leads_home(stage: Stage, fragment: str) -> None:
+    stage.post(stage.alice, "good morning")
+    context = stage.context()
+    stage.open(stage.alice, context)
+    page = context.new_page()
+    page.goto(f"{stage.server.url}/app#{fragment}")
+    expect(card(page, "good morning")).to_be_visible()
+    assert "token" not in page.url
 
 
 def test_an_expired_token_is_requested_again_and_typed_text_stays(stage: Stage) -> None:

@@ -81,6 +81,34 @@ def test_hostile_text_shows_as_plain_text_in_every_field_and_view(stage: Stage) 
     assert page.evaluate("window.broken") is None
 
 
+def test_a_name_cannot_turn_the_sentence_around_it(stage: Stage) -> None:
+    stage.ask("PATCH", f"/users/{stage.alice}", {"displayName": "\u202eecilA\u2069\u202e"})
+    stage.ask("PATCH", f"/users/{stage.carol}", {"displayName": "\u202e"})
+    stage.follow(stage.bob, stage.alice, stage.carol)
+    stage.post(stage.alice, "hello")
+    stage.post(stage.carol, "hello, too")
+    page = stage.open(stage.bob)
+    expect(card(page, "hello, too").get_by_role("link", name=f"carol_{stage.first}", exact=True)).to_be_visible()
+    page.get_by_role("button", name="More about the post of ecilA", exact=True).click()
+    page.get_by_role("button", name="Block ecilA", exact=True).click()
+    heading = page.get_by_role("dialog").get_by_role("heading")
+    assert heading.text_content() == "Block ecilA? Neither of you will see the other, and follows end."
+
+
+def test_pictures_that_fail_to_load_leave_words(stage: Stage) -> None:
+    file = {"file": ("x.jpg", photo(60, 40))}
+    ids = [stage.ask("POST", "/media", user=stage.alice, files=file)["id"] for _ in range(2)]
+    stage.ask("PATCH", f"/users/{stage.alice}", {"avatar": ids[0]})
+    stage.ask("POST", "/posts", {"content": {"text": "look", "mediaIds": [ids[1]]}}, stage.alice)
+    context = stage.context()
+    context.route("**/media/**", lambda route: route.abort())
+    one = card(stage.open(stage.alice, context), "look")
+    expect(one.get_by_text("This picture is not available.")).to_be_visible()
+    expect(one.get_by_role("button", name="Picture")).to_have_count(0)
+    expect(one.locator(".avatar")).to_have_text("A")
+    expect(one.get_by_role("img")).to_have_count(0)
+
+
 def test_an_external_link_sends_no_referrer_and_gives_no_opener(stage: Stage) -> None:
     stage.ask("POST", "/posts", {"content": {"text": "read this", "link": "https://example.org/x"}}, stage.alice)
     link = card(stage.open(stage.alice), "read this").get_by_role("link", name="example.org/x")
@@ -110,6 +138,30 @@ def test_home_can_be_read_by_keyboard_alone(stage: Stage) -> None:
     expect(page.get_by_role("button", name="Delete", exact=True)).to_be_focused()
     page.keyboard.press("Escape")
     expect(page.get_by_role("button", name="Delete", exact=True)).to_have_count(0)
+
+
+def test_the_focus_stays_near_when_its_element_goes(stage: Stage) -> None:
+    media = stage.ask("POST", "/media", user=stage.alice, files={"file": ("x.jpg", photo(60, 40))})["id"]
+    stage.follow(stage.bob, stage.alice)
+    for text in ("first", "second", "third"):
+        stage.ask("POST", "/stories", {"content": {"text": text}}, stage.alice)
+    post = stage.ask("POST", "/posts", {"content": {"text": "long " * 200, "mediaIds": [media]}}, stage.alice)["id"]
+    stage.ask("PUT", f"/labels/post/{post}", {"labels": ["sensitive"], "reason": ""})
+    page = stage.open(stage.bob)
+    page.get_by_role("button", name="Sensitive: show").press("Enter")
+    expect(page.get_by_role("button", name="Picture")).to_be_focused()
+    page.get_by_role("button", name="Show all of it").press("Enter")
+    expect(card(page, "long")).to_be_focused()
+    page.get_by_role("button", name="Stories of Alice").press("Enter")
+    stories = page.get_by_role("dialog", name="Stories")
+    stories.get_by_role("link", name="Alice").focus()
+    page.keyboard.press("ArrowRight")
+    expect(stories).to_contain_text("2 of 3")
+    expect(stories.get_by_role("button", name="Next")).to_be_focused()
+    page.keyboard.press("ArrowRight")
+    expect(stories).to_contain_text("3 of 3")
+    page.keyboard.press("ArrowRight")
+    expect(page.get_by_role("button", name="Stories of Alice")).to_be_focused()
 
 
 @pytest.mark.parametrize(("scheme", "width"), [("light", 1100), ("dark", 390)])

@@ -105,8 +105,8 @@ function likeButton(comment) {
  */
 export function writeComment(post, replyTo, { show, made }) {
   const draft = `comment ${post} ${replyTo ?? ""}`;
-  const props = replyTo ? "Write a reply" : "Write a comment";
-  const text = keepDraft(h("textarea", { rows: 2, maxLength: TEXT_MAX, dir: "auto", placeholder: props, "aria-label": props }), draft);
+  const label = replyTo ? "Write a reply" : "Write a comment";
+  const text = keepDraft(h("textarea", { rows: 2, maxLength: TEXT_MAX, dir: "auto", placeholder: label, "aria-label": label }), draft);
   const failure = h("p", { class: "failure", role: "alert" });
   const submit = h("button", { class: "main" }, "Send");
   let keyFor = sendKey();

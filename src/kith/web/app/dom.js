@@ -27,6 +27,11 @@ export function words(text, props = {}) {
   return h("p", { dir: "auto", class: "words", ...props }, text);
 }
 
+/** A user's text for a sentence of ours: without invisible characters that would turn the words after it around. */
+export function inline(text) {
+  return text.replace(/[\u202a-\u202e\u2066-\u2069]/g, "");
+}
+
 /** "1 post", "2 posts" */
 export function counted(number, name) {
   return `${number.toLocaleString()} ${name}${number === 1 ? "" : "s"}`;

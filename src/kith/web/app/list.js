@@ -18,7 +18,7 @@ const KEEP_PX = 1_500;
 const GUESS_PX = 200;
 /** Consecutive empty pages, which the server may send, before the user must ask for more. */
 const EMPTY_MAX = 10;
-/** After this many ms of loading, a note props that more is on its way. */
+/** After this many ms of loading, a note says that more is on its way. */
 const SLOW_MS = 1_500;
 
 export class EndlessList extends HTMLElement {

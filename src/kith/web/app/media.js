@@ -8,7 +8,7 @@ export function gallery(media, sensitive) {
   if (media.length === 0) return null;
   const box = h("div", { class: `gallery n${Math.min(media.length, 4)}` }, media.map(one));
   if (!sensitive) return box;
-  const cover = button("Sensitive: show", () => cover.replaceWith(box), { class: "cover" });
+  const cover = button("Sensitive: show", () => (cover.replaceWith(box), box.querySelector("button, video").focus()), { class: "cover" });
   return cover;
 }
 
@@ -20,7 +20,7 @@ function one(item) {
   picture.srcset = `${small} 400w, ${src} ${Math.max(width, 401)}w`;
   picture.sizes = "(max-width: 640px) 100vw, 600px";
   picture.src = src;
-  picture.onerror = () => picture.replaceWith(h("p", { class: "quiet" }, item.altText || "This picture is not available."));
+  picture.onerror = () => opener.replaceWith(h("p", { class: "quiet" }, item.altText || "This picture is not available."));
   const opener = button(picture, () => dialog(item.altText || "Picture", () => h("img", { src, alt: item.altText, class: "whole" })), { class: "picture" });
   if (!item.altText) opener.ariaLabel = "Picture without a description";
   return opener;

@@ -1,4 +1,4 @@
-/** Messages to the user: short notes, error texts, and the line that props that we are offline. */
+/** Messages to the user: short notes, error texts, and the line that says that we are offline. */
 
 import { h } from "./dom.js";
 

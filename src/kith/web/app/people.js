@@ -1,23 +1,24 @@
 /** Parts that show a user: picture, name, a row of a list, the follow button. */
 
 import { attempt } from "./acting.js";
-import { button, h } from "./dom.js";
+import { button, h, inline } from "./dom.js";
 import { session } from "./session.js";
 
-/** A user's picture, or the first letter of their name on a colour that their id gives. */
+/** A user's picture, or without one the first letter of their name on a colour that their id gives. */
 export function avatar(person, size = "") {
   const classes = `avatar ${size}`;
-  if (person.avatarUrl) {
-    const src = session.kith.fileUrl(person.avatarUrl);
-    return h("img", { src, alt: "", class: classes, loading: "lazy", decoding: "async", width: 44, height: 44 });
-  }
   const letter = [...nameOf(person)][0].toUpperCase();
-  return h("span", { class: `${classes} hue${Number(BigInt(person.id) % 6n)}`, "aria-hidden": "true" }, letter);
+  const drawn = h("span", { class: `${classes} hue${Number(BigInt(person.id) % 6n)}`, "aria-hidden": "true" }, letter);
+  if (!person.avatarUrl) return drawn;
+  const src = session.kith.fileUrl(person.avatarUrl);
+  const onerror = () => picture.replaceWith(drawn);
+  const picture = h("img", { src, onerror, alt: "", class: classes, loading: "lazy", decoding: "async", width: 44, height: 44 });
+  return picture;
 }
 
 /** A user's name; an account without a name is shown by its id. */
 export function nameOf(person) {
-  return person.displayName || person.username || `User ${person.id}`;
+  return inline(person.displayName ?? "").trim() || person.username || `User ${person.id}`;
 }
 
 /** A user's name as a link to their profile. */

@@ -1,7 +1,7 @@
 /** Creating a board, and pinning a post to one. */
 
 import { attempt } from "./acting.js";
-import { button, dialog, h } from "./dom.js";
+import { button, dialog, h, inline } from "./dom.js";
 import { EndlessList } from "./list.js";
 import { noteRefusal, session } from "./session.js";
 import { errorText, toast } from "./messages.js";
@@ -35,7 +35,7 @@ export function pin(post) {
   dialog("Pin to a board", (close) => {
     const put = (to) => {
       close();
-      attempt({ key: `pin ${to.id} ${post.id}`, apply: () => {}, send: () => session.kith.pinPost(to.id, post.id), undo: () => {}, what: "It is not pinned." }).then((held) => held && toast(`Pinned to ${to.name}.`));
+      attempt({ key: `pin ${to.id} ${post.id}`, apply: () => {}, send: () => session.kith.pinPost(to.id, post.id), undo: () => {}, what: "It is not pinned." }).then((held) => held && toast(`Pinned to ${inline(to.name)}.`));
     };
     const choices = new EndlessList({
       load: page,

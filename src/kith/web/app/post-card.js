@@ -41,7 +41,7 @@ export class PostCard extends HTMLElement {
   /** Draw the card; if only counts changed, redraw only these, so that a focused button keeps the focus. */
   #refresh() {
     const post = postOf(this.#id);
-    const said = post && JSON.stringify([post.content, post.author, post.labels, post.visibility, post.editedAt, post.note]);
+    const said = post && JSON.stringify([post.content, post.author, post.labels, post.visibility, post.editedAt]);
     if (said === this.#said && this.childElementCount > 0) return this.#counts?.();
     this.#said = said;
     if (post) this.#draw(post);
@@ -84,7 +84,7 @@ export class PostCard extends HTMLElement {
     if (!text) return [];
     if (this.#whole || text.length <= LONG_CHARS) return [words(text)];
     const shown = words(text, { class: "words long" });
-    const more = h("button", { type: "button", class: "plain link", onclick: () => (shown.classList.remove("long"), more.remove()) }, "Show all of it");
+    const more = h("button", { type: "button", class: "plain link", onclick: () => (shown.classList.remove("long"), more.remove(), this.focus({ preventScroll: true })) }, "Show all of it");
     return [shown, more];
   }
 

@@ -30,7 +30,7 @@ function forget(key) {
 }
 
 function show() {
-  if (/^#(main|token=.*)$/.test(location.hash)) return;
+  if (location.hash.startsWith("#token=")) return; // `session` takes it, and removes it from the address
   const key = history.state?.key ?? crypto.getRandomValues(new Uint32Array(1))[0];
   history.replaceState({ key }, "");
   if (key === current) return;

@@ -97,10 +97,10 @@ function forget() {
 }
 
 function fromAddress() {
-  const found = /^#token=([\w.-]+)$/.exec(location.hash);
-  if (found === null) return null;
+  const [, token] = location.hash.split(/^#token=/);
+  if (token === undefined) return null;
   history.replaceState(null, "", "/app");
-  return found[1];
+  return token;
 }
 
 function borrowed(late) {

@@ -53,7 +53,8 @@ function showStories(items, seen) {
   const marks = items.map(() => h("span"));
   const step = (by) => (items[at + by] ? ((at += by), show()) : by > 0 && box.close());
   const back = button("Back", () => step(-1));
-  const box = dialog("Stories", () => [h("div", { class: "marks", "aria-hidden": "true" }, marks), place, h("div", { class: "row end" }, back, button("Next", () => step(1), { class: "main" }))], { class: "stories" });
+  const next = button("Next", () => step(1), { class: "main" });
+  const box = dialog("Stories", () => [h("div", { class: "marks", "aria-hidden": "true" }, marks), place, h("div", { class: "row end" }, back, next)], { class: "stories" });
   box.addEventListener("keydown", ({ key }) => ({ ArrowRight: () => step(1), ArrowLeft: () => step(-1) })[key]?.());
 
   function show() {
@@ -62,7 +63,9 @@ function showStories(items, seen) {
     back.disabled = at === 0;
     const about = h("div", { class: "row" }, avatar(story.author, "small"), nameLink(story.author), h("span", { class: "time" }, `${ago(story.createdAt)} · ${at + 1} of ${items.length}`));
     const own = story.author.id === session.user;
+    const focused = place.contains(document.activeElement);
     place.replaceChildren(about, ...(story.content.text ? [words(story.content.text)] : []), ...[gallery(story.content.media, story.labels.includes("sensitive"))].filter(Boolean), ...(own ? [ownButtons(story, gone)] : []));
+    if (focused) next.focus(); // the arrow keys work while the focus is in the dialog
     if (story.seen || own) return;
     story.seen = true;
     seen();

@@ -4,11 +4,11 @@ import { button, h, icon } from "./dom.js";
 import { session } from "./session.js";
 import { errorText } from "./messages.js";
 
-export const FILES_MAX = 20;
+const FILES_MAX = 20;
 
 /**
  * The row of uploads. `ready()` resolves to the media ids once all are stored with their descriptions, and throws if one
- * is not. `busy`: whether something would be lost.
+ * is not.
  */
 export class Uploads extends HTMLElement {
   #rows = new Set();
@@ -24,10 +24,6 @@ export class Uploads extends HTMLElement {
   /** Show the media that a post already has. */
   addStored(media) {
     for (const item of media) this.#row({ stored: item, altText: item.altText, src: session.kith.fileUrl(item.thumbnailUrl ?? item.url), type: item.type });
-  }
-
-  get busy() {
-    return this.#rows.size > 0;
   }
 
   async ready() {
