@@ -153,6 +153,30 @@ def test_scrolling_faster_than_the_quota_shows_a_note_and_resumes_without_help(s
     assert refused
 
 
+def test_views_that_could_not_be_loaded_load_once_the_network_is_back(stage: Stage) -> None:
+    stage.posts(stage.bob, [f"post number {number}" for number in range(60)])
+    post = stage.post(stage.carol, "by Carol")
+    board = stage.ask("POST", "/boards", {"name": "Fine things"}, stage.alice)["id"]
+    page = stage.open(stage.alice)
+    stage.at(page, f"#/user/{stage.bob}")
+    expect(page.locator("kith-post").first).to_be_visible()
+    stage.settled(page)
+    page.context.set_offline(True)
+    tries = page.get_by_role("button", name="Try again")
+    until(page, "(scrollTo(0, document.documentElement.scrollHeight), document.querySelector('[role=alert]') !== null)")
+    for hidden in (f"#/post/{post}", f"#/user/{stage.carol}", f"#/board/{board}", "#/me/edit"):
+        stage.at(page, hidden)
+        expect(tries).to_be_visible()
+    expect(page.get_by_text("You are offline")).to_be_visible()
+    page.context.set_offline(False)
+    expect(page.get_by_label("Username")).to_have_value(f"alice_{stage.first}")
+    for found in ("Fine things", "Carol", "Comments"):
+        page.go_back()
+        expect(page.get_by_role("heading", name=found)).to_be_visible()
+    page.go_back()
+    until(page, TO_THE_END)
+
+
 def test_a_like_shows_at_once_and_is_undone_if_the_network_is_cut(stage: Stage) -> None:
     post = stage.post(stage.alice, "like me")
     stage.follow(stage.bob, stage.alice)

@@ -164,7 +164,7 @@ def test_the_focus_stays_near_when_its_element_goes(stage: Stage) -> None:
     expect(page.get_by_role("button", name="Stories of Alice")).to_be_focused()
 
 
-@pytest.mark.parametrize(("scheme", "width"), [("light", 1100), ("dark", 390)])
+@pytest.mark.parametrize(("scheme", "width"), [("light", 1100), ("dark", 320)])
 def test_every_view_passes_axe_and_fits_in_light_and_dark_on_desktop_and_phone(
     stage: Stage, scheme: str, width: int
 ) -> None:

@@ -6,9 +6,8 @@
  * needed.
  */
 
-import { noteRefusal, sessionEvents } from "./session.js";
-import { errorText } from "./messages.js";
-import { button, counted, h } from "./dom.js";
+import { h } from "./dom.js";
+import { retryNote } from "./messages.js";
 
 const NODES_MAX = 200;
 /** Most visible items that are drawn in one frame, for example after a jump. */
@@ -138,17 +137,9 @@ export class EndlessList extends HTMLElement {
 
   /** Show why a page could not be loaded. Loaded items stay, and the user can retry from there. */
   #sayFailure(error) {
-    noteRefusal(error);
     if (error.code === "CURSOR_INVALID") this.#cursor = undefined; // from before a restore of the server: start again, skipping known ids
     this.#more = true;
-    const again = button("Try again", () => (this.#end.replaceChildren(), this.#fetch()));
-    const waits = error.code === "RATE_LIMITED" && error.retryAfter;
-    const said = waits ? `That was a lot in a short time. More comes by itself in ${counted(Math.ceil(waits), "second")}.` : errorText(error);
-    const note = h("div", { class: "quiet", role: "alert" }, h("p", {}, said), again);
-    this.#end.replaceChildren(note);
-    const goOn = () => note.parentNode && again.click();
-    if (waits) setTimeout(goOn, 1_000 * waits);
-    if (error.code === "UNAUTHORIZED") sessionEvents.addEventListener("renewed", goOn, { once: true });
+    this.#end.replaceChildren(retryNote(error, () => this.#fetch()));
   }
 
   /** Draw items near the window, remove distant ones, and fetch the next page if it is needed soon. */

@@ -12,7 +12,10 @@ import { noteRefusal, session, sessionEvents } from "./session.js";
 const PAUSE_MS = 10_000;
 /** Ms between two messages to the other tabs with the position of the stream, if it advanced. */
 const SHARED_MS = 1_000;
-/** Dispatches the events of the stream by their type, and `connection` with { is: true or false }. */
+/**
+ * Dispatches the events of the stream by their type, and `connection` with { is: true or false }. The page dispatches
+ * `back` when it is online again.
+ */
 export const live = new EventTarget();
 let channel = null; // between tabs that share a stream
 let stream = null; // set in the tab that reads the stream

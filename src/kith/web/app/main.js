@@ -59,11 +59,15 @@ live.addEventListener("post_updated", async ({ detail: { postId } }) => {
 });
 
 let connected = true;
+let away = false;
 live.addEventListener("connection", ({ detail }) => ((connected = detail.is), sayConnection()));
 addEventListener("online", sayConnection);
 addEventListener("offline", sayConnection);
 function sayConnection() {
-  setNotice(navigator.onLine && connected ? null : OFFLINE);
+  const wasAway = away;
+  away = !(navigator.onLine && connected);
+  setNotice(away ? OFFLINE : null);
+  if (wasAway && !away) live.dispatchEvent(new Event("back"));
 }
 
 let asking = null;

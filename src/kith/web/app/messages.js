@@ -1,6 +1,8 @@
 /** Messages to the user: short notes, error texts, and the line that says that we are offline. */
 
-import { h } from "./dom.js";
+import { button, counted, h } from "./dom.js";
+import { live } from "./live.js";
+import { noteRefusal, sessionEvents } from "./session.js";
 
 const SHOWN_MS = 7_000;
 /** A note with a button stays longer, so that keyboard users can reach it too. */
@@ -52,6 +54,23 @@ export function errorText(error) {
     default:
       return typeof error.code === "string" ? sentence(error.message) : "This page made a mistake; load it again.";
   }
+}
+
+/**
+ * A failure in place of what could not be loaded, with a button that calls `load` again. It goes on by itself once that
+ * can help: after the wait that the server asks for, when the server answers again, after a new sign-in.
+ */
+export function retryNote(error, load) {
+  noteRefusal(error);
+  const waits = error.code === "RATE_LIMITED" && error.retryAfter;
+  const said = waits ? `That was a lot in a short time. More comes by itself in ${counted(Math.ceil(waits), "second")}.` : errorText(error);
+  const again = () => (note.remove(), load());
+  const note = h("div", { class: "quiet", role: "alert" }, h("p", {}, said), button("Try again", again));
+  const goOn = () => note.parentNode && again();
+  if (waits) setTimeout(goOn, 1_000 * waits);
+  if (error.code === "UNAUTHORIZED") sessionEvents.addEventListener("renewed", goOn, { once: true });
+  if (error.code === "UNREACHABLE" || error.code === "TIMEOUT") live.addEventListener("back", goOn, { once: true });
+  return note;
 }
 
 function sentence(words) {

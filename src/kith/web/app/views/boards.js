@@ -9,8 +9,8 @@ import { newBoard } from "../pinning.js";
 import { PostCard } from "../post-card.js";
 import { keep } from "../posts.js";
 import { go } from "../router.js";
-import { noteRefusal, session } from "../session.js";
-import { errorText } from "../messages.js";
+import { session } from "../session.js";
+import { retryNote } from "../messages.js";
 
 /** The boards of a user. */
 export function boards(user) {
@@ -34,16 +34,20 @@ export function board(id) {
   const head = h("section", { class: "profile", "aria-label": "Board" }, h("div", { class: "placeholder", "aria-hidden": "true" }));
   const view = h("div", { class: "view" }, head);
   view.title = "Board";
-  Promise.all([session.kith.board(id), session.kith.checkBoards({ boards: [id] }), mayPin(id)]).then(
-    ([found, checked, pins]) => draw(found, checked.boards[0].following, pins),
-    (error) => {
-      noteRefusal(error);
-      head.replaceChildren(h("p", { class: "quiet", role: "alert" }, errorText(error)));
-    },
-  );
+  load();
+
+  async function load() {
+    try {
+      const [found, checked, pins] = await Promise.all([session.kith.board(id), session.kith.checkBoards({ boards: [id] }), mayPin(id)]);
+      draw(found, checked.boards[0].following, pins);
+    } catch (error) {
+      head.replaceChildren(retryNote(error, load));
+    }
+  }
 
   function draw(found, follows, pins) {
     view.title = found.name;
+    if (view.isConnected) document.title = `${view.title} · Kith`;
     const own = found.owner.id === session.user;
     const act = own ? button("Delete", remove, { class: "danger" }) : !found.secret && followBoard(id, follows); // a secret board has no followers
     head.replaceChildren(h("div", { class: "row" }, h("h1", { class: "grow", dir: "auto" }, found.name), act), h("p", { class: "note" }, "By ", nameLink(found.owner)), about(found));

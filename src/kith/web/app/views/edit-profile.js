@@ -3,13 +3,21 @@
 import { h } from "../dom.js";
 import { dropDraft, keepDraft } from "../drafts.js";
 import { noteRefusal, session } from "../session.js";
-import { errorText, toast } from "../messages.js";
+import { errorText, retryNote, toast } from "../messages.js";
 
 export function editProfile() {
   const failure = h("p", { class: "failure", role: "alert" });
   const view = h("div", { class: "view" }, h("h1", {}, "Your profile"), failure);
   view.title = "Your profile";
-  session.kith.user(session.user).then((me) => view.append(form(me, failure)), (error) => failed(error));
+  load();
+
+  async function load() {
+    try {
+      view.append(form(await session.kith.user(session.user)));
+    } catch (error) {
+      view.append(retryNote(error, load));
+    }
+  }
 
   function failed(error) {
     noteRefusal(error);

@@ -6,7 +6,7 @@ import { EndlessList } from "../list.js";
 import { PostCard } from "../post-card.js";
 import { drop, keep, postOf } from "../posts.js";
 import { noteRefusal, session } from "../session.js";
-import { errorText } from "../messages.js";
+import { retryNote } from "../messages.js";
 
 const SORTS = { top: "Best first", newest: "Newest first", oldest: "Oldest first" };
 
@@ -14,14 +14,20 @@ export function post(id) {
   const view = h("div", { class: "view" }, h("h1", { class: "unseen-title" }, "Post"));
   view.title = "Post";
   if (postOf(id)) fill();
-  session.kith.post(id).then(
-    (found) => (keep({ ...postOf(id), ...found }), view.childElementCount === 1 && fill(), session.kith.viewPost(id).catch(() => {})),
-    (error) => {
-      noteRefusal(error);
+  load();
+
+  async function load() {
+    try {
+      const found = await session.kith.post(id);
+      keep({ ...postOf(id), ...found });
+      if (view.childElementCount === 1) fill();
+      session.kith.viewPost(id).catch(() => {});
+    } catch (error) {
       if (error.code === "POST_NOT_FOUND") drop(id);
-      if (view.childElementCount === 1) view.append(h("p", { class: "quiet", role: "alert" }, errorText(error)));
-    },
-  );
+      if (view.childElementCount === 1) view.append(retryNote(error, load));
+      else noteRefusal(error);
+    }
+  }
 
   function fill() {
     const sort = h("select", { "aria-label": "Order of comments", onchange: () => list.reload() }, Object.entries(SORTS).map(([value, name]) => h("option", { value }, name)));

@@ -9,8 +9,8 @@ import { avatar, followButton, handle, nameOf } from "../people.js";
 import { block, mute } from "../post-actions.js";
 import { PostCard } from "../post-card.js";
 import { keep } from "../posts.js";
-import { noteRefusal, session } from "../session.js";
-import { errorText, toast } from "../messages.js";
+import { session } from "../session.js";
+import { retryNote, toast } from "../messages.js";
 
 export function profile(id) {
   const head = h("section", { class: "profile", "aria-label": "Profile" }, h("div", { class: "placeholder", "aria-hidden": "true" }));
@@ -35,8 +35,7 @@ export function profile(id) {
       if (view.isConnected) document.title = `${view.title} · Kith`;
       draw(person, how);
     } catch (error) {
-      noteRefusal(error);
-      head.replaceChildren(h("p", { class: "quiet", role: "alert" }, errorText(error)), button("Try again", load));
+      head.replaceChildren(retryNote(error, load));
     }
   }
 
