@@ -177,6 +177,23 @@ def test_views_that_could_not_be_loaded_load_once_the_network_is_back(stage: Sta
     until(page, TO_THE_END)
 
 
+def test_the_times_of_posts_and_comments_stay_right_while_they_are_shown(stage: Stage) -> None:
+    post = stage.post(stage.alice, "how time flies")
+    stage.ask("POST", f"/posts/{post}/comments", {"text": "indeed"}, stage.alice)
+    page = stage.context().new_page()
+    page.clock.install()
+    page.goto(stage.link(stage.alice))
+    expect(card(page, "how time flies").locator("time")).to_have_text("now")
+    stage.at(page, f"#/post/{post}")
+    comment = page.locator(".comment time")
+    expect(comment).to_have_text("now")
+    page.clock.fast_forward("02:00:00")
+    expect(comment).to_have_text("2 hr. ago")
+    page.go_back()
+    expect(card(page, "how time flies").locator("time")).to_have_text("2 hr. ago")
+    expect(page.get_by_role("article", name="Alice, 2 hr. ago")).to_be_visible()
+
+
 def test_a_like_shows_at_once_and_is_undone_if_the_network_is_cut(stage: Stage) -> None:
     post = stage.post(stage.alice, "like me")
     stage.follow(stage.bob, stage.alice)

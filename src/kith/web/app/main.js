@@ -12,6 +12,7 @@ import { change, drop, keep, postOf } from "./posts.js";
 import { start } from "./router.js";
 import { begin, session, sessionEvents, signOut } from "./session.js";
 import { setNotice } from "./messages.js";
+import { ago } from "./time.js";
 import { board, boards } from "./views/boards.js";
 import { editProfile } from "./views/edit-profile.js";
 import { home } from "./views/home.js";
@@ -69,6 +70,14 @@ function sayConnection() {
   setNotice(away ? OFFLINE : null);
   if (wasAway && !away) live.dispatchEvent(new Event("back"));
 }
+
+/** Times in words grow old: say them anew each minute, and when a view comes back. */
+function sayTimes() {
+  for (const one of document.querySelectorAll("time")) one.textContent = ago(one.dateTime);
+  for (const one of document.querySelectorAll("kith-post")) one.sayName();
+}
+setInterval(sayTimes, 60_000);
+addEventListener("viewchange", sayTimes);
 
 let asking = null;
 sessionEvents.addEventListener("ended", () => {

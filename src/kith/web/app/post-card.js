@@ -44,21 +44,26 @@ export class PostCard extends HTMLElement {
     const said = post && JSON.stringify([post.content, post.author, post.labels, post.visibility, post.editedAt]);
     if (said === this.#said && this.childElementCount > 0) return this.#counts?.();
     this.#said = said;
+    this.sayName();
     if (post) this.#draw(post);
     else this.#sayGone();
   }
 
   #said;
 
+  /** Give the card its name for screen readers, which has the time in words. */
+  sayName() {
+    const post = postOf(this.#id);
+    this.ariaLabel = post ? `${nameOf(post.author)}, ${ago(post.createdAt)}` : "A post that is gone";
+  }
+
   #sayGone() {
-    this.ariaLabel = "A post that is gone";
     this.#counts = null;
     this.replaceChildren(h("p", { class: "quiet" }, "This post is no longer here."));
   }
 
   #draw(post) {
     const { author, content } = post;
-    this.ariaLabel = `${nameOf(author)}, ${ago(post.createdAt)}`;
     const time = h("a", { href: `#/post/${post.id}`, class: "time" }, h("time", { dateTime: post.createdAt, title: exactly(post.createdAt) }, ago(post.createdAt)));
     const about = [
       AUDIENCES[post.visibility],
