@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from pictures import photo
 from playwright.sync_api import Page, Route, expect
-from scenes import Stage, card
+from scenes import PATIENCE_S, Stage, card
 from servers import eventually
 
 
@@ -61,6 +61,51 @@ def test_a_refused_picture_does_not_lose_typed_text(stage: Stage, tmp_path: Path
     expect(page.get_by_label("What you say")).to_have_value("look at this")
     send(page)
     expect(card(page, "look at this")).to_be_visible()
+
+
+@pytest.mark.parametrize("way", ["opened again", "reloaded"])
+def test_a_post_sent_again_before_its_answer_came_is_posted_once(stage: Stage, way: str) -> None:
+    page, unanswered = stage.open(stage.alice), list[Route]()
+
+    def hold(route: Route) -> None:
+        if unanswered:
+            route.continue_()
+            return
+        route.fetch()
+        unanswered.append(route)
+
+    page.route("**/api/v1/posts", hold)
+    write(page, "only once")
+    send(page)
+    eventually(lambda: page.evaluate("true") and unanswered, PATIENCE_S)
+    if way == "reloaded":
+        page.reload()
+    else:
+        page.keyboard.press("Escape")
+    page.get_by_role("button", name="Write").click()
+    expect(page.get_by_label("What you say")).to_have_value("only once")
+    send(page)
+    expect(page.get_by_text("Posted.")).to_be_visible()
+
+    def posts() -> list[str]:
+        found = stage.ask("GET", f"/users/{stage.alice}/posts", user=stage.alice)["items"]
+        return [one["content"]["text"] for one in found]
+
+    assert posts() == ["only once"]
+    write(page, "only once")
+    send(page)
+    eventually(lambda: page.evaluate("true") and posts() == ["only once"] * 2, PATIENCE_S)
+
+
+def test_a_failure_is_reported_after_its_form_was_closed(stage: Stage) -> None:
+    page, held = stage.open(stage.alice), list[Route]()
+    page.route("**/api/v1/posts", lambda route: held.append(route))  # noqa: PLW0108 - not a builtin
+    write(page, "too hasty")
+    send(page)
+    eventually(lambda: page.evaluate("true") and held, PATIENCE_S)
+    page.keyboard.press("Escape")
+    held[0].fulfill(status=403, json={"error": {"code": "FORBIDDEN", "message": "not today", "details": {}}})
+    expect(page.get_by_text("Not sent. Not today.")).to_be_visible()
 
 
 def test_a_picture_deleted_before_its_post_is_sent_is_reported_and_can_be_removed(stage: Stage, picture: Path) -> None:

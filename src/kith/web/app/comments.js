@@ -2,7 +2,7 @@
 
 import { attempt } from "./acting.js";
 import { button, confirmed, h, icon, words } from "./dom.js";
-import { dropDraft, keepDraft, sendKey } from "./drafts.js";
+import { dropDraft, dropKey, keepDraft, sendKey } from "./drafts.js";
 import { avatar, nameLink, nameOf } from "./people.js";
 import { change, postOf } from "./posts.js";
 import { noteRefusal, session } from "./session.js";
@@ -109,7 +109,6 @@ export function writeComment(post, replyTo, { show, made }) {
   const text = keepDraft(h("textarea", { rows: 2, maxLength: TEXT_MAX, dir: "auto", placeholder: label, "aria-label": label }), draft);
   const failure = h("p", { class: "failure", role: "alert" });
   const submit = h("button", { class: "main" }, "Send");
-  let keyFor = sendKey();
   async function send(event) {
     event.preventDefault();
     const said = text.value;
@@ -120,8 +119,8 @@ export function writeComment(post, replyTo, { show, made }) {
     show(shown);
     count(post, 1);
     try {
-      const comment = await session.kith.createComment(post, said, { ...(replyTo && { replyTo }), key: keyFor(said) });
-      keyFor = sendKey(); // the same text sent again is another comment
+      const comment = await session.kith.createComment(post, said, { ...(replyTo && { replyTo }), key: sendKey(draft, said) });
+      dropKey(draft);
       if (!text.value) dropDraft(draft);
       made(comment);
       requestAnimationFrame(() => shown.remove()); // in the frame that draws the stored comment

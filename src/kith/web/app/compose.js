@@ -1,7 +1,7 @@
 /** Forms to write a post or a story, and to edit a post. Typed text is kept as a draft until it is sent. */
 
 import { button, dialog, h, icon } from "./dom.js";
-import { dropDraft, keepDraft, sendKey } from "./drafts.js";
+import { dropDraft, dropKey, keepDraft, sendKey } from "./drafts.js";
 import { noteRefusal, session } from "./session.js";
 import { keep, postOf } from "./posts.js";
 import { errorText, toast } from "./messages.js";
@@ -51,19 +51,22 @@ export function edit(post) {
 function form(title, { draft, post, without, send }) {
   const fields = fieldsFor(draft, post, without);
   const { text, uploads, failure, submit } = fields;
-  const keyFor = sendKey();
 
   async function go(close) {
     submit.disabled = true;
     failure.textContent = "";
     try {
       const body = await bodyOf(fields, post);
-      await send(body, keyFor(body));
+      await send(body, sendKey(draft, body));
       dropDraft(draft);
+      dropKey(draft);
       close();
     } catch (error) {
+      if (error.name === "AbortError") return; // the form was closed before its pictures were sent
       noteRefusal(error);
-      failure.textContent = error instanceof Missing ? error.message : `Not sent. ${errorText(error)}`;
+      const said = error instanceof Missing ? error.message : `Not sent. ${errorText(error)}`;
+      if (box.open) failure.textContent = said;
+      else toast(said);
     } finally {
       submit.disabled = false;
     }

@@ -1,6 +1,7 @@
 /** Drafts: typed text is kept in this tab's sessionStorage until it is sent, even if the page reloads. */
 
 const PREFIX = "kith.draft.";
+const KEYS = "kith.key.";
 
 /** Save what is typed into a field under this name, and restore a saved draft into it. */
 export function keepDraft(field, name) {
@@ -17,14 +18,21 @@ export function dropDraft(name) {
   sessionStorage.removeItem(PREFIX + name);
 }
 
-/** Idempotency keys for one form: the same body gets the same key, so that a retry after a failure creates it once. */
-export function sendKey() {
-  let [sent, key] = [null, null];
-  return (body) => {
-    const same = JSON.stringify(body);
-    if (same !== sent) [sent, key] = [same, newKey()];
-    return key;
-  };
+/**
+ * The idempotency key for a draft: until `dropKey`, the same body gets the same key. So a retry creates it once, after a
+ * failure, and from a form that was opened again, or after a reload, while it was being sent.
+ */
+export function sendKey(name, body) {
+  const same = JSON.stringify(body);
+  const [sent, known] = JSON.parse(sessionStorage.getItem(KEYS + name) ?? "[]");
+  const key = same === sent ? known : newKey();
+  sessionStorage.setItem(KEYS + name, JSON.stringify([same, key]));
+  return key;
+}
+
+/** Forget a key, once its body is stored: the same body sent again is another post. */
+export function dropKey(name) {
+  sessionStorage.removeItem(KEYS + name);
 }
 
 function newKey() {
