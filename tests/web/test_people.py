@@ -130,7 +130,7 @@ def test_the_inbox_counts_live(stage: Stage) -> None:
     badge = page.get_by_role("img", name="1 unread")
     expect(badge).to_be_visible()
     page.get_by_role("link", name=re.compile("^Inbox")).click()
-    row = page.get_by_role("article", name="liked your post")
+    row = page.get_by_role("article", name="Bob liked your post", exact=True)
     expect(row).to_contain_text("Bob liked your post")
     page.get_by_role("button", name="Mark all as read").click()
     expect(badge).to_be_hidden()

@@ -140,6 +140,21 @@ def test_home_can_be_read_by_keyboard_alone(stage: Stage) -> None:
     expect(page.get_by_role("button", name="Delete", exact=True)).to_have_count(0)
 
 
+def test_a_second_press_on_its_button_closes_a_menu(stage: Stage) -> None:
+    stage.post(stage.alice, "press a button")
+    page = stage.open(stage.alice)
+    more = card(page, "press a button").get_by_role("button", name="More about")
+    edit = page.get_by_role("button", name="Edit", exact=True)
+    for _ in range(2):
+        more.click()
+        expect(edit).to_be_visible()
+        more.click()
+        expect(edit).to_have_count(0)
+        expect(more).to_have_attribute("aria-expanded", "false")
+    more.press("Enter")
+    expect(edit).to_be_focused()
+
+
 def test_the_focus_stays_near_when_its_element_goes(stage: Stage) -> None:
     media = stage.ask("POST", "/media", user=stage.alice, files={"file": ("x.jpg", photo(60, 40))})["id"]
     stage.follow(stage.bob, stage.alice)

@@ -6,8 +6,11 @@ import { button, h, icon } from "./dom.js";
 export function menu(label, choices, props = {}) {
   const opener = button(icon("more"), open, { class: "plain", "aria-label": label, "aria-haspopup": "true", ...props });
   opener.ariaExpanded = "false";
+  let pressed = false; // whether it was last pressed while the menu was open: the press closed it
+  opener.addEventListener("pointerdown", () => (pressed = opener.ariaExpanded === "true"));
 
-  function open() {
+  function open({ detail }) {
+    if (pressed && detail > 0) return; // 0: by the keyboard
     const box = h("div", { popover: "auto", class: "menu" });
     for (const [name, act] of choices()) box.append(button(name, () => (box.hidePopover(), act())));
     box.addEventListener("keydown", (event) => move(event, box));

@@ -13,7 +13,7 @@ const FILES_MAX = 20;
 export class Uploads extends HTMLElement {
   #rows = new Set();
 
-  /** Add files from a picker, a drop or the clipboard. */
+  /** Add files from a picker or the clipboard. */
   add(files) {
     for (const file of files) {
       if (this.#rows.size >= FILES_MAX) break;

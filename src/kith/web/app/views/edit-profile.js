@@ -27,7 +27,7 @@ export function editProfile() {
   function form(me) {
     const name = keepDraft(h("input", { value: me.displayName, maxLength: 100, dir: "auto" }), "profile name");
     const username = h("input", { value: me.username ?? "", maxLength: 30, autocomplete: "off" });
-    const bio = keepDraft(h("textarea", { value: me.bio, rows: 4, maxLength: 500, dir: "auto" }), "profile bio");
+    const bio = keepDraft(h("textarea", { value: me.bio, rows: 4, maxLength: 1000, dir: "auto" }), "profile bio");
     const closed = h("input", { type: "checkbox", checked: me.private });
     const picture = h("input", { type: "file", accept: "image/*" });
     const progress = h("progress", { max: 1, value: 0, hidden: true, "aria-label": "Sending the picture" });

@@ -37,7 +37,7 @@ export function inbox() {
     const about = item.comment?.preview ?? item.post?.preview ?? item.board?.name;
     const row = h(
       "article",
-      { class: "notification", "aria-label": said.trim(), onclick: () => read(item, row) },
+      { class: "notification", "aria-label": `${first ? nameOf(first) : ""}${said}`.trim(), onclick: () => read(item, row) },
       first && avatar(first),
       h("div", { class: "grow" }, h("p", {}, first && nameLink(first), said), about && h("p", { class: "note", dir: "auto" }, about), h("time", { class: "time", dateTime: item.at, title: exactly(item.at) }, ago(item.at))),
       target(item),
