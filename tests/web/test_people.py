@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+import pytest
 from playwright.sync_api import Route, expect
 from scenes import PATIENCE_S, Stage, card
 from servers import eventually
@@ -120,6 +121,27 @@ def test_a_post_is_saved_and_shared_and_its_author_shown_less_and_muted(stage: S
     stage.settled(page)
     (how,) = stage.ask("POST", "/relationships", {"targets": [str(stage.alice)]}, stage.bob)["relationships"]
     assert how["muting"]
+
+
+@pytest.mark.parametrize("way", ["Mute", "Block"])
+def test_the_posts_of_an_account_that_is_not_muted_or_blocked_any_more_return(stage: Stage, way: str) -> None:
+    stage.post(stage.alice, "here again")
+    page = stage.open(stage.bob)
+    stage.at(page, f"#/user/{stage.alice}")
+    more = page.get_by_role("button", name="More about Alice", exact=True)
+    expect(card(page, "here again")).to_be_visible()
+    more.click()
+    page.get_by_role("button", name=way, exact=True).click()
+    if way == "Block":
+        page.get_by_role("dialog").get_by_role("button", name="Block").click()
+        page.get_by_role("button", name="Unblock").click()
+        expect(page.get_by_text("Alice is no longer blocked.")).to_be_visible()
+    else:
+        expect(card(page, "here again")).to_have_count(0)
+        stage.settled(page)
+        more.click()
+        page.get_by_role("button", name="Unmute", exact=True).click()
+    expect(card(page, "here again")).to_be_visible()
 
 
 def test_the_inbox_counts_live(stage: Stage) -> None:

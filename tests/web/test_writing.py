@@ -301,3 +301,15 @@ def test_a_story_is_posted_and_seen_and_its_author_sees_viewers_and_deletes_it(s
     expect(author.get_by_text("The story is deleted")).to_be_visible()
     expect(author.get_by_role("button", name="Stories of Alice")).to_have_count(0)
     assert stage.ask("GET", f"/users/{stage.alice}/stories", user=stage.alice)["items"] == []
+
+
+def test_stories_that_are_gone_leave_the_strip_with_a_note(stage: Stage) -> None:
+    stage.follow(stage.bob, stage.alice)
+    story = stage.ask("POST", "/stories", {"content": {"text": "for a moment"}}, stage.alice)["id"]
+    page = stage.open(stage.bob)
+    teller = page.get_by_role("button", name="Stories of Alice")
+    expect(teller).to_be_visible()
+    stage.ask("DELETE", f"/stories/{story}", user=stage.alice)
+    teller.click()
+    expect(page.get_by_text("These stories are no longer there.")).to_be_visible()
+    expect(teller).to_have_count(0)

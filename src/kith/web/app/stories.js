@@ -38,7 +38,9 @@ function teller({ author, unseenCount, storyCount }) {
   async function open() {
     try {
       const { items } = await session.kith.userStoriesPage(author.id, { limit: 50 });
-      if (items.length > 0) showStories(items, () => mark(items.filter(({ seen }) => !seen).length));
+      if (items.length > 0) return showStories(items, () => mark(items.filter(({ seen }) => !seen).length));
+      toast("These stories are no longer there.");
+      composeEvents.dispatchEvent(new Event("told"));
     } catch (error) {
       toastError(error);
     }

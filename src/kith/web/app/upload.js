@@ -62,7 +62,7 @@ export class Uploads extends HTMLElement {
   #row(row) {
     row.progress = h("progress", { max: 1, value: 0, "aria-label": "Sending" });
     row.said = h("div", { class: "note", role: "status" });
-    row.field = h("input", { placeholder: "Describe it for who cannot see it", "aria-label": "Description", value: row.altText, maxLength: 1000 });
+    row.field = h("input", { placeholder: "Describe it for who cannot see it", "aria-label": "Description", value: row.altText, maxLength: 1500 });
     const shown = row.type === "video" ? h("video", { src: row.src, muted: true }) : h("img", { src: row.src, alt: "" });
     const out = button(icon("close"), () => this.#drop(row), { class: "plain", "aria-label": "Take out" });
     row.box = h("div", { class: "upload" }, shown, h("div", { class: "grow" }, row.field, row.said), out);

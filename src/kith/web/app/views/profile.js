@@ -53,14 +53,14 @@ export function profile(id) {
 
   function buttons(person, how) {
     if (how === null) return [h("a", { href: "#/me/edit", class: "button" }, "Edit profile")];
-    if (how.blocking) return [button("Unblock", () => undo("unblock", `Unblock: ${nameOf(person)}`))];
+    if (how.blocking) return [button("Unblock", () => readmit("unblock", `${nameOf(person)} is no longer blocked.`))];
     return [followButton(person, how), menu(`More about ${nameOf(person)}`, () => choices(person, how))];
   }
 
   function choices(person, how) {
     const name = nameOf(person);
     return [
-      how.muting ? ["Unmute", () => undo("unmute", `${name} is no longer muted.`)] : ["Mute", async () => (await mute(person, name)) && load()],
+      how.muting ? ["Unmute", () => readmit("unmute", `${name} is no longer muted.`)] : ["Mute", async () => (await mute(person, name)) && load()],
       ["See fewer posts", () => undo("seeFewer", `You will see fewer posts of ${name}.`)],
       ["See posts as before", () => undo("seeAsBefore", `You see posts of ${name} as before.`)],
       ...(how.followedBy ? [["Remove as a follower", () => undo("removeFollower", `${name} no longer follows you.`)]] : []),
@@ -70,9 +70,15 @@ export function profile(id) {
 
   async function undo(method, done) {
     const held = await attempt({ key: `${method} ${id}`, apply: () => {}, send: () => session.kith[method](id), undo: () => {}, what: "Nothing was changed." });
-    if (!held) return;
+    if (!held) return false;
     toast(done);
-    load();
+    await load();
+    return true;
+  }
+
+  /** Undo a mute or a block, which took the posts from the screen. */
+  async function readmit(method, done) {
+    if (await undo(method, done)) list.reload();
   }
   return view;
 }
