@@ -241,6 +241,15 @@ def test_a_backup_of_an_older_kith_is_still_restored(settings: Settings, tmp_pat
         assert len(store.history().restores) == 1
 
 
+def test_a_data_folder_is_not_restored_as_a_backup(settings: Settings, tmp_path: Path) -> None:
+    """Its store.mdb may lack writes that its journal has, and is torn if it is copied while a server writes."""
+    note(settings, "new")
+    back = tmp_path / "back"
+    with pytest.raises(BadRequest, match=f"is a data folder and no backup: .*kith backup PLACE --data {settings.data}"):
+        restore(Settings(data=str(back)), FolderArchive(Path(settings.data)))
+    assert not (back / "store.mdb").exists()
+
+
 def test_a_backup_of_a_newer_kith_is_refused_and_the_next_one_is_whole(settings: Settings, tmp_path: Path) -> None:
     archive = FolderArchive(tmp_path / "kept")
     (part,) = back_up(settings, archive).parts

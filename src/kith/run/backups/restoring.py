@@ -242,6 +242,11 @@ def _restore_older(
         raise BadRequest(f"{archive.where} holds no backup")
     if moment is not None:
         raise BadRequest(f"{archive.where} holds one moment only; restore it without --at")
+    if (Path(archive.where) / JOURNAL_FILE).exists():  # its last writes, without which the store is half a store
+        raise BadRequest(
+            f"{archive.where} is a data folder and no backup: make one with `kith backup PLACE --data "
+            f"{archive.where}`, or stop its server and copy the whole folder"
+        )
     source, files = Path(archive.where) / MEDIA, 0
     with _new_store(settings) as folder:
         shutil.rmtree(folder, ignore_errors=True)
