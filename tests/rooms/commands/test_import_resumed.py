@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import gzip
 import os
 import shutil
@@ -31,6 +32,7 @@ from kith.commands.backup import backup
 from kith.commands.edges import discard_import
 from kith.core.clock import wall_ms
 from kith.core.errors import BadRequest, Conflict, KithError, StoreFull, StoreMismatch, StoreUnavailable
+from kith.engines.embedded.environment import Environment, WriteTransaction
 from kith.engines.embedded.folder_locks import alone
 from kith.graph.edge import State
 from kith.run.backups import schedule
@@ -300,6 +302,25 @@ def test_an_import_onto_a_full_disk_says_so_and_resumes_once_there_is_room(set_t
         with pytest.raises(StoreFull, match="no room on the disk"):
             bring(set_to, path)
     assert bring(set_to, path).way == "bulk"
+
+
+@pytest.mark.usefixtures("tiny", "small_chunks")
+@pytest.mark.parametrize("calls", [10, 50], ids=["while it reads", "while it writes"])
+def test_an_import_that_filled_the_disk_can_be_dropped(
+    set_to: Settings, tmp_path: Path, calls: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cut_short(set_to, file_of(tmp_path, random_rows(7, 120, 3)), calls)
+    commit = Environment.commit
+
+    def commit_if_there_is_room(store: Environment) -> contextlib.AbstractContextManager[WriteTransaction]:
+        if (store.folder / "loading-follows").exists():
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return commit(store)
+
+    monkeypatch.setattr(Environment, "commit", commit_if_there_is_room)
+    discard_import(set_to, "follows")
+    supervisor.prepare(set_to)
+    assert graph_content(set_to).edges == {}
 
 
 @pytest.mark.usefixtures("tiny", "small_chunks")

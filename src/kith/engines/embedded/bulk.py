@@ -215,11 +215,14 @@ def unfinished(environment: Environment) -> Iterator[str]:
 
 
 def discard(environment: Environment, graph: str) -> None:
-    """Drop an unfinished load with all rows of the graph: the graph was empty before."""
+    """Drop an unfinished load with all rows of the graph: the graph was empty before.
+
+    The working folder goes first, so that a disk which the load has filled has room for the commit.
+    """
+    shutil.rmtree(_folder_of(environment, graph), ignore_errors=True)
     with translate_errors("discard the import", environment.folder), environment.commit() as write:
         write.txn.drop(environment.graph_db(environment.graph_numbers()[graph]), delete=False)
         put_note(write.txn, environment.notes_db, LOADING_NOTE + graph, None)
-    shutil.rmtree(_folder_of(environment, graph), ignore_errors=True)
 
 
 def _folder_of(environment: Environment, graph: str) -> Path:
