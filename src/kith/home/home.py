@@ -217,7 +217,7 @@ class Home:
                 return slate, choice
         else:
             skeleton, _ = await gather(self._immediate, visit.newest(must_reflect, refresh=refresh), visit.preload())
-        slate, ranked = await visit.rank(skeleton, Scroll(now_ms))
+        slate, ranked = await visit.rank(skeleton, Scroll(now_ms), begins=True)
         if ranked is None:
             return slate, None
         choice = await self._choose(visit, slate, ranked, NO_FACTS, limit)

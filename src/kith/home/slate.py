@@ -30,9 +30,9 @@ SLATE_MAX = 500
 """Posts in one ranking, copies included (article 001: the light pass looks at about 500)."""
 PAD = 64
 """The number of entries in a packed slate is a multiple of this, and at least this."""
-_HEAD, _SEEN_FROM = struct.Struct(">BBHqqq"), struct.Struct(">qq")
+_HEAD, _SEEN_FROM, _SEEN_UNTIL = struct.Struct(">BBHqqq"), struct.Struct(">qq"), struct.Struct(">q")
 _FORM, _ID_BYTES = 3, 8
-_MORE, _SKIPPED_SEEN, _SHOWING_SEEN, _HAS_SEEN_FROM = 1, 2, 4, 8  # bits of the second byte
+_MORE, _SKIPPED_SEEN, _SHOWING_SEEN, _HAS_SEEN_FROM, _HAS_SEEN_UNTIL = 1, 2, 4, 8, 16  # bits of the second byte
 Copies = Mapping[int, Sequence[int]]
 """The copies of each post, best first. A post without copies, as most are, is not in it."""
 NO_COPIES: Copies = MappingProxyType({})
@@ -42,15 +42,18 @@ class Scroll(NamedTuple):
     """One scroll through home. It shows one stretch of home after another: in each, first the posts that the reader has
     not seen, then the seen posts that were skipped.
 
-    `begun_ms`: when the first page was made; posts seen since then are not repeated. `skipped_seen`: seen posts were
-    skipped in this stretch. `showing_seen`: the skipped posts are shown now. `seen_from`: where the skipped posts
-    begin, and while they are shown, where they end; None: the beginning or the end of home.
+    `begun_ms`: when the first page was made. `skipped_seen`: seen posts were skipped in this stretch. `showing_seen`:
+    the skipped posts are shown now. `seen_from`: where the skipped posts begin, and while they are shown, where they
+    end; None: the beginning or the end of home. `seen_until`: the time of the newest view known when the scroll began;
+    posts seen since then are not repeated. It is no time of this process, because a view that is being written has an
+    earlier time than the scroll and may not be known yet. None: `begun_ms`.
     """
 
     begun_ms: int
     skipped_seen: bool = False
     showing_seen: bool = False
     seen_from: Mark | None = None
+    seen_until: int | None = None
 
     def with_skipped(self, top: Mark) -> Scroll:
         """The scroll after seen posts were skipped beyond `top`."""
@@ -84,7 +87,7 @@ class Slate(msgspec.Struct, frozen=True):
         if not scroll.showing_seen and scroll.skipped_seen and (give_up or end is None):
             return scroll.seen_from, scroll._replace(showing_seen=True, seen_from=end)
         if scroll.showing_seen and end == scroll.seen_from:
-            return end, Scroll(scroll.begun_ms)
+            return end, Scroll(scroll.begun_ms, seen_until=scroll.seen_until)
         return end, scroll
 
     def best(self, count: int) -> list[int]:
@@ -138,7 +141,7 @@ class Slate(msgspec.Struct, frozen=True):
         return Slate(left, self.end, copies, self.scroll)
 
     def pack(self) -> bytes:
-        """The slate as bytes for a cursor: a head, `seen_from` if it is set, then 8 bytes a post.
+        """The slate as bytes for a cursor: a head, `seen_from` and `seen_until` if they are set, then 8 bytes a post.
 
         A copy is stored as `~id`, behind its original.
         """
@@ -146,11 +149,12 @@ class Slate(msgspec.Struct, frozen=True):
         if self.copies:
             entries = [entry for id_ in self.ids for entry in (id_, *(~copy for copy in self.copies.get(id_, ())))]
         count = len(entries)
-        begun_ms, skipped_seen, showing_seen, seen_from = self.scroll
+        begun_ms, skipped_seen, showing_seen, seen_from, seen_until = self.scroll
         flags = _MORE * (self.end is not None) | _SKIPPED_SEEN * skipped_seen | _SHOWING_SEEN * showing_seen
-        flags |= _HAS_SEEN_FROM * (seen_from is not None)
+        flags |= _HAS_SEEN_FROM * (seen_from is not None) | _HAS_SEEN_UNTIL * (seen_until is not None)
         head = _HEAD.pack(_FORM, flags, count, begun_ms, *(self.end or (0, 0)))
         head += b"" if seen_from is None else _SEEN_FROM.pack(*seen_from)
+        head += b"" if seen_until is None else _SEEN_UNTIL.pack(seen_until)
         filler = bytes(_ID_BYTES * (max(1, -(-count // PAD)) * PAD - count))
         return head + np.array(entries, ">i8").tobytes() + filler
 
@@ -193,17 +197,19 @@ def unpack(raw: bytes) -> Slate:
     if len(raw) <= _HEAD.size or raw[0] != _FORM:
         raise _unknown_form()
     _, flags, count, begun_ms, position, id_ = _HEAD.unpack_from(raw)
-    begin = _HEAD.size + (_SEEN_FROM.size if flags & _HAS_SEEN_FROM else 0)
+    until_at = _HEAD.size + (_SEEN_FROM.size if flags & _HAS_SEEN_FROM else 0)
+    begin = until_at + (_SEEN_UNTIL.size if flags & _HAS_SEEN_UNTIL else 0)
     size = len(raw) - begin
     if size <= 0 or size % (PAD * _ID_BYTES) or count * _ID_BYTES > size:
         raise _unknown_form()
     seen_from = Mark(*_SEEN_FROM.unpack_from(raw, _HEAD.size)) if flags & _HAS_SEEN_FROM else None
+    seen_until = _SEEN_UNTIL.unpack_from(raw, until_at)[0] if flags & _HAS_SEEN_UNTIL else None
     entries = np.frombuffer(raw, ">i8", count, begin).astype(np.int64)
     if count and entries[0] < 0:
         raise _unknown_form()
     are_copies = entries < 0
     ids, copies = _split_copies(np.where(are_copies, ~entries, entries), are_copies)
-    scroll = Scroll(begun_ms, bool(flags & _SKIPPED_SEEN), bool(flags & _SHOWING_SEEN), seen_from)
+    scroll = Scroll(begun_ms, bool(flags & _SKIPPED_SEEN), bool(flags & _SHOWING_SEEN), seen_from, seen_until)
     return Slate(ids, Mark(position, id_) if flags & _MORE else None, copies, scroll)
 
 

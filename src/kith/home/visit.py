@@ -178,15 +178,20 @@ class Visit:
         skeleton = (await self.below(after, SLATE_MAX)).first(SLATE_MAX)
         return await self.rank(skeleton.down_to(scroll.seen_from if scroll.showing_seen else None), scroll)
 
-    async def rank(self, skeleton: Skeleton, scroll: Scroll) -> tuple[Slate, RankedCandidates | None]:
-        """As `rank_below`, for the posts of a skeleton."""
+    async def rank(
+        self, skeleton: Skeleton, scroll: Scroll, *, begins: bool = False
+    ) -> tuple[Slate, RankedCandidates | None]:
+        """As `rank_below`, for the posts of a skeleton. `begins`: they are the first of the scroll."""
         ids, end = skeleton.ids, skeleton.end
         try:
             reader = await self.reader_facts()
             if scroll.showing_seen:
-                seen = await self._ranker.seen_until(reader, ids, scroll.begun_ms)
+                until_ms = scroll.begun_ms if scroll.seen_until is None else scroll.seen_until
+                seen = await self._ranker.seen_until(reader, ids, until_ms)
             else:
                 seen = await self._ranker.seen(reader, ids)
+                if begins:
+                    scroll = scroll._replace(seen_until=reader.own.newest_view_ms)
                 scroll = scroll.with_skipped(skeleton.top) if seen.any() else scroll
             scored = await self._ranker.score_seen_or_unseen(
                 reader, ids, seen, self.pinned, showing_seen=scroll.showing_seen

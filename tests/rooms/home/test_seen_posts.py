@@ -81,6 +81,37 @@ def test_posts_seen_during_a_scroll_do_not_come_a_second_time(run: Run, home: Ho
     assert (sorted(found[:-1]), found[-1], seen) == (others, before, {before})
 
 
+def test_a_view_that_was_being_written_when_a_scroll_began_does_not_repeat_its_post(run: Run, home: HomeScene) -> None:
+    earlier, late = [run(home.post(author)) for author in (BOB, CAROL)]
+    run(home.engagement.add(VIEWS, ALICE, earlier.id))
+    home.clock.ms += 5
+    view = home.graph.add_write(home.graph.graphs.number(VIEWS), ALICE, late.id)
+    home.clock.ms += 5
+    first = run(home.page(1))
+    run(home.graph.write([view]))
+    assert first.rest is not None
+    rest = run(home.all(1, unpack(first.rest.pack())))
+    assert (ids_of(first.posts), rest) == ([late.id], [earlier.id])
+
+
+def test_a_view_written_while_the_first_page_is_made_loses_no_post(
+    run: Run, home: HomeScene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    posts = [run(home.post(author)) for author in (BOB, CAROL)]
+    run(home.engagement.add(VIEWS, ALICE, posts[0].id))
+    read_own = home.ranker.own
+
+    async def own_before_a_view(reader: NodeId) -> object:
+        own = await read_own(reader)
+        monkeypatch.undo()
+        home.clock.ms += 5
+        await home.engagement.add(VIEWS, ALICE, posts[1].id)
+        return own
+
+    monkeypatch.setattr(home.ranker, "own", own_before_a_view)
+    assert sorted(run(home.all(1))) == sorted(ids_of(posts))
+
+
 @pytest.mark.parametrize("on_top", [0, 3])
 def test_a_reader_who_has_seen_a_great_deal_gets_it_again_before_older_unseen_posts(
     run: Run, home: HomeScene, monkeypatch: pytest.MonkeyPatch, on_top: int

@@ -33,7 +33,8 @@ def slate_of(posts: list[int], are_copies: list[bool], end: Mark | None) -> Slat
     return Slate(found, end, copies)
 
 
-scrolls = st.builds(Scroll, st.integers(0, 2**62), st.booleans(), st.booleans(), ends)
+times = st.integers(0, 2**62)
+scrolls = st.builds(Scroll, times, st.booleans(), st.booleans(), ends, st.none() | times)
 slates = st.builds(
     lambda scroll, *parts: msgspec.structs.replace(slate_of(*parts), scroll=scroll),
     scrolls,
@@ -49,7 +50,7 @@ slates = st.builds(
 @given(slates)
 def test_a_slate_survives_packing(slate: Slate) -> None:
     assert unpack(slate.pack()) == slate
-    assert len(slate.pack()) <= 44 + 8 * (SLATE_MAX + PAD)
+    assert len(slate.pack()) <= 52 + 8 * (SLATE_MAX + PAD)
 
 
 @given(slates)
@@ -88,6 +89,7 @@ NO_SLATES = {
     "a border that is cut off": Slate([1], None, scroll=Scroll(5, seen_from=Mark(7, 7))).pack()[: 28 + 8],
     "a border alone": Slate([1], None, scroll=Scroll(5, seen_from=Mark(7, 7))).pack()[: 28 + 16],
     "no border where one was said": stored(1, 2, flags=8),
+    "no time where one was said": stored(1, 2, flags=16),
     "two posts and no filler": stored(1, 2)[:44],
     "all but the last byte": stored(1, 2)[:-1],
 }

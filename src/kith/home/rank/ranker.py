@@ -45,6 +45,12 @@ class OwnLists(NamedTuple):
     state: ListState
     fewer: list[Mark]
 
+    @property
+    def newest_view_ms(self) -> int:
+        """When the newest seen post was first seen; 0: none was."""
+        newest = self.state.newest[0]
+        return newest[0].position if newest else 0
+
 
 class ReaderFacts(NamedTuple):
     """A reader's facts for ranking. `seen`: the newest posts they saw. `affinities`: computed, or the interactions from
@@ -92,6 +98,8 @@ class Ranker:
         if self._immediate:
             own, affinities = await self.own(reader), await self._affinity.load(reader)
             seen = await self._store.ids(views, newest=SEEN_MAX) if own.state.lengths[0] else _NOTHING
+            if len(seen) and seen[0] != own.state.newest[0][0].id:  # a post was seen in between
+                own, seen = await self._read_all(reader)
         else:
             (own, seen), affinities = await gather(False, self._read_all(reader), self._affinity.load(reader))
         return ReaderFacts(reader, own, seen, affinities)
