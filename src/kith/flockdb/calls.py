@@ -204,10 +204,10 @@ class Calls:
     def _task(self, raw: Any, at_s: int | None, number: int) -> ExecuteTask:
         if raw.operation_type not in list(ExecuteOperation):
             raise BadRequest(f"there is no operation {raw.operation_type}")
-        version = None if at_s is None else version_at(at_s, number)
-        return ExecuteTask(
-            ExecuteOperation(raw.operation_type), self._terms.read(raw.term), check_position(raw.position), version
-        )
+        term = self._terms.read(raw.term)
+        # named edges of one second have one version, so that the greater state wins wherever an operation stands
+        version = None if at_s is None else version_at(at_s, number if term.others is None else 0)
+        return ExecuteTask(ExecuteOperation(raw.operation_type), term, check_position(raw.position), version)
 
     def _with_version(self, task: ExecuteTask) -> ExecuteTask:
         """The operation, with the current version if it has none. So writes made before it runs are newer."""

@@ -79,7 +79,7 @@ def check_edges(tasks: Sequence[ExecuteTask]) -> None:
 
 
 def version_at(seconds: int, number: int) -> Hlc:
-    """The version of operation `number` of a call with a time. It is never 0, as that is the version of no edge."""
+    """The version of operation `number` of those of a second. It is never 0, as that is the version of no edge."""
     return hlc_of(max(1, seconds * 1000), min(number, 0xFFFF))
 
 

@@ -46,7 +46,10 @@ _log = structlog.get_logger("kith.flockdb")
 
 
 class ExecuteJob(msgspec.Struct, frozen=True):
-    """One operation and its progress. `step`: finished lists. `after`: the last finished entry of the next list."""
+    """One operation and its progress. `step`: finished lists. `after`: the last finished entry of the next list.
+
+    `edges_version`: the version of the named edges; 0: `version`, which `_note` raises.
+    """
 
     priority: Priority
     change: ExecuteOperation
@@ -62,6 +65,7 @@ class ExecuteJob(msgspec.Struct, frozen=True):
     done: int = 0  # how many of the named edges
     tries: int = 0
     error: str = ""
+    edges_version: int = 0
 
     @property
     def key(self) -> str:
@@ -78,7 +82,7 @@ class ExecuteJob(msgspec.Struct, frozen=True):
         """What remains to be done."""
         remaining = None if self.others is None else np.frombuffer(self.others, "<i8").astype(np.int64)[self.done :]
         term = Term(self.graph, self.node, self.direction, (State.NORMAL,), remaining)
-        return ExecuteTask(self.change, term, self.position, Hlc(self.version))
+        return ExecuteTask(self.change, term, self.position, Hlc(self.edges_version or self.version))
 
 
 _decode = msgspec.msgpack.Decoder(ExecuteJob).decode
@@ -109,7 +113,8 @@ class Jobs:
         packed = None if task.term.others is None else task.term.others.astype("<i8").tobytes()
         term, version = task.term, task.version or self._clock.next()
         job = ExecuteJob(
-            priority, task.change, term.graph, term.node, term.direction, packed, task.position, version, due_ms
+            priority, task.change, term.graph, term.node, term.direction, packed, task.position, version, due_ms,
+            edges_version=0 if packed is None else version,
         )  # fmt: skip
         await self._reserve_room(0 if packed is None else len(packed))
         await self._note(job)

@@ -125,6 +125,24 @@ def test_operations_with_a_time_give_one_result_in_any_order(service: Service) -
     assert results == {(REMOVED, NOW_S - 60)}, "at 40 the greatest state wins"
 
 
+@pytest.mark.parametrize("priority", [LOW, HIGH])
+@pytest.mark.parametrize("removed_first", [True, False])
+def test_of_operations_of_one_second_the_greater_state_wins_wherever_they_stand_in_a_call(
+    service: Service, priority: int, removed_first: bool
+) -> None:
+    flock = service.flock
+    removes = [(REMOVE, term(ALICE, others=[BOB]), None)]
+    adds = [(ADD, term(ALICE, others=[other]), None) for other in (CAROL, BOB)]
+    for operations in (removes, adds) if removed_first else (adds, removes):
+        flock.execute_all(*operations, at=NOW_S - 60, priority=priority)
+    service.settle()
+    assert flock.edge(ALICE, BOB).state_id == REMOVED
+    flock.execute_all(*removes, *adds, at=NOW_S - 30, priority=priority)
+    service.settle()
+    assert flock.edge(ALICE, BOB).state_id == REMOVED
+    assert flock.edge(ALICE, BOB).updated_at == NOW_S - 30
+
+
 @pytest.mark.parametrize("at", [0, -5])
 @pytest.mark.parametrize("priority", [LOW, HIGH])
 def test_an_operation_with_the_time_0_is_older_than_every_edge(service: Service, at: int, priority: int) -> None:
