@@ -73,7 +73,8 @@ class Listener:
         """
         if self._accepting is not None:
             self._accepting.close()
-        for connection in list(self._shared.connections):
+        self._shared.draining = True
+        for connection in self._shared.connections:
             connection.draining = True
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(within_s):

@@ -32,14 +32,14 @@ class Client(Protocol):
 
 class ServingState:
     """The state that connections share. `now_s`, and the date in `last_lines`, are those of the listener's last
-    check.
+    check. `draining`: new connections are `draining`, too.
     """
 
     def __init__(self, door: Serve, refusal: Refusal, connections_max: int) -> None:
         self.door, self.refusal, self._max = door, refusal, connections_max
         self.loop, self.heads = asyncio.get_running_loop(), HeadCache()
         self.now_s, self.last_lines = 0.0, b""
-        self.connections, self.all_closed = set[Client](), asyncio.Event()
+        self.connections, self.all_closed, self.draining = set[Client](), asyncio.Event(), False
         self.all_closed.set()
         self._held, self._held_since_s = list[Client](), 0.0
 
@@ -66,6 +66,7 @@ class ServingState:
 
     def connection_opened(self, connection: Client) -> None:
         """A client connected."""
+        connection.draining = self.draining  # it was accepted just before that
         self.connections.add(connection)
         self.all_closed.clear()
         if len(self.connections) > self._max:

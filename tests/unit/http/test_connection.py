@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gc
 import socket
 import struct
@@ -136,6 +137,35 @@ async def test_a_closing_listener_answers_requests_on_their_way() -> None:
         assert await client.rest() == b""
         client.writer.close()
         await closing
+
+
+@scene
+async def test_a_connection_accepted_just_before_the_listener_closes_ends_with_its_answer() -> None:
+    async def connect_and_close_after(turns: int) -> None:
+        is_closing = False
+
+        async def door(exchange: Exchange) -> None:
+            exchange.respond(200, [], b"late" if is_closing else b"early")
+
+        async def close() -> None:
+            nonlocal is_closing
+            is_closing = True
+            await here.listener.close(30)
+
+        async with world(door) as here:
+            opening = asyncio.create_task(here.client(GET))
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            closing = asyncio.create_task(close())
+            with contextlib.suppress(ConnectionError):  # it was not accepted
+                client = await opening
+                answer = await client.reader.read(1 << 16)
+                assert b"late" not in answer or b"connection: close" in answer
+                client.writer.close()
+            await closing
+
+    for turns in range(8):
+        await connect_and_close_after(turns)
 
 
 @scene
