@@ -6,7 +6,7 @@ Modules, by what they hold:
   `comments`, `home` (the feed), `notifications`, `devices`, `stories`, `boards`, `uploads` (media), `moderation`,
   `webhooks`, `operations`. `asking` has their building blocks, `programs` the set programs.
 - the clients: `routes` turns calls into methods, `clients` does the I/O, `wire` builds requests, retries and keeps
-  tokens, `connections` counts connections and ends them.
+  tokens, `connections` counts and ends connections.
 - streams: `streams` (the feed, live), `watching` (every change), `reconnecting` (what both do with a connection).
 - records: `answers` (graph and users), `objects` (what people make), `errors`.
 

@@ -19,7 +19,7 @@ from typing import Any, Self, TypeVar
 import httpx
 
 from kith.client.answers import Id, Page
-from kith.client.connections import KEPT_ALIVE, Connections, OpenSockets
+from kith.client.connections import LIMITS, AsyncConnections, Connections
 from kith.client.reconnecting import Lines, check_kind
 from kith.client.routes import Awaiting, Blocking, Routes
 from kith.client.streams import FeedEvent, FeedStream, Stream
@@ -116,9 +116,9 @@ class Kith(_Client, Blocking):
     ) -> None:
         self._open(url, user, token, retry, random)
         self._sleep, self._timeout_s = sleep, timeout_s
-        self._open_sockets = OpenSockets()
+        self._connections = Connections(timeout_s)
         self._http = httpx.Client(
-            base_url=self._session.url, headers=_bearer(key), timeout=timeout_s, transport=transport,
+            base_url=self._session.url, headers=_bearer(key), timeout=timeout_s, transport=transport, limits=LIMITS,
             trust_env=_may_need_proxy(self._session.url), verify=tls_verify(self._session.url),
         )  # fmt: skip
 
@@ -126,7 +126,7 @@ class Kith(_Client, Blocking):
         """Close the connections. On a view this does nothing."""
         if not self._is_view:
             self._http.close()
-            self._open_sockets.shut_down()
+            self._connections.shut_down()
 
     def __enter__(self) -> Self:
         return self
@@ -152,7 +152,7 @@ class Kith(_Client, Blocking):
             self._sleep(step.seconds)
             return None
         try:
-            with _body(step, self._timeout_s) as body:
+            with self._connections.one(), _body(step, self._timeout_s) as body:
                 return self._http.request(step.method, step.path, params=step.params, headers=step.headers, **body)
         except httpx.RequestError as error:
             return error
@@ -197,11 +197,14 @@ class Kith(_Client, Blocking):
             method, path, params, headers, *_ = stream.request()
             timeout = stream.timeout(self._timeout_s)
             try:
-                with self._http.stream(method, path, params=params, headers=headers, timeout=timeout) as response:
+                with (
+                    self._connections.one(),
+                    self._http.stream(method, path, params=params, headers=headers, timeout=timeout) as response,
+                ):
                     if response.is_success:
                         check_kind(response, stream.kind)
                         lines = Lines()
-                        with self._open_sockets.holding(response):
+                        with self._connections.ended_by_close(response):
                             for chunk in response.iter_bytes():
                                 yield from filter(None, map(stream.read, lines.read(chunk)))
                     else:
@@ -239,10 +242,9 @@ class AsyncKith(_Client, Awaiting):
     ) -> None:
         self._open(url, user, token, retry, random)
         self._sleep, self._timeout_s = sleep, timeout_s
-        self._connections = Connections(timeout_s)
+        self._connections = AsyncConnections(timeout_s)
         self._http = httpx.AsyncClient(
-            base_url=self._session.url, headers=_bearer(key), timeout=timeout_s, transport=transport,
-            limits=httpx.Limits(max_keepalive_connections=KEPT_ALIVE),
+            base_url=self._session.url, headers=_bearer(key), timeout=timeout_s, transport=transport, limits=LIMITS,
             trust_env=_may_need_proxy(self._session.url), verify=tls_verify(self._session.url),
         )  # fmt: skip
 

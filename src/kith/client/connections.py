@@ -1,9 +1,12 @@
-"""What both clients add to httpx: closing one ends its streams at once, and a cancelled call costs no connection."""
+"""The connections of both clients. They count them in place of httpcore, which loses a connection for ever if a request
+is cancelled, or gives up waiting for one, at a bad moment: then no request uses it, and none gets it.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import socket
+import threading
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import Any, TypeVar
@@ -11,26 +14,38 @@ from typing import Any, TypeVar
 import httpx
 
 CONNECTIONS = 100
-"""Most connections of a client and its views, also of a `Kith`, as httpx has it."""
-KEPT_ALIVE = 20
-"""Most idle connections that stay open."""
+"""Most connections of a client and its views."""
+LIMITS = httpx.Limits(max_keepalive_connections=20)
+"""The limits of httpx: how many idle connections stay open, but no number of connections, so that none waits there."""
 
 T = TypeVar("T")
 
 
-class OpenSockets:
-    """Duplicates of the sockets of a `Kith`'s open streams. Thread-safe.
+class Connections:
+    """The connections of a `Kith` and its views. Thread-safe.
 
-    Closing a socket wakes nobody who waits for it: a read in another thread would end with the next heartbeat. Shutting
-    it down does, and that works on a duplicate, which nobody else closes.
+    Closing a socket wakes nobody who waits for it: a stream in another thread would end with the next heartbeat.
+    Shutting it down does, and that works on a duplicate, which nobody else closes.
     """
 
-    def __init__(self) -> None:
-        self._duplicates = set[socket.socket]()
+    def __init__(self, wait_s: float) -> None:
+        """`wait_s`: how long to wait for a free connection."""
+        self._free, self._wait_s = threading.Semaphore(CONNECTIONS), wait_s
+        self._duplicates = set[socket.socket]()  # of the sockets of open streams
         self._closed = False
 
     @contextmanager
-    def holding(self, response: httpx.Response) -> Iterator[None]:
+    def one(self) -> Iterator[None]:
+        """Hold a connection. PoolTimeout if none is free."""
+        if not self._free.acquire(timeout=self._wait_s):
+            raise httpx.PoolTimeout("")
+        try:
+            yield
+        finally:
+            self._free.release()
+
+    @contextmanager
+    def ended_by_close(self, response: httpx.Response) -> Iterator[None]:
         """While it holds, `shut_down` ends a read of this response."""
         try:
             network = response.extensions["network_stream"]
@@ -57,11 +72,10 @@ class OpenSockets:
                 duplicate.shutdown(socket.SHUT_RDWR)
 
 
-class Connections:
-    """Counts the connections of an `AsyncKith`, in place of httpcore.
+class AsyncConnections:
+    """The connections of an `AsyncKith` and its views.
 
-    That loses a connection for ever if a request is cancelled, or gives up waiting for one, at a bad moment. So no
-    request waits in its queue, and one that is sent is finished though its call is cancelled.
+    A request that is sent is finished though its call is cancelled.
     """
 
     def __init__(self, wait_s: float) -> None:

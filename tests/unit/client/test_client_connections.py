@@ -7,12 +7,13 @@ import contextlib
 import queue
 import socket
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import httpx
 from servers import eventually
 
-from kith.client import AsyncKith, Kith, Retry
+from kith.client import AsyncKith, Kith, Retry, Unreachable
 from kith.client.connections import CONNECTIONS
 
 KEY = "sk-very-secret"
@@ -23,6 +24,7 @@ STREAM = (
 )
 TURNS, REPEATED = 20, 60  # a call takes some 16 turns of the loop; of 60 cancelled at each, over 100 met a bad moment
 JOIN_S = 5.0
+WAIT_S = 1.0
 
 
 def test_calls_cancelled_at_any_moment_reserve_no_connections() -> None:
@@ -71,6 +73,38 @@ def test_a_call_cancelled_before_it_has_a_connection_is_not_sent() -> None:
             return asked
 
     assert asyncio.run(run()) == CONNECTIONS
+
+
+def test_calls_that_waited_in_vain_for_a_connection_reserve_none() -> None:
+    """Threads give up just when connections become free. Afterwards all connections can be used at once."""
+    ports, together, asked = queue.SimpleQueue[int](), threading.Event(), 0
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal asked
+        with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError):
+            while await reader.readuntil(b"\r\n\r\n"):
+                asked += 1
+                await asyncio.sleep(WAIT_S / 2)
+                while together.is_set() and asked < CONNECTIONS:  # noqa: ASYNC110 - set by another thread
+                    await asyncio.sleep(WAIT_S / 20)
+                writer.write(ANSWER)
+        writer.close()
+
+    async def run_server() -> None:
+        server = await asyncio.start_server(serve, "127.0.0.1", 0, backlog=CONNECTIONS)
+        ports.put(server.sockets[0].getsockname()[1])
+        async with server:
+            await server.serve_forever()
+
+    threading.Thread(target=lambda: asyncio.run(run_server()), daemon=True).start()
+    kith = Kith(f"http://127.0.0.1:{ports.get(timeout=JOIN_S)}", KEY, timeout_s=WAIT_S, retry=Retry(tries=1))
+    with kith, ThreadPoolExecutor(4 * CONNECTIONS) as threads:
+        calls = [threads.submit(kith.exists, "follows", 1, 2) for _ in range(10 * CONNECTIONS)]
+        refused = [call for call in calls if isinstance(call.exception(), Unreachable)]
+        assert refused
+        asked = 0
+        together.set()
+        assert all(threads.map(lambda _: kith.exists("follows", 1, 2), range(CONNECTIONS)))
 
 
 def test_streams_cancelled_at_any_moment_leave_no_connection_open() -> None:
