@@ -54,6 +54,7 @@ def test_a_healthy_server_has_no_findings() -> None:
         ({"fanout_dead_events": 2}, "bad", "2 dead events of fanout wait for you"),
         ({"fanout_lag_events": 5, "fanout_lag_oldest_seconds": 60}, "bad", "fanout is 5 events behind"),
         ({"push_dead_events": 0}, "bad", "No worker of push runs"),
+        ({"push_dead_events": 0, "standby_behind_seconds": None}, "bad", "No worker of push runs"),  # just promoted
         ({"disk_free_bytes": 2**20}, "bad", "are left on the disk"),
         ({"log_leases_lost": 1}, "bad", "lost their place in the log"),
     ],
@@ -61,3 +62,9 @@ def test_a_healthy_server_has_no_findings() -> None:
 def test_each_problem_is_reported(values: dict[str, Any], how: str, says: str) -> None:
     ((said_how, words),) = findings_for(WELL | values, [WORKER])
     assert (said_how, says in words) == (how, True), words
+
+
+@needs_node
+def test_a_machine_that_became_a_standby_lacks_no_workers() -> None:
+    values = dict.fromkeys(WELL, None) | {"standby_behind_seconds": 1, "backup_age_seconds": HOUR_S}
+    assert findings_for(values, []) == []

@@ -34,11 +34,12 @@ const HIDDEN = new Set(["commits_rate", "log_sequence", "rival_primary", "operat
 export function findings(history, now = history.latest.now) {
   const found = [];
   const value = (name) => history.last(name) ?? 0;
-  const groups = history.names().filter((name) => name.endsWith("_dead_events")).map((name) => name.slice(0, -"_dead_events".length));
-  const standby = history.names().includes("standby_behind_seconds"); // a standby runs no workers
+  const reported = history.names().filter((name) => name.endsWith("_dead_events") && history.last(name) !== null); // now: the hour may have begun in another role
+  const groups = reported.map((name) => name.slice(0, -"_dead_events".length));
+  const standby = !groups.length; // a standby runs no workers
   const running = new Set(history.latest.processes.filter((one) => one.running).flatMap((one) => one.kind.split("+"))); // one process may follow the log for several
   for (const group of groups) {
-    if (!running.has(group) && !standby) found.push(["bad", `No worker of ${group} runs. What it does waits until one is back.`]);
+    if (!running.has(group)) found.push(["bad", `No worker of ${group} runs. What it does waits until one is back.`]);
     const dead = value(`${group}_dead_events`);
     if (dead) found.push(["bad", `${number(dead)} dead events of ${group} wait for you: see Log.`]);
     const lag = history.last(`${group}_lag_oldest_seconds`);
