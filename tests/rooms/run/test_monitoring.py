@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 import time
 from pathlib import Path
-from unittest.mock import patch
+from typing import Literal
 
 import pytest
 from coroutines import run_coroutine
 
 from kith.core.errors import StoreUnavailable
 from kith.engines.blobs.blob_store import FolderBlobs
-from kith.engines.embedded.environment import Environment
+from kith.engines.embedded import store_role
+from kith.engines.embedded.closed_note import ClosedNote
 from kith.run.config import Settings
 from kith.run.consumers import CONSUMERS
 from kith.run.machines.standby_lag import StandbyLag
 from kith.run.measures.descriptions import GAUGES, in_words
 from kith.run.measures.media_size import measure
 from kith.run.opening import wiring
+from kith.run.opening.stores import OpenStores
 
 ROOT = Path(__file__).parents[3]
 PAGES = ROOT / "docs" / "monitoring"
@@ -27,6 +30,11 @@ ALERTS = (PAGES / "alerts.yaml").read_text()
 DASHBOARD = json.loads((PAGES / "grafana.json").read_text())
 EXPRESSIONS = [target["expr"] for panel in DASHBOARD["panels"] for target in panel["targets"]]
 RULES = re.findall(r"^ +expr: (.+)$", ALERTS, re.MULTILINE)
+
+
+def close_as(stores: OpenStores, why: Literal["standby", "fenced"]) -> None:
+    assert stores.folder is not None
+    store_role.close_to_writes(stores.folder.environment, ClosedNote(why, "http://10.0.0.1:7400"))
 
 
 @pytest.fixture(scope="module")
@@ -58,8 +66,8 @@ def rendered(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
             for name in CONSUMERS:
                 await stores.log.save(name, await stores.log.end(), {})
             as_primary = (await metrics.render()).decode()
-            with patch.object(Environment, "is_closed", lambda _: True):
-                return as_primary, (await metrics.render()).decode()
+            close_as(stores, "standby")
+            return as_primary, (await metrics.render()).decode()
 
     primary, standby = run_coroutine(texts())
     return str(primary), str(standby)
@@ -138,6 +146,18 @@ def test_a_standby_reports_no_lag_of_consumers_because_it_runs_none(rendered: tu
     for name in ("fanout", "notifications", "push"):
         assert f"kith_{name}_lag_oldest_seconds" in primary
         assert f"kith_{name}_lag_oldest_seconds" not in standby
+
+
+def test_only_a_standby_is_behind_and_infinitely_until_it_has_caught_up(tmp_path: Path) -> None:
+    """A gauge that is missing would fire no alert; a fenced primary follows nobody."""
+
+    async def measured(why: Literal["standby", "fenced"]) -> float | None:
+        async with wiring.open_stores(Settings(data=str(tmp_path / why), durability="relaxed"), "api") as stores:
+            close_as(stores, why)
+            return (await stores.metrics.gauges()).get("standby_behind_seconds")
+
+    assert run_coroutine(measured("standby")) == math.inf
+    assert run_coroutine(measured("fenced")) is None
 
 
 def test_every_rule_says_what_to_do_and_how_urgent_it_is() -> None:

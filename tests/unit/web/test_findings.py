@@ -68,3 +68,5 @@ def test_each_problem_is_reported(values: dict[str, Any], how: str, says: str) -
 def test_a_machine_that_became_a_standby_lacks_no_workers() -> None:
     values = dict.fromkeys(WELL, None) | {"standby_behind_seconds": 1, "backup_age_seconds": HOUR_S}
     assert findings_for(values, []) == []
+    ((how, words),) = findings_for(values | {"standby_behind_seconds": None}, [])
+    assert (how, "has not caught up" in words) == ("bad", True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -61,7 +62,8 @@ def _of_folder(folder: Folder) -> dict[str, float]:
         "disk_free_bytes": _free(environment),
         "rival_primary": bool(store_role.rival(environment)),
     }
-    return values | _of_standby(environment) if environment.is_closed() else values
+    closed = store_role.read_closed_note(environment)
+    return values | _of_standby(environment) if closed is not None and closed.why == "standby" else values
 
 
 def _free(environment: Environment) -> int:
@@ -88,11 +90,11 @@ async def _of_leases(log: LogStore) -> dict[str, float]:
 
 
 def _of_standby(environment: Environment) -> dict[str, float]:
-    """The lag of a standby in seconds; nothing while it is not known."""
+    """The lag of a standby in seconds; infinite until it has caught up, so that one that never does is noticed."""
     level = StandbyLag(environment.folder)
     behind_ms = level.behind_ms()
     level.close()
-    return {} if behind_ms is None else {"standby_behind_seconds": behind_ms / 1000}
+    return {"standby_behind_seconds": math.inf if behind_ms is None else behind_ms / 1000}
 
 
 def _of_commands(waiting: PendingCommands) -> dict[str, float]:

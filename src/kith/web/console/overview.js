@@ -60,6 +60,9 @@ export function findings(history, now = history.latest.now) {
     else if (drilled > DRILL_AGE_S) found.push(["warn", `The backup was last tried ${ago(now - drilled * 1000, now)}: kith restore PLACE --drill.`]);
   }
   if (value("rival_primary")) found.push(["bad", "Another machine is the primary, too: /readyz and kith doctor say what to do."]);
+  if (standby && history.names().includes("standby_behind_seconds") && history.last("standby_behind_seconds") === null) {
+    found.push(["bad", "This standby has not caught up since its start: /readyz says why."]); // null: infinite
+  }
   if (value("standby_behind_seconds") > LAG_S) found.push(["bad", `This standby is ${seconds(value("standby_behind_seconds"))} behind its primary.`]);
   if (history.last("disk_free_bytes") !== null && value("disk_free_bytes") < DISK_LEFT) found.push(["bad", `Only ${bytes(value("disk_free_bytes"))} are left on the disk.`]);
   for (const one of history.latest.processes.filter((one) => !one.running).slice(0, 5)) {
