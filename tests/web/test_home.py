@@ -256,6 +256,19 @@ def test_a_like_and_its_undo_arrive_in_order(stage: Stage) -> None:
     assert stage.ask("GET", f"/posts/{post}", user=stage.alice)["engagement"]["likeCount"] == 1
 
 
+def test_a_post_that_was_liked_and_shared_elsewhere_is_not_counted_twice(stage: Stage) -> None:
+    post = stage.post(stage.alice, "like me once")
+    page = stage.open_live(stage.alice)
+    expect(card(page, "like me once")).to_be_visible()
+    for path, name in (("like", "Like, 1"), ("share", "Share, 1")):
+        stage.ask("POST", f"/posts/{post}/{path}", user=stage.alice)  # as on another device
+        button = card(page, "like me once").get_by_role("button", name=name)
+        expect(button).to_be_visible()
+        button.click()
+        stage.settled(page)
+        expect(button).to_have_attribute("aria-pressed", "true")
+
+
 def test_new_posts_and_counts_appear_live(stage: Stage) -> None:
     first = stage.post(stage.alice, "the first one")
     stage.follow(stage.bob, stage.alice)

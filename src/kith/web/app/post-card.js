@@ -127,8 +127,8 @@ function set(one, count, pressed = false) {
   one.ariaLabel = count ? `${one.dataset.label}, ${count}` : one.dataset.label;
 }
 
-/** A button for like, save or share, with an optimistic update. */
-function toggle(id, flag, count, on, off) {
+/** Like, save or share, or take it back, with an optimistic update. The answer has the exact count. */
+async function toggle(id, flag, count, on, off) {
   const { engagement } = postOf(id);
   const next = !engagement[flag];
   const changed = (is) => {
@@ -136,13 +136,15 @@ function toggle(id, flag, count, on, off) {
     if (!before || Boolean(before[flag]) === is) return;
     change(id, { engagement: { [flag]: is, ...(count && { [count]: Math.max(0, before[count] + (is ? 1 : -1)) }) } });
   };
-  return attempt({
+  let answer;
+  const held = await attempt({
     key: `${flag} ${id}`,
     apply: () => changed(next),
-    send: () => session.kith[next ? on : off](id),
+    send: async () => (answer = await session.kith[next ? on : off](id)),
     undo: () => changed(!next),
     what: "That was taken back.",
   });
+  if (held && count && Boolean(postOf(id)?.engagement[flag]) === next) change(id, { engagement: { [count]: answer[count] } });
 }
 
 function link(href) {
