@@ -6,7 +6,7 @@ import re
 
 import pytest
 from playwright.sync_api import Route, expect
-from scenes import PATIENCE_S, Stage, card
+from scenes import PATIENCE_S, TO_THE_END, Stage, card, loaded, until
 from servers import eventually
 
 
@@ -156,6 +156,21 @@ def test_the_inbox_counts_live(stage: Stage) -> None:
     expect(row).to_contain_text("Bob liked your post")
     page.get_by_role("button", name="Mark all as read").click()
     expect(badge).to_be_hidden()
+
+
+def test_marking_all_as_read_marks_those_below_the_window_too(stage: Stage) -> None:
+    for number in range(25):
+        stage.ask("POST", f"/posts/{stage.post(stage.alice, f'post number {number}')}/like", user=stage.bob)
+    eventually(lambda: stage.ask("GET", "/notifications/unread", user=stage.alice)["count"] == 25, PATIENCE_S)
+    page = stage.open(stage.alice, viewport={"width": 1000, "height": 300})
+    stage.at(page, "#/inbox")
+    loaded(page)
+    page.get_by_role("button", name="Mark all as read").click()
+    expect(page.get_by_role("img", name="unread")).to_be_hidden()
+    last = page.get_by_role("article").filter(has_text="post number 0")
+    until(page, TO_THE_END)
+    expect(last).to_be_visible()
+    assert page.locator(".notification.unread").count() == 0
 
 
 def test_a_post_is_pinned_to_a_board_that_others_follow(stage: Stage) -> None:

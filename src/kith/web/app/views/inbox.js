@@ -13,9 +13,9 @@ import { ago, exactly } from "../time.js";
 export function inbox() {
   const over = new AbortController();
   let newest = null;
-  const rows = new Map();
+  const rows = new Map(); // each loaded item: its row; null before it is drawn
   const list = new EndlessList({ load, draw, empty: "Nothing yet: likes, comments and follows come here." });
-  const pill = button("New", () => ((pill.hidden = true), scrollTo({ top: 0 }), list.reload()), { class: "pill main", hidden: true });
+  const pill = button("New", () => ((pill.hidden = true), scrollTo({ top: 0 }), rows.clear(), list.reload()), { class: "pill main", hidden: true });
   const view = h("div", { class: "view" }, h("div", { class: "row" }, h("h1", { class: "grow" }, "Inbox"), button("Mark all as read", readAll)), h("div", { class: "pill-place", role: "status" }, pill), list);
   view.title = "Inbox";
   view.end = () => over.abort();
@@ -24,6 +24,7 @@ export function inbox() {
   async function load(cursor) {
     const page = await session.kith.notificationsPage({ limit: 30, cursor });
     setUnread(page.unread);
+    for (const item of page.items) rows.set(item, null);
     if (cursor === undefined && page.items.length > 0) {
       newest = page.items[0].id;
       session.kith.markSeen({ upTo: newest }).catch(() => {}); // retried the next time
@@ -74,7 +75,7 @@ export function inbox() {
 
 function mark(item, row, is) {
   item.read = is;
-  row.classList.toggle("unread", !is);
+  row?.classList.toggle("unread", !is);
 }
 
 /** The link of a notification. */
