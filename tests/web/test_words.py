@@ -93,6 +93,10 @@ def test_a_name_cannot_turn_the_sentence_around_it(stage: Stage) -> None:
     page.get_by_role("button", name="Block ecilA", exact=True).click()
     heading = page.get_by_role("dialog").get_by_role("heading")
     assert heading.text_content() == "Block ecilA? Neither of you will see the other, and follows end."
+    page.keyboard.press("Escape")
+    board = stage.ask("POST", "/boards", {"name": "\u202esdraob"}, stage.alice)["id"]
+    stage.at(page, f"#/board/{board}")
+    expect(page).to_have_title("sdraob · Kith")
 
 
 def test_pictures_that_fail_to_load_leave_words(stage: Stage) -> None:

@@ -1,7 +1,7 @@
 /** The views of a user's boards, and of one board. */
 
 import { attempt, failed } from "../acting.js";
-import { button, confirmed, counted, h } from "../dom.js";
+import { button, confirmed, counted, h, inline } from "../dom.js";
 import { EndlessList } from "../list.js";
 import { fetchAhead } from "../media.js";
 import { nameLink } from "../people.js";
@@ -46,7 +46,7 @@ export function board(id) {
   }
 
   function draw(found, follows, pins) {
-    view.title = found.name;
+    view.title = inline(found.name);
     if (view.isConnected) document.title = `${view.title} · Kith`;
     const own = found.owner.id === session.user;
     const act = own ? button("Delete", remove, { class: "danger" }) : !found.secret && followBoard(id, follows); // a secret board has no followers
