@@ -11,6 +11,7 @@ import pytest
 from edge_files import COMPRESSIONS, FileContent, all_of
 
 from kith.commands.transfer.formats import EdgeFileWriter
+from kith.core.errors import Conflict
 from kith.core.ids import ID_MAX
 from kith.graph.edge import POSITION_MIN
 
@@ -55,6 +56,22 @@ def test_a_failed_write_leaves_the_earlier_file_as_it_was(tmp_path: Path, kind: 
     with pytest.raises(ZeroDivisionError):
         write_and_fail()
     assert path.read_bytes() == b"before"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("kind", WRITTEN)
+def test_a_file_has_one_writer_at_a_time(tmp_path: Path, kind: str) -> None:
+    """An export that takes longer than the time between two runs must not be mixed with the next one."""
+    path, rows = tmp_path / f"edges{kind}", np.array([[1, 2], [3, 4]], np.int64)
+    with EdgeFileWriter(path) as writer:
+        writer.write(rows[:1])
+        with pytest.raises(Conflict, match=f"another command is writing {path}; wait for it"), EdgeFileWriter(path):
+            pass
+        writer.write(rows[1:])
+    assert all_of(path) == FileContent([(1, 2), (3, 4)], [])
+    with EdgeFileWriter(path) as writer:
+        writer.write(rows[1:])
+    assert all_of(path) == FileContent([(3, 4)], [])
     assert list(tmp_path.iterdir()) == [path]
 
 

@@ -7,6 +7,8 @@ position. Lines that start with # are comments; a first line without numbers is 
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import gzip
 import importlib
 import lzma
@@ -27,7 +29,7 @@ from kith.commands.transfer.lines import (
     parse_text,
     refusal,
 )
-from kith.core.errors import BadRequest
+from kith.core.errors import BadRequest, Conflict
 
 if sys.version_info >= (3, 14):
     from compression import zstd
@@ -208,8 +210,24 @@ def _pyarrow(module: str) -> Any:
         raise BadRequest("Parquet needs an extra: pip install '.[parquet]' in a checkout of Kith") from None
 
 
+def _locked(partial: Path, path: Path) -> IO[bytes]:
+    """Lock the file that becomes `path`, until it is closed. Errors: Conflict while another command writes it."""
+    file = partial.open("ab")
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        file.close()
+        raise Conflict(f"another command is writing {path}; wait for it, or name another file") from None
+    except OSError:  # a file system without locks
+        pass
+    return file
+
+
 class EdgeFileWriter:
-    """Writes edges to a file of any kind that `read` takes. The file appears when the context ends without an error."""
+    """Writes edges to a file of any kind that `read` takes. The file appears when the context ends without an error.
+
+    Errors: Conflict while another command writes the file.
+    """
 
     def __init__(self, path: Path) -> None:
         self._kind = kind_of(path)
@@ -218,12 +236,14 @@ class EdgeFileWriter:
         self._parquet: Any = None
 
     def __enter__(self) -> EdgeFileWriter:
+        self._lock = _locked(self._partial, self._path)
         self._raw = self._partial.open("wb")
         self._stream = _create(self._raw, self._path)
         return self
 
     def __exit__(self, kind: object, *_: object) -> None:
-        try:
+        with self._lock, contextlib.ExitStack() as undo:
+            undo.callback(self._partial.unlink, missing_ok=True)  # also where closing fails, as on a full disk
             with self._raw, self._stream:
                 if self._kind == PARQUET and kind is None:
                     self._write_parquet(np.empty((0, 2), np.int64))
@@ -231,8 +251,7 @@ class EdgeFileWriter:
                     self._parquet.close()
             if kind is None:
                 self._partial.replace(self._path)
-        finally:  # also where closing fails, for example on a full disk
-            self._partial.unlink(missing_ok=True)
+                undo.pop_all()
 
     def write(self, rows: NumberRows) -> None:
         """Append rows (n, 2) or, with positions, (n, 3); all rows of a file have the same width."""
