@@ -38,7 +38,8 @@ def refused(run: subprocess.CompletedProcess[str]) -> str:
     """The error line of a command that refuses, without progress lines. Fails if it has not exactly one."""
     assert run.returncode == 1, f"status {run.returncode}\n{run.stdout}{run.stderr}"
     assert "Traceback" not in run.stderr, run.stderr
-    said = [line for line in run.stderr.splitlines() if line.strip() and not line.startswith(("reading", "writing"))]
+    progress = ("reading", "writing", "counting")
+    said = [line for line in run.stderr.splitlines() if line.strip() and not line.startswith(progress)]
     assert len(said) == 1, run.stderr
     assert said[0].startswith("kith: "), run.stderr
     assert len(said[0]) > len("kith: ") + 10

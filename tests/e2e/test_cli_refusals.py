@@ -140,6 +140,11 @@ def test_after_a_refused_rebuild_a_backup_can_be_restored_as_the_error_advises(h
     assert "0 events done" in done(here("rebuild", "new", "--from", "kith-data"))
 
 
+def test_suggest_on_a_cluster_looks_for_the_cluster_and_not_for_a_data_folder(here: Kith) -> None:
+    nowhere = dict.fromkeys(("KITH_CASSANDRA", "KITH_KAFKA", "KITH_REDIS"), "127.0.0.1:1")
+    assert "could not connect to Cassandra" in refused(here("suggest", KITH_ENGINE="cluster", **nowhere))
+
+
 @pytest.mark.parametrize(
     "line", ["import edges none.csv", "audit --data none", "restore kept", "backup kith-data", "token --user alice"]
 )

@@ -6,15 +6,12 @@ import asyncio
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 import typer
 from rich.progress import Progress
 
 from kith.commands import console
 from kith.commands.console import Data, out
-from kith.core.errors import BadRequest
-from kith.engines.embedded.store_file import STORE_FILE
 from kith.run import config
 from kith.run.config import Settings
 from kith.run.opening import wiring
@@ -52,9 +49,6 @@ def suggest_all(settings: Settings, report: BatchObserver) -> BatchResult:
             )
             return await lease.run_while_held(everyone)
 
-    folder = Path(settings.data)
-    if not (folder / STORE_FILE).exists():
-        raise BadRequest(f"{folder} holds no Kith data; name the folder with --data")
     return asyncio.run(run())
 
 
