@@ -125,6 +125,14 @@ def test_bad_input_gets_one_line_and_status_1(here: Kith, stores: Path, line: st
     assert (stores / "file").read_text() == "hello"
 
 
+@pytest.mark.parametrize("line", ["backup", "backup --increment", "restore --data new", "restore --drill"])
+def test_an_empty_place_of_a_backup_is_not_the_working_folder(here: Kith, stores: Path, line: str) -> None:
+    """As with `kith backup "$PLACE"`, where the variable is not set."""
+    before = {path.name for path in stores.iterdir()}
+    assert "the place of the backup is empty: name a folder" in refused(here(*line.split(), ""))
+    assert {path.name for path in stores.iterdir()} == before
+
+
 def test_a_rebuild_from_a_backup_of_an_older_kith_is_refused_and_changes_nothing(here: Kith, stores: Path) -> None:
     with Environment(stores / "older") as older:
         older.put_note("format", b"2")

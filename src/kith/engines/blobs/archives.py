@@ -59,8 +59,10 @@ class Archive(Protocol):
 def open_archive(address: str) -> Archive:
     """The archive at an address: a folder, which need not exist yet, or `s3://bucket/prefix`.
 
-    BadRequest for another address.
+    BadRequest for another address, and for an empty one, such as that of a shell variable that is not set.
     """
+    if not address.strip():
+        raise BadRequest("the place of the backup is empty: name a folder, or s3://bucket/prefix")
     if address.startswith("s3://"):
         return BucketArchive(address)
     if "://" in address:
