@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
 
 import httpx
+import pytest
 from calls import code, ok
 from servers import API, Server, eventually, serving
 
@@ -52,3 +55,21 @@ def test_a_server_backs_itself_up_and_can_be_restored_to_the_moment_of_a_token(t
         path = f"{API}/users/1/following"
         assert [user["id"] for user in ok(http.get(path, headers={"Kith-Token": held}))["items"]] == ["2"]
         assert code(http.get(path, headers={"Kith-Token": lost}), 409) == "CONFLICT"
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_drill_that_is_stopped_leaves_no_copy_of_the_store(tmp_path: Path, number: signal.Signals) -> None:
+    """As by `timeout`, or when the machine shuts down."""
+    kept, temporary = tmp_path / "kept", tmp_path / "temporary"
+    temporary.mkdir()
+    run_kith("token", "--server", "--data", str(tmp_path / "data"))
+    run_kith("backup", str(kept), "--data", str(tmp_path / "data"))
+    (copy,) = kept.glob("files/*/store.mdb")
+    copy.unlink()
+    os.mkfifo(copy)  # nobody writes to it, so the drill waits
+    command = [sys.executable, "-m", "kith", "restore", str(kept), "--drill"]
+    with subprocess.Popen(command, cwd=tmp_path, env={**os.environ, "TMPDIR": str(temporary)}) as drill:
+        eventually(lambda: any(temporary.glob("kith-drill-*/restoring")))
+        drill.send_signal(number)
+        assert drill.wait(timeout=60) == 130
+    assert list(temporary.iterdir()) == []

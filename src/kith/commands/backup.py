@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -146,6 +147,14 @@ def _tell(restored: Restored) -> None:
 
 @contextmanager
 def _temporary(settings: Settings) -> Iterator[Settings]:
-    """The settings with a temporary data folder, which is removed at the end."""
-    with tempfile.TemporaryDirectory(prefix="kith-drill-") as folder:
-        yield msgspec.structs.replace(settings, data=folder)
+    """The settings with a temporary data folder, which is removed at the end, also after SIGTERM and SIGHUP."""
+    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}
+    for number, handler in before.items():
+        if handler != signal.SIG_IGN:  # as under nohup
+            signal.signal(number, signal.default_int_handler)
+    try:
+        with tempfile.TemporaryDirectory(prefix="kith-drill-") as folder:
+            yield msgspec.structs.replace(settings, data=folder)
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
