@@ -17,7 +17,7 @@ def test_a_file_of_activity_is_played_and_timed(tmp_path: Path, people: People) 
     with serving(tmp_path / "data") as server:
         with server.client(acting=carol) as http:
             ok(http.post(f"{API}/users/{alice}/follow"))
-        command = [COMMAND, "replay", str(file), "--url", server.url, "--key", server.key, "--watch", "1"]
+        command = [COMMAND, "replay", str(file), "--url", f"{server.url}/", "--key", server.key, "--watch", "1"]
         done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
         assert done.returncode == 0, done.stdout + done.stderr
         assert "3 actions" in done.stdout + done.stderr

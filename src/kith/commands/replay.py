@@ -228,6 +228,7 @@ async def replay(
     progress: Callable[[int, int], None],
 ) -> ReplayReport:  # fmt: skip
     """Play a file against the server at `url`. Errors: BadRequest; Unauthorized; Unavailable where nobody answers."""
+    url = url.rstrip("/")
     limits = httpx.Limits(max_connections=IN_FLIGHT_MAX, max_keepalive_connections=IN_FLIGHT_MAX)
     headers = {b"authorization": f"Bearer {key}".encode()}  # bytes, because httpx refuses text that is not ASCII
     try:
