@@ -18,5 +18,8 @@ class ReferenceCredentials:
     async def add_server_key(self, hashed: bytes) -> None:
         self._keys.add(hashed)
 
+    async def remove_server_key(self, hashed: bytes) -> None:
+        self._keys.discard(hashed)
+
     async def secret(self, name: str) -> bytes:
         return self._secrets.setdefault(name, os.urandom(32))

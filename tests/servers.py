@@ -56,6 +56,7 @@ DEFAULT_SETTINGS = {
     "KITH_DURABILITY": "relaxed",
     "KITH_LOG_LEVEL": "debug",
 }
+WITHOUT_KEYS = {name: value for name, value in DEFAULT_SETTINGS.items() if name != "KITH_API_KEYS"}
 """The default settings of servers in tests."""
 
 

@@ -33,6 +33,21 @@ def test_a_server_key_is_stored_once_however_often_it_is_added(run: Run, credent
     run(play())
 
 
+def test_a_removed_server_key_is_gone_until_it_is_added_again(run: Run, credentials: CredentialStore) -> None:
+    async def play() -> None:
+        one, two = hash_key("kith_one"), hash_key("kith_two")
+        await credentials.remove_server_key(one)
+        for key in (one, two):
+            await credentials.add_server_key(key)
+        for _ in range(2):
+            await credentials.remove_server_key(one)
+            assert await credentials.server_keys() == [two]
+        await credentials.add_server_key(one)
+        assert sorted(await credentials.server_keys()) == sorted((one, two))
+
+    run(play())
+
+
 def test_a_secret_is_generated_once_for_each_name(run: Run, credentials: CredentialStore) -> None:
     async def play() -> None:
         secrets = await asyncio.gather(*(credentials.secret("signing") for _ in range(10)))

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from commands import CLEAN, KITH, Kith, done
+from commands import CLEAN, KITH, Kith, done, refused
 
 from kith import __version__
 from kith.graph.graphs import BUILT_IN
@@ -84,6 +84,16 @@ def test_token_signs_for_a_user_and_makes_keys_for_servers(kith: Kith) -> None:
     assert (claims["sub"], claims["iss"], claims["aud"]) == ("7", "kith-app", "kith")
     assert key.startswith("kith_")
     assert "1 known" in done(kith("doctor"))
+
+
+def test_server_keys_are_revoked_one_by_one_or_all_at_once(here: Kith) -> None:
+    first, *_ = [done(here("token", "--server")).strip() for _ in range(3)]
+    assert "1 server key revoked" in done(here("token", "--revoke", first))
+    assert "2 known" in done(here("doctor"))
+    assert "no such server key" in refused(here("token", "--revoke", first))
+    assert "remove it there" in refused(here("token", "--revoke", first, KITH_API_KEYS=first))
+    assert "2 server keys revoked" in done(here("token", "--revoke", "all"))
+    assert "0 server keys revoked" in done(here("token", "--revoke", "all"))
 
 
 def _padded(text: str) -> bytes:

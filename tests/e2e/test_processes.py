@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import re
 import signal
 import threading
 import time
@@ -17,10 +16,10 @@ import httpx
 import pytest
 from calls import add_edges, check, code, ids, ok
 from cast import People
-from coroutines import run_coroutine
 from servers import (
     API,
     DEFAULT_SETTINGS,
+    WITHOUT_KEYS,
     Server,
     alive,
     eventually,
@@ -35,15 +34,12 @@ from servers import (
 
 from kith.core.events import LogPosition
 from kith.core.tokens import WriteMark, WriteTokens
-from kith.engines.embedded.credential_store import EmbeddedCredentials
 from kith.engines.embedded.environment import Environment
 from kith.engines.embedded.formats import FORMAT
 from kith.run.config import Settings
 from kith.run.consumers import processes_of_workers
-from kith.run.opening import keys
 
 PAIR = ("--workers", "2")
-WITHOUT_KEYS = {name: value for name, value in DEFAULT_SETTINGS.items() if name != "KITH_API_KEYS"}
 
 
 def metric(text: str, start: str) -> float:
@@ -269,21 +265,6 @@ def test_a_restart_keeps_everything(tmp_path: Path, people: People) -> None:
             assert ok(http.get(f"{API}/users/{alice}"))["state"] == "archived"
 
 
-def test_the_first_start_prints_a_server_key_once_and_the_key_works_after_a_restart(tmp_path: Path) -> None:
-    with serving(tmp_path, settings=WITHOUT_KEYS) as server:
-        key = server.key
-        assert len(re.findall(re.escape(key), server.output())) == 1
-        with server.client() as http:
-            ok(http.get(f"{API}/users/1"))
-        with server.client(key[:-1]) as http:
-            assert code(http.get(f"{API}/users/1"), 401) == "UNAUTHORIZED"
-    with serving(tmp_path, settings=WITHOUT_KEYS) as server:
-        assert "kith_" not in server.output()
-        with server.client(key) as http:
-            ok(http.get(f"{API}/users/1"))
-    assert key.encode() not in (tmp_path / "data" / "store.mdb").read_bytes(), "only the hash of the key is stored"
-
-
 def test_a_second_server_with_other_store_settings_is_refused_and_names_them(pair: Server) -> None:
     for changed in ({"KITH_DURABILITY": "full"}, {"KITH_STORE_BYTES_MAX": "999999999"}, {"KITH_TIMELINES_FOLDER": "x"}):
         output = refused(pair.data.parent, **{**DEFAULT_SETTINGS, **changed})
@@ -291,15 +272,6 @@ def test_a_second_server_with_other_store_settings_is_refused_and_names_them(pai
         assert name.removeprefix("KITH_").lower() in output
         assert "Traceback" not in output
     assert pair.ready()
-
-
-def test_a_refused_start_leaves_no_server_key(tmp_path: Path) -> None:
-    with serving(tmp_path) as server:  # this server's keys are in its settings
-        output = refused(tmp_path, **{**WITHOUT_KEYS, "KITH_DURABILITY": "full"})
-        assert "kith_" not in output
-        assert server.ready()
-    with Environment(tmp_path / "data", durability="relaxed", create=False) as environment:
-        assert run_coroutine(keys.server_keys(EmbeddedCredentials(environment), Settings())) == []
 
 
 def test_two_servers_with_the_same_settings_can_share_a_folder(

@@ -19,6 +19,10 @@ class CredentialStore(Protocol):
         """Accept the server key with this hash. Idempotent."""
         ...
 
+    async def remove_server_key(self, hashed: bytes) -> None:
+        """Refuse the server key with this hash from now on. Idempotent."""
+        ...
+
     async def secret(self, name: str) -> bytes:
         """A random secret of 32 bytes, created on first use. Concurrent calls get the same one."""
         ...

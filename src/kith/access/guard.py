@@ -11,10 +11,12 @@ attempts need no rate limit, which an attacker could exhaust for everyone.
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import hmac
 import time
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import NamedTuple
 
 import jwt
@@ -32,6 +34,7 @@ _BURST_S = 2.0  # seconds of requests that a bucket holds, so that short bursts 
 _BUCKETS_MAX = 100_000
 _LEEWAY_S = 10  # allowed clock skew between this server and the app that signs tokens
 _HASHES = {"HS256": "sha256", "HS384": "sha384", "HS512": "sha512"}
+_NO_CREDENTIAL = "send `Authorization: Bearer <server key or user token>`"
 _WRONG_SIGNATURE = (
     "its signature is not ours; is `jwt_secret` the same in your app, and its algorithm one of `jwt_algorithms`?"
 )
@@ -43,6 +46,10 @@ _JWT_PROBLEMS: dict[type[Exception], str] = {
     jwt.MissingRequiredClaimError: "it needs `sub`, `exp`, `iss` and `aud`",
     jwt.exceptions.InvalidSubjectError: "its `sub` must be a user's id as a string",
 }
+
+
+WhenInvalid = Callable[[str | None, Callable[[], object]], Callable[[], object]]
+"""See `Guard.when_invalid`."""
 
 
 class Caller(NamedTuple):
@@ -123,18 +130,24 @@ class Guard:
         now_s: Callable[[], float] = time.monotonic,
     ) -> None:
         self._server_keys, self._tokens, self._rates, self._now_s = frozenset(server_keys), tokens, rates, now_s
+        self._when_revoked: dict[bytes, set[Callable[[], object]]] = {}  # by the hash of a server key
         self._cached_callers: dict[str, tuple[Caller, float]] = {}
         self._refused: dict[str, str] = {}  # tokens that the app signed and that can never be valid, and why
         self._buckets: dict[tuple[str, bool], tuple[float, float]] = {}
 
-    def add_server_keys(self, server_keys: Iterable[bytes]) -> None:
-        """Accept these server keys too, given as hashes."""
-        self._server_keys = self._server_keys.union(server_keys)
+    def accept(self, server_keys: Iterable[bytes]) -> None:
+        """Accept exactly these server keys, given as hashes. What runs under another one ends (`when_invalid`)."""
+        before, self._server_keys = self._server_keys, frozenset(server_keys)
+        if revoked := before - self._server_keys:
+            self._cached_callers.clear()
+            for hashed in revoked:
+                for call in self._when_revoked.pop(hashed, ()):
+                    call()
 
     def caller(self, authorization: str | None, acting: str | None) -> Caller:
         """The caller who sends these headers. Unauthorized or Forbidden, with the reason."""
         if authorization is None:
-            raise Unauthorized("send `Authorization: Bearer <server key or user token>`")
+            raise Unauthorized(_NO_CREDENTIAL)
         cached_caller = self._cached_callers.get(authorization)
         if cached_caller is not None and cached_caller[1] > self._now_s():
             caller = cached_caller[0]
@@ -172,11 +185,20 @@ class Guard:
                 window_s=1,
             )
 
-    def lifetime_s(self, authorization: str | None) -> float | None:
-        """How long a credential remains valid, in seconds; None: as long as this process runs."""
-        if authorization is None or hash_key(_credential(authorization)) in self._server_keys:
-            return None
-        return self._verify_user(_credential(authorization))[1]
+    def when_invalid(self, authorization: str | None, call: Callable[[], object]) -> Callable[[], object]:
+        """Call `call` once a credential is no longer valid: a user token expires, a server key is revoked. For answers
+        that go on, such as streams. Returns a function that cancels this. Errors: Unauthorized.
+        """
+        if authorization is None:
+            raise Unauthorized(_NO_CREDENTIAL)
+        credential = _credential(authorization)
+        hashed = hash_key(credential)
+        if hashed not in self._server_keys:
+            _, expires_in_s = self._verify_user(credential)
+            return asyncio.get_running_loop().call_later(expires_in_s, call).cancel
+        calls = self._when_revoked.setdefault(hashed, set())
+        calls.add(call)
+        return partial(calls.discard, call)
 
     def _verify(self, authorization: str) -> Caller:
         credential = _credential(authorization)
@@ -240,5 +262,5 @@ def _credential(authorization: str) -> str:
     """The credential in an Authorization header. Unauthorized for other schemes."""
     scheme, _, credential = authorization.partition(" ")
     if scheme.lower() != "bearer" or not credential:
-        raise Unauthorized("send `Authorization: Bearer <server key or user token>`")
+        raise Unauthorized(_NO_CREDENTIAL)
     return credential

@@ -13,7 +13,6 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from kith.access.credentials import CredentialStore
 from kith.access.guard import Guard
 from kith.access.policy import ReadPolicy
 from kith.access.quotas import Quotas
@@ -69,12 +68,13 @@ from kith.run.consumers import CONSUMERS
 from kith.run.machines.machine import Machine, machine_of
 from kith.run.measures.history import MeasureHistory
 from kith.run.opening import quotas
+from kith.run.opening.keys import accepted_keys
 from kith.run.services import Services, open_services
 from kith.run.serving import processes
 from kith.web.site import APP, CONSOLE, Site, client_folder
 
 KEYS_READ_S = 3.0
-"""Seconds between two polls for new server keys."""
+"""Seconds between two polls for server keys that were made or revoked."""
 
 
 class Api(NamedTuple):
@@ -105,7 +105,7 @@ async def open_api(
         api = api_over(settings, services, Quotas(counts, limits.quotas(settings)), machine)
         background = [
             asyncio.create_task(api.history.run()),
-            asyncio.create_task(_poll_server_keys(api.guard, services.stores.credentials)),
+            asyncio.create_task(_poll_server_keys(settings, services, api.guard)),
         ]
         try:
             yield api
@@ -114,12 +114,12 @@ async def open_api(
             await api.audits.close()
 
 
-async def _poll_server_keys(guard: Guard, store: CredentialStore) -> None:
-    """Poll for server keys that other processes add, such as `kith token --server`, and accept them."""
+async def _poll_server_keys(settings: Settings, services: Services, guard: Guard) -> None:
+    """Poll for server keys that `kith token` makes and revokes, in another process or on another machine."""
     while True:
         await asyncio.sleep(KEYS_READ_S)
         with contextlib.suppress(KithError):  # the next poll retries
-            guard.add_server_keys(await store.server_keys())
+            guard.accept(await accepted_keys(services.stores.credentials, settings, services.keys.signing))
 
 
 def api_over(settings: Settings, services: Services, counted: Quotas, machine: Machine | None) -> Api:
@@ -191,10 +191,10 @@ def _live_resources(
     stores = services.stores
     stream = StreamResource(
         services.live, services.home, limits.streams(settings), stores.metrics,
-        lifetime_s=guard.lifetime_s, timeout_s=timeout_s, signing=services.keys.signing,
+        when_invalid=guard.when_invalid, timeout_s=timeout_s, signing=services.keys.signing,
     )  # fmt: skip
     watching = WatchResource(
-        services.watch, stores.graph.graphs, stores.metrics, lifetime_s=guard.lifetime_s,
+        services.watch, stores.graph.graphs, stores.metrics, when_invalid=guard.when_invalid,
         watchers_max=settings.watchers_max, user_max=settings.streams_user_max,
         buffer_bytes=settings.stream_buffer_bytes,
     )  # fmt: skip

@@ -1,13 +1,15 @@
-"""User tokens, and rate limits of a caller: a burst, then so many requests a second, independent of other callers."""
+"""Server keys, user tokens, and rate limits of a caller: a burst, then so many requests a second."""
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
+from functools import partial
 
 import pytest
 
 from kith.access import guard
-from kith.access.guard import Caller, Guard, RateLimits, UserTokens
+from kith.access.guard import Caller, Guard, RateLimits, UserTokens, hash_key
 from kith.core.errors import RateLimited, Unauthorized
 from kith.core.ids import NodeId
 
@@ -61,3 +63,36 @@ def test_only_tokens_as_the_app_signed_them_are_cached(ttl_s: int) -> None:
     assert [*guard._refused, *guard._cached_callers] == []
     with contextlib.nullcontext() if ttl_s > 0 else pytest.raises(Unauthorized, match="expired"):
         assert guard.caller(f"Bearer {token}", None).user == 1
+
+
+def test_a_revoked_server_key_is_refused_at_once_and_what_runs_under_it_ends() -> None:
+    guard = Guard(map(hash_key, ("one", "two")), UserTokens("", (), "", ""), RateLimits(0, 0, 0, 0))
+    ended: list[str] = []
+    for key in ("one", "two"):
+        assert guard.caller(f"Bearer {key}", None).server  # and is cached
+        guard.when_invalid(f"Bearer {key}", partial(ended.append, key))
+        guard.when_invalid(f"Bearer {key}", partial(ended.append, f"{key} of a client that left"))()
+    guard.accept(map(hash_key, ("two", "three")))
+    assert ended == ["one"]
+    with pytest.raises(Unauthorized, match="not known here"):
+        guard.caller("Bearer one", None)
+    with pytest.raises(Unauthorized):
+        guard.when_invalid("Bearer one", lambda: None)
+    for key in ("two", "three"):
+        assert guard.caller(f"Bearer {key}", None).server
+
+
+def test_what_runs_under_a_user_token_ends_with_its_lifetime_plus_the_leeway() -> None:
+    tokens = UserTokens("s" * 32, ["HS256"], "app", "kith")
+    guard = Guard([], tokens, RateLimits(0, 0, 0, 0))
+    delays_s: list[float] = []
+
+    async def run(monkeypatch: pytest.MonkeyPatch) -> None:
+        loop = asyncio.get_running_loop()
+        later = loop.call_later
+        monkeypatch.setattr(loop, "call_later", lambda delay_s, call: delays_s.append(delay_s) or later(delay_s, call))
+        guard.when_invalid(f"Bearer {tokens.issue(NodeId(1), 100)}", lambda: None)()
+
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        asyncio.run(run(monkeypatch))
+    assert [100 <= delay_s <= 111 for delay_s in delays_s] == [True]

@@ -61,7 +61,7 @@ async def request_watches(
     """The outcome of each concurrent watch request: "open", or the error that refused it."""
     watch = Waiting()
     resource = WatchResource(
-        watch, Graphs({}), watch, lifetime_s=lambda _: None, buffer_bytes=1_000, **BOUNDS  # type: ignore[arg-type]
+        watch, Graphs({}), watch, when_invalid=lambda *_: lambda: None, buffer_bytes=1_000, **BOUNDS  # type: ignore[arg-type]
     )  # fmt: skip
     tasks = [asyncio.create_task(resource.watch(call_of(user), after=token)) for user in users]
     await asyncio.sleep(0)

@@ -8,10 +8,9 @@ from typing import Any
 
 import pytest
 
-from kith.access.guard import Guard, RateLimits, UserTokens
 from kith.api.resources.stream import SealedPositions, frame, shown_posts
 from kith.api.sink import POLL_S, Sink
-from kith.core.errors import BadId, BadRequest, Unauthorized
+from kith.core.errors import BadId, BadRequest
 from kith.core.events import NOWHERE, LogPosition
 from kith.engines.embedded.history import History, StorePositions
 from kith.notifications.notice import Notice
@@ -260,14 +259,3 @@ def test_nothing_is_sent_after_the_end() -> None:
     assert client.has_ended
     sink.end("gone")
     assert sink.ended == "expired"
-
-
-def test_the_guard_knows_how_long_a_credential_is_valid() -> None:
-    tokens = UserTokens("s" * 32, ["HS256"], "app", "kith")
-    guard = Guard([__import__("hashlib").sha256(b"key").digest()], tokens, RateLimits(0, 0, 0, 0))
-    assert guard.lifetime_s("Bearer key") is None
-    lifetime_s = guard.lifetime_s(f"Bearer {tokens.issue(1, 100)}")  # type: ignore[arg-type]
-    assert lifetime_s is not None
-    assert 100 <= lifetime_s <= 111, "its lifetime plus the leeway of every token"
-    with pytest.raises(Unauthorized):
-        guard.lifetime_s("Bearer nothing")

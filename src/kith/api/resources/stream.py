@@ -11,14 +11,15 @@ import asyncio
 import contextlib
 import random
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from functools import lru_cache
+from collections.abc import Iterator, Sequence
+from functools import lru_cache, partial
 from typing import Annotated, Protocol
 
 import msgspec
 import structlog
 from msgspec import Meta
 
+from kith.access.guard import WhenInvalid
 from kith.api.call import Call
 from kith.api.operations import Header, QueryName, get
 from kith.api.sink import Sink
@@ -28,7 +29,6 @@ from kith.core.ids import NodeId, parse_id
 from kith.core.paging import Window
 from kith.core.signing import Signer
 from kith.home.home import Home
-from kith.http.exchange import Exchange
 from kith.streams.live import LiveStreams
 from kith.streams.positions import StreamPosition
 from kith.streams.stream import WATCHED_MAX, Stream
@@ -119,16 +119,14 @@ class StreamResource:
         limits: StreamLimits,
         metrics: StreamCounter,
         *,
-        lifetime_s: Callable[[str | None], float | None],
+        when_invalid: WhenInvalid,
         timeout_s: float,
         signing: bytes,
     ) -> None:
-        """`lifetime_s`: how long the credential in an Authorization header remains valid. `signing`: the secret that
-        seals ids.
-        """
+        """`when_invalid`: see `Guard.when_invalid`. `signing`: the secret that seals ids."""
         self._live, self._home = live, home
         self._limits, self._metrics = limits, metrics
-        self._lifetime_s, self._timeout_s, self._deadline = lifetime_s, timeout_s, Deadline(timeout_s)
+        self._when_invalid, self._timeout_s, self._deadline = when_invalid, timeout_s, Deadline(timeout_s)
         self._positions = SealedPositions(signing)
         self._sinks: set[Sink] = set()
         self._slots_of_users: Counter[NodeId] = Counter()  # open streams of each user, including those being opened
@@ -166,7 +164,7 @@ class StreamResource:
         process answers. A first stream has no such id: load the feed after its first id has arrived, or you miss what
         happens in between.
         """
-        user, lifetime_s = call.acting_user, self._lifetime_s(call.header("authorization"))
+        user = call.acting_user
         post_ids = None if posts is None else shown_posts(posts)
         last_id = last_event_id or resume_from or None
         place = None if last_id is None else self._positions.read(last_id)
@@ -181,7 +179,7 @@ class StreamResource:
                 sink.write(frame(self._positions.of(place), name, data))
 
             stream = Stream(user, send, sink.end, sink.wait_for_room)
-            await self._run(call.exchange, sink, stream, place, post_ids, lifetime_s)
+            await self._run(call, sink, stream, place, post_ids)
 
     def close(self) -> None:
         """Close every stream and accept no new one, because this process stops."""
@@ -189,25 +187,17 @@ class StreamResource:
         for sink in list(self._sinks):
             sink.end("stopping")
 
-    async def _run(
-        self,
-        exchange: Exchange,
-        sink: Sink,
-        stream: Stream,
-        place: str | None,
-        post_ids: Sequence[int],
-        lifetime_s: float | None,
-    ) -> None:
-        """Send events to `stream` until either side closes it."""
+    async def _run(self, call: Call, sink: Sink, stream: Stream, place: str | None, post_ids: Sequence[int]) -> None:
+        """Send events to `stream` until either side closes it, or the caller's credential becomes invalid."""
         self._sinks.add(sink)
-        expiry = None
-        if lifetime_s is not None:
-            expiry = asyncio.get_running_loop().call_later(lifetime_s, sink.end, "expired")
+        at_the_end = contextlib.ExitStack()
         try:
+            expire = partial(sink.end, "expired")
+            at_the_end.callback(self._when_invalid(call.header("authorization"), expire))
             sink.write(b"retry: %d\n\n" % random.randint(RETRY_MS // 2, RETRY_MS * 3 // 2))
             async with asyncio.timeout(self._timeout_s):
                 await self._live.join(stream, place, post_ids)
-            await exchange.disconnected()
+            await call.exchange.disconnected()
         except (KithError, TimeoutError) as error:
             _log.warning("a stream could not begin; its client tries again", error=repr(error))
         except Exception:
@@ -215,8 +205,7 @@ class StreamResource:
         finally:
             self._live.leave(stream)
             sink.end("gone")
-            if expiry is not None:
-                expiry.cancel()
+            at_the_end.close()
             self._sinks.remove(sink)
             self._metrics.stream_ended(sink.ended or "gone")
 

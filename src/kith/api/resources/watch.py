@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Annotated, Protocol
 
 import msgspec
 from msgspec import Meta
 
+from kith.access.guard import WhenInvalid
 from kith.api.call import Call
 from kith.api.operations import Header, get
 from kith.api.sink import Sink
@@ -114,8 +116,7 @@ class WatchObserver(Protocol):
 
 class WatchResource:
     """All watchers of this process. `watchers_max`, `user_max` and `buffer_bytes` are the settings `watchers_max`,
-    `streams_user_max` and `stream_buffer_bytes`. `lifetime_s`: how long the credential in an Authorization header
-    remains valid.
+    `streams_user_max` and `stream_buffer_bytes`. `when_invalid`: see `Guard.when_invalid`.
     """
 
     def __init__(
@@ -124,12 +125,12 @@ class WatchResource:
         graphs: Graphs,
         observer: WatchObserver,
         *,
-        lifetime_s: Callable[[str | None], float | None],
+        when_invalid: WhenInvalid,
         watchers_max: int,
         user_max: int,
         buffer_bytes: int,
     ) -> None:
-        self._watch, self._graphs, self._observer, self._lifetime_s = watch, graphs, observer, lifetime_s
+        self._watch, self._graphs, self._observer, self._when_invalid = watch, graphs, observer, when_invalid
         self._watchers_max, self._user_max, self._buffer_bytes = watchers_max, user_max, buffer_bytes
         self._open, self._closing = set[WatchConnection](), False
         self._slots_of_users: Counter[NodeId | None] = Counter()  # watchers of each user, including those being opened
@@ -223,17 +224,16 @@ class WatchResource:
         self._open.add(watching)
         disconnect = asyncio.ensure_future(call.exchange.disconnected())
         disconnect.add_done_callback(lambda _: watching.end("gone"))
-        lifetime_s, expiry = self._lifetime_s(call.header("authorization")), None
-        if lifetime_s is not None:
-            expiry = asyncio.get_running_loop().call_later(lifetime_s, watching.end, "expired")
+        at_the_end = contextlib.ExitStack()
         try:
+            expire = partial(watching.end, "expired")
+            at_the_end.callback(self._when_invalid(call.header("authorization"), expire))
             watching.send_position(self._watch.token(position, watching.user))
             await self._watch.follow(watching, position)
             await disconnect
         finally:
             disconnect.cancel()
-            if expiry is not None:
-                expiry.cancel()
+            at_the_end.close()
             self._watch.leave(watching)
             watching.end("gone")
             self._open.discard(watching)

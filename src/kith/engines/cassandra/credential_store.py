@@ -13,6 +13,7 @@ SECRETS = Table("secrets", ("name text",), (), ("secret blob",))
 _SHELF = 0
 _KEYS = "SELECT hashed FROM server_keys WHERE shelf = ?"
 _ADD_KEY = "INSERT INTO server_keys (shelf, hashed) VALUES (?, ?)"
+_REMOVE_KEY = "DELETE FROM server_keys WHERE shelf = ? AND hashed = ?"
 _READ = "SELECT secret FROM secrets WHERE name = ?"
 _MAKE = "INSERT INTO secrets (name, secret) VALUES (?, ?) IF NOT EXISTS"
 
@@ -28,6 +29,9 @@ class CassandraCredentials:
 
     async def add_server_key(self, hashed: bytes) -> None:
         await self._session.write(_ADD_KEY, _SHELF, hashed)
+
+    async def remove_server_key(self, hashed: bytes) -> None:
+        await self._session.write(_REMOVE_KEY, _SHELF, hashed)
 
     async def secret(self, name: str) -> bytes:
         rows = await self._session.rows(_READ, name)

@@ -19,5 +19,8 @@ class EmbeddedCredentials:
     async def add_server_key(self, hashed: bytes) -> None:
         self._environment.put_note(_KEY_NOTE + hashed.hex(), b"1")
 
+    async def remove_server_key(self, hashed: bytes) -> None:
+        self._environment.put_note(_KEY_NOTE + hashed.hex(), None)
+
     async def secret(self, name: str) -> bytes:
         return self._environment.secret(name)
