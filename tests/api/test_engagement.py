@@ -95,9 +95,17 @@ def test_engagement_shows_on_the_post_for_each_reader(acting: Acting, people: Pe
         ok(bob.post(f"{API}/posts/{id_}/{verb}"))
     say(bob, id_, "nice")
     counts = {"likeCount": 1, "commentCount": 1, "shareCount": 1, "viewCount": 1}
-    assert ok(bob.get(f"{API}/posts/{id_}"))["engagement"] == {**counts, "isLiked": True, "isSaved": True}
+    own = {"isLiked": True, "isSaved": True, "isShared": True}
+    assert ok(bob.get(f"{API}/posts/{id_}"))["engagement"] == {**counts, **own}
     other = ok(acting(people.carol).get(f"{API}/users/{people.alice}/posts"))["items"][0]
-    assert other["engagement"] == {**counts, "isLiked": False, "isSaved": False}
+    assert other["engagement"] == {**counts, **dict.fromkeys(own, False)}
+    for undone, name in (("share", "isShared"), ("save", "isSaved"), ("like", "isLiked")):
+        ok(bob.delete(f"{API}/posts/{id_}/{undone}"))
+        own[name] = False
+        for path in (f"posts/{id_}", f"users/{people.alice}/posts"):
+            answer = ok(bob.get(f"{API}/{path}"))
+            shown = (answer.get("items") or [answer])[0]["engagement"]
+            assert {key: shown[key] for key in own} == own
 
 
 @pytest.mark.parametrize("verb", ["like", "save", "share", "view", "hide"])

@@ -103,7 +103,8 @@ def test_the_feed_answers_with_the_fields_of_the_article(acting: Acting, people:
         uploaded["id"], "image", 120, 80, "Sunset over the ocean"
     )  # fmt: skip
     assert post["engagement"] == {
-        "likeCount": 0, "commentCount": 0, "shareCount": 0, "viewCount": 0, "isLiked": False, "isSaved": True
+        "likeCount": 0, "commentCount": 0, "shareCount": 0, "viewCount": 0,
+        "isLiked": False, "isSaved": True, "isShared": False
     }  # fmt: skip
     assert set(post["ranking"]) == {"score", "reason"}
     assert 0 < post["ranking"]["score"] <= 1

@@ -70,7 +70,8 @@ def test_a_post_reads_as_it_was_created(acting: Acting, people: People) -> None:
     assert body["audience"] == [str(people.bob), str(people.dana)]
     assert (body["mentions"], body["attributes"]) == ([str(people.carol)], asked["attributes"])
     assert body["engagement"] == {
-        "likeCount": 0, "commentCount": 0, "shareCount": 0, "viewCount": 0, "isLiked": False, "isSaved": False
+        "likeCount": 0, "commentCount": 0, "shareCount": 0, "viewCount": 0,
+        "isLiked": False, "isSaved": False, "isShared": False
     }  # fmt: skip
     assert body["editedAt"] is None
     assert ok(acting(people.dana).get(f"{API}/posts/{id_}"))["audience"] is None, "only the author sees the audience"

@@ -1462,8 +1462,8 @@ export interface PostAnswer {
 }
 
 /**
- * The exact counts of a post. `commentCount` counts comments and replies. `isLiked`, `isSaved`: by the
- * acting user.
+ * The exact counts of a post. `commentCount` counts comments and replies. `isLiked`, `isSaved`, `isShared`: by
+ * the acting user.
  */
 export interface EngagementAnswer {
   likeCount: number;
@@ -1472,6 +1472,7 @@ export interface EngagementAnswer {
   viewCount: number;
   isLiked: boolean;
   isSaved: boolean;
+  isShared: boolean;
 }
 
 /** Where a post is from, in degrees. */

@@ -7,6 +7,7 @@ that it was made from; the counts; and by reader, which posts they like and save
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
@@ -35,19 +36,18 @@ POSTS_MAX, PROFILES_MAX, MEDIA_MAX, READERS_MAX = 20_000, 20_000, 20_000, 4_000
 PAGES_MAX = 4_000
 """Readers whose last page is cached as JSON, 13 KB each."""
 _OWN_MAX = 100
-"""For how many posts the cache knows whether a reader likes and saved them. Above that it keeps only the last
+"""For how many posts the cache knows whether a reader likes, saved and shared them. Above that it keeps only the last
 page's.
 """
 V = TypeVar("V")
 _encode = msgspec.json.Encoder().encode
-_NO_COUNTS = PostCounts(0, 0, 0, 0, False, False)
+_NO_COUNTS = PostCounts(0, 0, 0, 0, False, False, False)
 _NUMBERS = b',"engagement":'
 _NO_NUMBERS = _NUMBERS + _encode(EngagementAnswer(*_NO_COUNTS))
 _TOTALS = b'{"likeCount":%d,"commentCount":%d,"shareCount":%d,"viewCount":%d,"isLiked":'
 _OWN = {
-    (liked, saved): b'%b,"isSaved":%b}' % (_encode(liked), _encode(saved))
-    for liked in (False, True)
-    for saved in (False, True)
+    own: b'%b,"isSaved":%b,"isShared":%b}' % tuple(map(_encode, own))
+    for own in itertools.product((False, True), repeat=3)
 }
 
 
@@ -142,8 +142,8 @@ class PostEncoder:
         visible_now = stored if visible is None else visible(answers)
         if not visible_now or visible_now[0] is None:
             raise posts.missing(id_)
-        (liked,), (saved,) = own(answers)
-        details.own[id_] = _OWN[liked, saved]
+        (liked,), (saved,), (shared,) = own(answers)
+        details.own[id_] = _OWN[liked, saved, shared]
         return b"".join(self._parts(reader, visible_now[0], details, self._encoded.now)) + b"}"
 
     async def _is_unrestricted(self, post: Post, reader: NodeId) -> bool:

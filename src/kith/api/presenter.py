@@ -77,8 +77,8 @@ class ContentAnswer(msgspec.Struct, frozen=True):
 
 
 class EngagementAnswer(msgspec.Struct, frozen=True, rename="camel"):
-    """The exact counts of a post. `commentCount` counts comments and replies. `isLiked`, `isSaved`: by the
-    acting user.
+    """The exact counts of a post. `commentCount` counts comments and replies. `isLiked`, `isSaved`, `isShared`: by
+    the acting user.
     """
 
     like_count: int
@@ -87,6 +87,7 @@ class EngagementAnswer(msgspec.Struct, frozen=True, rename="camel"):
     view_count: int
     is_liked: bool
     is_saved: bool
+    is_shared: bool
 
 
 class RankingAnswer(msgspec.Struct, frozen=True):

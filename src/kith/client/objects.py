@@ -71,7 +71,9 @@ class Content(Record, frozen=True, kw_only=True):
 
 
 class Engagement(Record, frozen=True, kw_only=True):
-    """Exact counts of a post; `comment_count` includes replies. `is_liked`, `is_saved`: by the acting user."""
+    """Exact counts of a post; `comment_count` includes replies. `is_liked`, `is_saved`, `is_shared`: by the
+    acting user.
+    """
 
     like_count: int = 0
     comment_count: int = 0
@@ -79,6 +81,7 @@ class Engagement(Record, frozen=True, kw_only=True):
     view_count: int = 0
     is_liked: bool = False
     is_saved: bool = False
+    is_shared: bool = False
 
 
 class Made(Record, frozen=True, kw_only=True):

@@ -30,7 +30,7 @@ from kith.posts.post import Post
 from kith.posts.posts import Posts, Prefetch, no_prefetch
 
 _LOOKED_UP_MAX = 4
-"""Up to this many posts, looking up each edge is faster than searching the viewer's lists of likes and saves."""
+"""Up to this many posts, looking up each edge is faster than searching the viewer's lists."""
 
 
 class EngagementWritten(NamedTuple):
@@ -44,7 +44,7 @@ class EngagementWritten(NamedTuple):
 
 
 class PostCounts(NamedTuple):
-    """The exact counts of a post, and whether the viewer likes it and saved it. `comments` includes replies."""
+    """The exact counts of a post, and whether the viewer likes, saved and shared it. `comments` includes replies."""
 
     likes: int
     comments: int
@@ -52,6 +52,7 @@ class PostCounts(NamedTuple):
     views: int
     liked: bool
     saved: bool
+    shared: bool
 
     @property
     def has_streamed_counts(self) -> bool:
@@ -73,16 +74,16 @@ class Engagement:
 
     def __init__(self, posts: Posts) -> None:
         self._posts, self._graph, self._privacy = posts, posts.graph, Privacy(posts.graph)
-        self._likes, self._saves = self._number(LIKES), self._number(SAVES)
+        self._likes, self._saves, self._shares = self._number(LIKES), self._number(SAVES), self._number(SHARES)
         self._lists = (
             (self._likes, Direction.IN), (self._number(COMMENTS), Direction.OUT),
-            (self._number(SHARES), Direction.IN), (self._number(VIEWS), Direction.IN),
+            (self._shares, Direction.IN), (self._number(VIEWS), Direction.IN),
             (self._number(POST_REPLIES), Direction.OUT),
         )  # fmt: skip
         self.counted = frozenset(graph for graph, _ in self._lists)
         """Numbers of the graphs from which `totals` counts."""
-        self.own_graphs = frozenset((self._likes, self._saves))
-        """Numbers of the graphs that `own` reads."""
+        self.own_graphs = (self._likes, self._saves, self._shares)
+        """Numbers of the graphs that `own` reads, in the order of its answers."""
 
     async def add(self, graph: str, actor: NodeId, post: NodeId) -> EngagementWritten:
         """Like, save, share, view or hide a post; `graph` says which.
@@ -150,12 +151,12 @@ class Engagement:
         likes, comments, shares, views, replies = await self._totals(posts)
         return list(map(Totals, likes, map(add, comments, replies), shares, views))
 
-    async def own(self, viewer: Viewer, posts: Sequence[int]) -> list[tuple[bool, bool]]:
-        """Whether the viewer likes each of `posts`, and whether they saved it."""
+    async def own(self, viewer: Viewer, posts: Sequence[int]) -> list[tuple[bool, bool, bool]]:
+        """Whether the viewer likes each of `posts`, saved it, and shared it."""
         questions = Questions()
         own = self.ask_own(questions, viewer, posts)
-        likes, saves = own(await self._graph.store.answer(questions))
-        return list(zip(likes, saves, strict=True))
+        likes, saves, shares = own(await self._graph.store.answer(questions))
+        return list(zip(likes, saves, shares, strict=True))
 
     async def seen(self, viewer: Viewer, posts: Sequence[Post]) -> list[tuple[Post, PostCounts] | None]:
         """Each of `posts` (read from the store) with its counts, or None if `viewer` must not see it."""
@@ -180,16 +181,14 @@ class Engagement:
     def ask_own(
         self, questions: Questions, viewer: Viewer, posts: Sequence[int]
     ) -> Callable[[Answers], list[list[bool]]]:
-        """Ask which of `posts` the viewer likes, and which they saved."""
+        """Ask which of `posts` the viewer likes, which they saved, and which they shared."""
         if not isinstance(viewer, int):
-            return lambda _: [[False] * len(posts)] * 2
+            return lambda _: [[False] * len(posts)] * len(self.own_graphs)
         if len(posts) <= _LOOKED_UP_MAX:
-            rows = [questions.towards(graph, viewer, posts) for graph in (self._likes, self._saves)]
+            rows = [questions.towards(graph, viewer, posts) for graph in self.own_graphs]
             return lambda answers: [[state is State.NORMAL for state in answers.towards[row]] for row in rows]
         ids = np.array(posts, np.int64)
-        own_rows = [
-            questions.members(Listing(graph, viewer, Direction.OUT), ids) for graph in (self._likes, self._saves)
-        ]
+        own_rows = [questions.members(Listing(graph, viewer, Direction.OUT), ids) for graph in self.own_graphs]
         return lambda answers: [answers.members[row].tolist() for row in own_rows]
 
     async def _totals(self, posts: Sequence[int]) -> list[list[int]]:
