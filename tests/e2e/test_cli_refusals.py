@@ -276,6 +276,10 @@ def test_doctor_says_what_is_wrong_with_a_folder(here: Kith, stores: Path) -> No
     assert not (stores / "none").exists()
 
 
+def test_doctor_on_a_cluster_says_where_to_look(here: Kith) -> None:
+    assert "/readyz" in refused(here("doctor", KITH_ENGINE="cluster"))
+
+
 def test_a_token_for_a_missing_folder_is_refused_and_makes_no_folder(here: Kith, stores: Path) -> None:
     """The token would be signed with a secret that no server has."""
     assert "holds no Kith data" in refused(here("token", "--user", "5", "--data", "mistyped"))

@@ -40,7 +40,10 @@ class Finding(NamedTuple):
 @commands.command("doctor")
 def run_doctor(data: Data = None) -> None:
     """Check the data folder and the settings. Exit status 1 if something needs attention."""
-    findings = examine(config.load({"data": data}))
+    settings = config.load({"data": data})
+    if settings.engine == "cluster":
+        raise BadRequest("`kith doctor` checks a data folder; for a cluster see /readyz, /metrics and the log")
+    findings = examine(settings)
     for finding in findings:
         mark = "[green]ok  [/green]" if finding.ok else "[yellow]look[/yellow]"
         out.print(f"{mark} {finding.what}: {escape(finding.detail)}")

@@ -11,6 +11,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import structlog
@@ -45,6 +46,14 @@ def test_a_broadcast_or_multicast_address_is_refused_though_linux_can_listen_the
     """No client could connect to it."""
     with pytest.raises(Unavailable, match="set `host` to an address of this machine"):
         listen_on(host, 0)
+
+
+@pytest.mark.parametrize("media_url", ["", "s3://pictures"])
+def test_a_cluster_that_keeps_pictures_on_one_machine_is_told(monkeypatch: pytest.MonkeyPatch, media_url: str) -> None:
+    monkeypatch.setattr(supervisor.wiring, "cluster_of", lambda _: SimpleNamespace(prepare=lambda _: None))
+    with structlog.testing.capture_logs() as lines:
+        supervisor.prepare(Settings(engine="cluster", media_url=media_url))
+    assert ["media_url" in line["event"] for line in lines] == ([] if media_url else [True])
 
 
 def test_a_child_that_the_system_refuses_to_start_is_started_later(

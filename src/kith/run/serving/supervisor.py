@@ -50,6 +50,8 @@ def prepare(settings: Settings, *, sources: Mapping[str, str] = MappingProxyType
     """
     check_push_keys(settings, sources)
     if settings.engine == "cluster":
+        if not settings.media_url:
+            _log.warning("pictures and videos stay on this machine; other machines find them once `media_url` is s3://")
         wiring.cluster_of(settings).prepare(settings)
         return
     if settings.backup_to:
