@@ -62,7 +62,7 @@ class History:
         self.chosen, self.clock, self.naive = random.Random(seed), FakeClock(), NaiveBoards()
         self.at: LogPosition = NOWHERE
         self.made = self.stops = 0
-        self.opened = False  # an account changed its privacy, state or blocks, and the consumer may not know yet
+        self.opened = False  # an account changed its privacy or state, and the consumer may not know yet
 
     async def begin(self, whole: EngineStores) -> None:
         self.whole = whole
@@ -98,7 +98,6 @@ class History:
             case 5:
                 await self.does(lambda: kith.people.block(one, other))
                 naive.block(one, other)
-                self.opened = True  # the consumer ends memberships on boards of the owner at that time
             case 6 | 7:
                 await self.does(lambda: kith.people.unblock(one, other))
                 naive.blocks.discard((one, other))

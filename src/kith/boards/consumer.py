@@ -15,7 +15,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from kith.boards.board import Board, read_board
+from kith.boards.board import Board, given_away_version, read_board
 from kith.boards.reconciler import PAGES_PER_REQUEST, FollowReconciler, ReconcileResult, first_version
 from kith.core.clock import Hlc, ms_of
 from kith.core.events import BULK_LOADED, NODE_CHANGED, Event
@@ -233,7 +233,7 @@ class BoardsConsumer:
             await self._check_pins(pins)
 
     async def _remove_member(self, block: Event, member: int, owner: int) -> None:
-        """End the collaborations of `member` on boards of `owner` after a block between the two.
+        """End the collaborations of `member` on boards that `owner` had at the time of a block between the two.
 
         An invitation that is newer than the block stays. A membership is archived while the member is deactivated.
         """
@@ -242,7 +242,12 @@ class BoardsConsumer:
         ids = [id_ for listing in lists for id_ in (await read_whole_list(self._store, listing)).tolist()]
         for start in range(0, len(ids), _PAGE):
             boards = await self._reconciler.read(ids[start : start + _PAGE])
-            pairs = [(member, board.id) for board in boards if board is not None and board.owner == owner]
+            pairs = [
+                (member, board.id)
+                for board in boards
+                if board is not None
+                and (board.owner == owner or given_away_version(board, owner) > block.updated_at)  # given away since
+            ]
             edges = await self._store.get_many(self._members, pairs) if pairs else []
             writes = [
                 EdgeWrite(msgspec.structs.replace(_ended(edge), updated_at=Hlc(max(edge.updated_at, block.updated_at))))

@@ -125,6 +125,22 @@ def test_a_board_is_moved_again_once_its_followers_are_settled(run: Run, kith: S
     assert run(kith.board_following.follower_count(SYSTEM, board.id)) == 0
 
 
+@pytest.mark.parametrize("invited_again", [False, True])
+def test_a_block_ends_memberships_of_boards_that_move_before_the_consumer_reads_it(
+    run: Run, kith: Services, invited_again: bool
+) -> None:
+    board = run(kith.boards.create(ALICE, "Recipes")).board
+    for member in (BOB, CAROL):
+        run(kith.collaborators.invite(ALICE, board.id, member))
+    run(kith.people.block(ALICE, BOB))
+    run(kith.boards.move(ALICE, board.id, CAROL))
+    if invited_again:
+        run(kith.collaborators.dismiss(CAROL, board.id, BOB))
+        run(kith.collaborators.invite(CAROL, board.id, BOB))
+    run(settle_boards(kith))
+    assert run(kith.boards.is_member(BOB, board.id)) == invited_again
+
+
 @pytest.mark.parametrize("transactional", [True, False])
 def test_boards_of_a_deactivated_user_are_not_counted_until_the_user_returns(
     run: Run, monkeypatch: pytest.MonkeyPatch, transactional: bool
