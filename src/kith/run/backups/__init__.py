@@ -7,7 +7,8 @@ process that `kith serve` runs).
 
     parts/<part>.json           manifest of a part, with digests; written last, so a part that has one is complete
     files/<part>/store.mdb      of a whole: a copy of the store
-    files/<part>/log-0001...    of an increment: segments of the log (see `engines.embedded.segments`)
+    files/<part>/log-0001...    of an increment: segments of the log (see `engines.embedded.segments`); the first
+                                has the places of consumers
     files/<part>/media          the list of media files that came with it (of a whole: all files)
     media/3f/...                these files, with the names that they have in the media folder
 

@@ -21,7 +21,7 @@ import msgspec
 from kith.core.clock import wall_ms
 from kith.core.errors import Conflict, StoreMismatch
 from kith.engines.blobs.archives import Archive
-from kith.engines.embedded import segments, store_role
+from kith.engines.embedded import group_checkpoints, segments, store_role
 from kith.engines.embedded.environment import Environment
 from kith.engines.embedded.event_rows import logged_ms
 from kith.engines.embedded.store_copy import copy_of
@@ -164,11 +164,18 @@ class BackupMaker:
         return [self._put(part)]
 
     def _log_after(self, last: Part, id_: str) -> _Log:
-        """Store the segments of the log after a part, up to the log's current end."""
+        """Store the segments of the log after a part, up to the log's current end.
+
+        The first segment has the places of consumers. They are read before the log, which then has what consumers wrote
+        up to their places.
+        """
         files: dict[str, StoredFile] = {}
+        places = group_checkpoints.group_notes(self._store)
         first_ms, mark, last_ms, position, end = 0, last.mark, last.last_ms, last.until, -1
         while end < 0 or position < end:
             segment = self._segment_after(position)
+            if not files:
+                segment = msgspec.structs.replace(segment, notes=segment.notes | places)
             end = segment.end if end < 0 else end
             name = f"log-{len(files) + 1:06}"
             files[name] = put_verified(self.archive, file_of(id_, name), [segments.pack(segment)])

@@ -3,6 +3,9 @@
 The store file is renamed into place last, so a folder that has one is restored completely. An interrupted restore is
 repeated from the start. Tokens up to the point stay valid. Later tokens are refused, because new events will reuse
 their numbers.
+
+Consumers resume at their places in the last increment. If only a part of that increment is restored, places beyond the
+point become the point: what consumers wrote right after it for events before it, such as a notice, is not made again.
 """
 
 from __future__ import annotations
@@ -14,11 +17,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
 
+from kith.boards import consumer as boards
 from kith.core.errors import BadRequest, BadToken, Conflict, StoreMismatch
 from kith.core.events import LogPosition
 from kith.core.tokens import WriteTokens
 from kith.engines.blobs.archives import Archive, FolderArchive
-from kith.engines.embedded import fanout_state, segments, store_role
+from kith.engines.embedded import fanout_state, group_checkpoints, segments, store_role
 from kith.engines.embedded.environment import Environment
 from kith.engines.embedded.event_rows import logged_ms
 from kith.engines.embedded.folder_locks import alone, in_use
@@ -35,6 +39,8 @@ from kith.run.opening.folders import media_folder
 from kith.watch.tokens import WatchTokens
 
 _SIGNING = "secret/signing"
+_REPAIRING = (boards.NAME,)
+"""Consumers that keep edges right. They repeat events rather than leave some out, and repeating changes nothing."""
 
 
 class Restored(NamedTuple):
@@ -148,7 +154,10 @@ def _apply_increments(archive: Archive, store: Environment, plan: RestorePlan, g
 
 def _apply_increment(archive: Archive, store: Environment, part: Part, goal: RestorePoint) -> bool:
     """Apply an increment up to the point; returns whether the point lies in it."""
+    places: dict[str, bytes] = {}
+    is_reached = False
     for name, segment in _segments(archive, part):
+        places |= segment.notes
         if segments.last_event(store) > segment.end:
             continue  # the copy of the store has these events already
         until = _until(segment, goal)
@@ -157,8 +166,11 @@ def _apply_increment(archive: Archive, store: Environment, part: Part, goal: Res
         except Conflict as error:
             raise StoreMismatch(f"{archive.where}/{name} does not follow the part before it") from error
         if until is not None and until <= last:
-            return True
-    return False
+            is_reached = True
+            break
+    is_whole = segments.last_event(store) >= part.until
+    group_checkpoints.advance(store, places, excluded=() if is_whole else _REPAIRING)
+    return is_reached
 
 
 def _begin_history(store: Environment) -> tuple[int, int]:
