@@ -1819,7 +1819,8 @@ export interface PinnedAnswer {
 /**
  * A page of notifications, newest first. A page may be short although more follow. `unread`: the count of
  * /notifications/unread. `partial`: `unread` counts only the newest 1,000 notifications, or mentions of accounts that
- * the user follows are missing, because too many other accounts were mentioned lately.
+ * the user follows are missing, because too many other accounts were mentioned lately. Or the inboxes of this machine
+ * are not filled: it is a standby, or was restored or promoted a moment ago.
  */
 export interface NotificationsAnswer {
   items: NotificationAnswer[];
@@ -1872,7 +1873,10 @@ export interface NoticeBoardAnswer {
   name: string;
 }
 
-/** How many notifications are unread. `partial`: only the newest 1,000 were counted, and more exist. */
+/**
+ * How many notifications are unread. `partial`: only the newest 1,000 were counted, and more exist; or the inboxes
+ * of this machine are not filled: it is a standby, or was restored or promoted a moment ago.
+ */
 export interface UnreadAnswer {
   count: number;
   partial: boolean;

@@ -81,14 +81,16 @@ class Notification(Record, frozen=True, kw_only=True):
 class NotificationPage(Page[Notification], frozen=True, kw_only=True):
     """A page of notifications. `unread`: the number of unread ones on all pages, not grouped.
 
-    `partial`: `unread` counts only the newest 1,000; there are more.
+    `partial`: `unread` counts only the newest 1,000; there are more. Or rows are missing, as on a standby.
     """
 
     unread: int
 
 
 class Unread(Record, frozen=True, kw_only=True):
-    """The number of unread notifications. `partial`: it counts only the newest 1,000; there are more."""
+    """The number of unread notifications. `partial`: it counts only the newest 1,000; there are more. Or rows are
+    missing, as on a standby.
+    """
 
     count: int
     partial: bool = False

@@ -6,7 +6,7 @@ preferences hide at that moment, so the two always agree.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -43,7 +43,9 @@ _ROWS_AN_ID = 8
 
 
 class UnreadCount(NamedTuple):
-    """How many notices that the user may see are not read. `partial`: only the newest UNREAD_MAX rows were counted."""
+    """How many notices that the user may see are not read. `partial`: only the newest UNREAD_MAX rows were counted, or
+    the inboxes of this store are not filled yet.
+    """
 
     number: int
     partial: bool = False
@@ -62,7 +64,7 @@ class NotificationPage(NamedTuple):
     """Entries, newest first; what they are about, as far as the reader may see it; and the unread number.
 
     `partial`: recent mentions may be missing, perhaps of accounts that the reader follows: there were more than are
-    stored (`recent`), or their rows cannot be written now.
+    stored (`recent`), or their rows cannot be written now. Or the inboxes of this store are not filled yet.
     """
 
     entries: list[NoticeGroup]
@@ -84,7 +86,12 @@ class Notifications:
         rules: NoticeRules,
         preferences: PreferenceStore,
         recent: RecentMentions,
+        are_filled: Callable[[], bool] = lambda: True,
     ) -> None:
+        """`are_filled`: whether the inboxes have the rows of all notices; not so on a standby, nor at once after a
+        restore.
+        """
+        self.are_filled = are_filled
         self._graph, self._notices, self._rules, self._recent = graph, notices, rules, recent
         self._inbox: InboxStore = notices.inbox
         self.preferences = preferences
@@ -98,6 +105,7 @@ class Notifications:
     ) -> NotificationPage:
         """A page of at most `window.limit` groups, for which at most about PAGE_ROWS_MAX rows are read."""
         size, reads = window.limit + 1, RecordedReads() if reads is None else reads
+        are_filled = self.are_filled()
         part, marks, preferences = await gather(
             self.immediate,
             self._rows(reads, user, window, [], size),
@@ -128,12 +136,14 @@ class Notifications:
             _entry(group, marks, partial=page.more_after and grouped and is_groupable(group[0]))
             for group in ordered_groups
         ]
-        unread = _count(unread_rows, marks, checks)
-        return NotificationPage(entries, checks.posts, checks.comments, checks.boards, page, unread, missing)
+        unread = _as_far_as_filled(_count(unread_rows, marks, checks), are_filled=are_filled)
+        is_partial = missing or not are_filled
+        return NotificationPage(entries, checks.posts, checks.comments, checks.boards, page, unread, is_partial)
 
     async def unread(self, user: NodeId) -> UnreadCount:
         """How many notices the user has not read."""
-        return await self._numbers.get(user, partial(self._unread, user))
+        are_filled = self.are_filled()
+        return _as_far_as_filled(await self._numbers.get(user, partial(self._unread, user)), are_filled=are_filled)
 
     async def _unread(self, user: NodeId, reads: RecordedReads) -> UnreadCount:
         marks, preferences = await gather(
@@ -301,6 +311,10 @@ def _count(rows: Sequence[int], marks: Marks, checks: _RowChecks) -> UnreadCount
 
 def _unread_of(rows: Sequence[int], marks: Marks) -> list[int]:
     return [row for row in rows[:UNREAD_MAX] if not marks.is_read(row)]
+
+
+def _as_far_as_filled(unread: UnreadCount, *, are_filled: bool) -> UnreadCount:
+    return unread if are_filled else UnreadCount(unread.number, partial=True)
 
 
 def _entry(notices: list[Notice], marks: Marks, *, partial: bool) -> NoticeGroup:

@@ -16,6 +16,7 @@ from kith.notifications.recipients import Recipients
 from kith.notifications.rules import NoticeRules
 from kith.posts.posts import Posts
 from kith.run.config import Settings
+from kith.run.opening.inboxes import FilledInboxes
 from kith.run.opening.stores import OpenStores
 
 
@@ -51,7 +52,8 @@ def notice_services(settings: Settings, stores: OpenStores, posts: Posts) -> Not
     notices = Notices(stores.records, stores.inboxes, graph, posts.snowflakes)
     recent = RecentMentions(stores.records, graph, settings.celebrity_followers_min)
     recipients = Recipients(graph, rules, preferences)
-    shown = Notifications(graph, notices, rules, preferences, recent)
+    are_filled = (lambda: True) if stores.folder is None else FilledInboxes(stores.folder.environment)
+    shown = Notifications(graph, notices, rules, preferences, recent, are_filled)
     return NoticeServices(
         notices, recipients, recent, shown, ExternalMentions(notices, recipients, recent, graph.clock)
     )

@@ -82,7 +82,8 @@ class NotificationAnswer(msgspec.Struct, frozen=True, rename="camel"):
 class NotificationsAnswer(msgspec.Struct, frozen=True, rename="camel"):
     """A page of notifications, newest first. A page may be short although more follow. `unread`: the count of
     /notifications/unread. `partial`: `unread` counts only the newest 1,000 notifications, or mentions of accounts that
-    the user follows are missing, because too many other accounts were mentioned lately.
+    the user follows are missing, because too many other accounts were mentioned lately. Or the inboxes of this machine
+    are not filled: it is a standby, or was restored or promoted a moment ago.
     """
 
     items: list[NotificationAnswer]
@@ -92,7 +93,9 @@ class NotificationsAnswer(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class UnreadAnswer(msgspec.Struct, frozen=True):
-    """How many notifications are unread. `partial`: only the newest 1,000 were counted, and more exist."""
+    """How many notifications are unread. `partial`: only the newest 1,000 were counted, and more exist; or the inboxes
+    of this machine are not filled: it is a standby, or was restored or promoted a moment ago.
+    """
 
     count: int
     partial: bool
@@ -163,7 +166,7 @@ class NotificationsResource:
         make = partial(self._page, call, limit, cursor, grouped)
         if cursor is not None:
             return await make(RecordedReads())
-        return await self._answers.get((call.caller.reader(), limit, grouped), make)
+        return await self._answers.get((call.caller.reader(), limit, grouped, self._notifications.are_filled()), make)
 
     async def _page(
         self, call: Call, limit: int | None, cursor: str | None, grouped: bool, reads: RecordedReads
