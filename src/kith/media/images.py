@@ -10,7 +10,7 @@ from __future__ import annotations
 import io
 from typing import Any, NamedTuple
 
-from PIL import Image, ImageCms, ImageOps, ImageSequence
+from PIL import Image, ImageCms, ImageOps, ImageSequence, PngImagePlugin
 
 from kith.core.errors import InvalidContent, KithError
 from kith.media.media import Format
@@ -106,9 +106,13 @@ def _frames(image: Image.Image, pixels_max: int, side_max: int) -> tuple[list[Im
     """All frames, and the duration of each in ms."""
     frames: list[Image.Image] = []
     times: list[int] = []
+    has_fallback = getattr(image, "default_image", False)  # a PNG's picture for viewers that show no animations
     for index, frame in enumerate(ImageSequence.Iterator(image)):
-        if index == 0 and getattr(image, "default_image", False):
-            continue  # of a PNG: for viewers that show no animations
+        if has_fallback and index == 0:
+            frame.paste(0, (0, 0, *frame.size))  # else it shows through the first frame
+            continue
+        if has_fallback and index == 1:
+            image.blend_op = PngImagePlugin.Blend.OP_SOURCE  # type: ignore[attr-defined]  # nothing lies below it
         if len(frames) == FRAMES_MAX or (len(frames) + 1) * frame.width * frame.height > pixels_max:
             raise InvalidContent(
                 f"this animation has too many frames; at most {FRAMES_MAX} are decoded, and at most {pixels_max} "

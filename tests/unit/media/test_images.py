@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pictures import PLACE, animation, bomb, decoded, drawing, encoded, photo
-from PIL import Image, ImageCms, ImageSequence
+from PIL import Image, ImageCms, ImageSequence, PngImagePlugin
 
 from kith.core.errors import InvalidContent
 from kith.media import images, trailing_data
@@ -153,11 +153,12 @@ def test_an_animation_keeps_its_frames_and_durations(form: Any) -> None:
     assert difference(shown, drawing(60, 40, 2)) < 12
 
 
-def test_the_picture_for_viewers_without_animations_is_no_frame_of_one() -> None:
-    fallback, first, second = (Image.new("RGB", (20, 10), colour) for colour in ("red", "green", "blue"))
-    sent = encoded(fallback, "PNG", save_all=True, append_images=[first, second], default_image=True, duration=70)
-    picture = read(sent, "png")
-    shown = [frame.convert("RGB") for frame in ImageSequence.Iterator(decoded(picture.data))]
+@pytest.mark.parametrize("blend", PngImagePlugin.Blend)
+def test_the_picture_for_viewers_without_animations_is_no_frame_of_one(blend: PngImagePlugin.Blend) -> None:
+    """Nor does it show through a frame that is transparent."""
+    fallback, first, second = (Image.new("RGBA", (20, 10), colour) for colour in ("red", "#0f08", "blue"))
+    sent = encoded(fallback, "PNG", save_all=True, append_images=[first, second], default_image=True, blend=blend)
+    shown = [frame.convert("RGBA") for frame in ImageSequence.Iterator(decoded(read(sent, "png").data))]
     assert [frame.getpixel((0, 0)) for frame in shown] == [first.getpixel((0, 0)), second.getpixel((0, 0))]
 
 
