@@ -7,6 +7,7 @@ import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 from unittest.mock import AsyncMock, patch
 
 import msgspec
@@ -15,6 +16,7 @@ from cast import START_MS
 from coroutines import Run
 from edges import edge_of
 from engines import EMBEDDED
+from reference_credentials import ReferenceCredentials
 from small_s3 import small_s3
 from store_types import Logged
 
@@ -29,7 +31,9 @@ from kith.media.media import Media, keys_of, media_record
 from kith.moving import store_writer
 from kith.moving.store_writer import StoreSide, StoreWriter
 from kith.run.moves import progress, resume_positions
+from kith.run.moves.mover import Mover
 from kith.run.moves.progress import POINTS_MAX, MatchingPositions, MoveProgress
+from kith.run.opening.stores import OpenStores
 
 
 def test_the_progress_of_a_move_is_read_as_it_was_written(tmp_path: Path) -> None:
@@ -95,6 +99,26 @@ def test_on_the_way_back_a_consumer_misses_no_event_that_it_has_not_handled(tmp_
         patch.object(resume_positions, "groups_of", AsyncMock(return_value=groups)),
     ):
         run(scene())
+
+
+def test_a_server_key_that_is_revoked_during_a_move_is_not_valid_after_it(run: Run) -> None:
+    async def keys_of_target(source: OpenStores, target: OpenStores) -> list[bytes]:
+        for key in (b"kept", b"leaked"):
+            await source.credentials.add_server_key(key)
+        mover = Mover(source, None, None, Path(), MoveProgress(to="there"), lambda *_: None)  # type: ignore[arg-type]
+        await mover.copy_credentials(source, target)
+        await source.credentials.remove_server_key(b"leaked")
+        await source.credentials.add_server_key(b"new")
+        await mover.copy_credentials(source, target)
+        return sorted(await target.credentials.server_keys())
+
+    sides: list[Any] = [
+        SimpleNamespace(
+            credentials=ReferenceCredentials(), contents=SimpleNamespace(secrets=AsyncMock(return_value={})), log=None
+        )
+        for _ in range(2)
+    ]
+    assert run(keys_of_target(*sides)) == [b"kept", b"new"]
 
 
 def test_a_file_that_arrives_incomplete_is_an_error() -> None:

@@ -117,11 +117,14 @@ class Mover:
             await self.copy("inboxes", "rows of inboxes looked at", wanted=lambda row: row.notice in mentions)
 
     async def copy_credentials(self, source: OpenStores, target: OpenStores) -> None:
-        """Copy the server keys and signing secrets of the source to the target."""
-        target_keys = set(await target.credentials.server_keys())
-        for key in await source.credentials.server_keys():
-            if key not in target_keys:
-                await target.credentials.add_server_key(key)
+        """Give the target the server keys and signing secrets of the source. A key that the source lacks is removed: it
+        may have been revoked since an earlier copy.
+        """
+        keys, target_keys = [set(await stores.credentials.server_keys()) for stores in (source, target)]
+        for key in keys - target_keys:
+            await target.credentials.add_server_key(key)
+        for key in target_keys - keys:
+            await target.credentials.remove_server_key(key)
         target_secrets = await target.contents.secrets()
         for name, secret in (await source.contents.secrets()).items():
             if target_secrets.get(name) != secret:
