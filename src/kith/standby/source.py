@@ -39,7 +39,8 @@ class Source(Protocol):
 
         `has`: the last event that the standby has stored durably. None until it knows that its log is a prefix of ours;
         the answer then lets it find out. The same holds if `history`, that of the standby's store, is no longer ours.
-        `with_places`: include the checkpoints of consumers.
+        `with_places`: answer at once, with the checkpoints of consumers. So a standby follows these, and which server
+        keys are valid, while nothing is written.
         Errors: TokenTooOld if the log does not reach back that far; Overloaded.
         """
         ...

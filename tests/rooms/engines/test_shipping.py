@@ -1,4 +1,4 @@
-"""What a primary sends its standbys, after a failure in its own process."""
+"""What a primary sends its standbys: after a failure in its own process, and while nothing is written."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from embedded_engine import open_embedded
 
 from kith.engines.embedded import segments
 from kith.engines.embedded.bells import FifoBell
+from kith.engines.embedded.environment import Environment
 from kith.engines.embedded.shipping import Shipping
 
 WAIT_S = 10.0
@@ -42,3 +43,24 @@ def test_a_request_after_a_failed_bell_gets_new_events(
                 await source.close()
 
         assert run(scene()) is not None
+
+
+def test_a_standby_learns_of_a_revoked_server_key_although_nothing_is_written(tmp_path: Path, run: Run) -> None:
+    with open_embedded(tmp_path / "primary") as (primary, edges), Environment(tmp_path / "standby") as standby:
+        run(edges.declare(["follows"]))
+        run(edges.apply(writes_of(edge_of(ALICE, 2))))
+        primary.put_note("server-key/01", b"1")
+
+        async def follow() -> dict[str, bytes]:
+            last, source = segments.last_event(standby), Shipping(primary)
+            try:
+                raw = await source.log(last, last or None, WAIT_S, with_places=True)
+            finally:
+                await source.close()
+            assert raw is not None
+            segments.replay(standby, segments.unpack(raw, "the log"))
+            return standby.notes("server-key/")
+
+        assert run(follow()) == {"01": b"1"}
+        primary.put_note("server-key/01", None)
+        assert run(follow()) == {}

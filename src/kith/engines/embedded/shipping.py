@@ -63,7 +63,7 @@ class Shipping:
     ) -> bytes | None:
         if has is not None and history in (None, self._environment.history().name):
             self._confirmed.note(has)
-            if not await self._has_more(after, wait_s):
+            if not (with_places or await self._has_more(after, wait_s)):
                 return None
         try:
             group_notes = group_checkpoints.group_notes(self._environment) if with_places else {}
