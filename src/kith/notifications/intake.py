@@ -29,7 +29,7 @@ from kith.graph.graphs import (
     Graphs,
 )
 from kith.log.store import LogStore
-from kith.notifications.notice import NoticeDraft, NoticeType
+from kith.notifications.notice import NOTICE_KEPT_MS, NoticeDraft, NoticeType
 from kith.notifications.notices import Notices
 from kith.notifications.recent import RecentMentions
 from kith.notifications.recipients import Recipients
@@ -148,14 +148,14 @@ class NoticeDrafter:
     def may_notify(self, event: Event) -> bool:
         """Whether an event may notify somebody: its edge is new, and did not come back with an account.
 
-        The edge of a mention of a deactivated account is archived from the start. That of a live mention is written
+        The edge of a mention of a deactivated account is archived from the start. The edge of any mention is written
         again when an edit changes who may see the post.
         """
         return (
             event.state in _NOTIFYING_STATES  # checked first: most events are of records
             and event.graph in self._notifying_graphs
-            and (event.began or (event.graph == self._mentioned and event.before in (None, event.state)))
-            and event.before != State.ARCHIVED
+            and (event.began or (event.graph == self._mentioned and (event.before is None or _is_written_again(event))))
+            and (event.before, event.state) != (State.ARCHIVED, State.NORMAL)
             and event.logged_ms - ms_of(event.updated_at) < FRESH_MS
         )
 
@@ -237,6 +237,13 @@ class NoticeDrafter:
             )
             first_reason.setdefault(user, type_)
         return drafts
+
+
+def _is_written_again(mention: Event) -> bool:
+    """Whether a mention was there before, in a post that is younger than notices: of an older post nobody knows any
+    more who was notified.
+    """
+    return mention.before == mention.state and ms_of(mention.updated_at) - mention.position < NOTICE_KEPT_MS
 
 
 async def begin(log: LogStore, group: str = NAME) -> None:

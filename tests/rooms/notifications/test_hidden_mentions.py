@@ -12,9 +12,11 @@ from notification_world import NotificationWorld
 from reference_leases import own_leases
 
 from kith.core.errors import Overloaded
+from kith.core.ids import NodeId
 from kith.graph.node_jobs import NodeOperation
 from kith.notifications.preferences import CACHED_MS, Preferences
 from kith.people.removal import account_jobs
+from kith.posts.post import PostEdit
 
 Act = Callable[[NotificationWorld], Awaitable[None]]
 
@@ -86,11 +88,20 @@ def test_notices_of_followers_do_not_reveal_whom_the_mentioned_user_muted(
     run(scenario())
 
 
-def test_a_mention_of_a_deactivated_user_is_shown_when_they_come_back(run: Run, world: NotificationWorld) -> None:
+@pytest.mark.parametrize("when", ["while they are away", "in a draft that is published while they are away"])
+def test_a_mention_of_a_deactivated_user_is_shown_when_they_come_back(
+    run: Run, world: NotificationWorld, when: str
+) -> None:
     async def scenario() -> None:
         jobs = account_jobs(world.services.graph, own_leases())
-        await finished(jobs, NodeOperation.ARCHIVE, ALICE)
-        await mention(world)
+        if when == "while they are away":
+            await finished(jobs, NodeOperation.ARCHIVE, ALICE)
+            await mention(world)
+        else:
+            draft = await world.services.write(BOB, text="hello", mentions=(ALICE,), visibility="private")
+            await world.handle()
+            await finished(jobs, NodeOperation.ARCHIVE, ALICE)
+            await world.posts.edit(BOB, NodeId(draft.id), PostEdit(visibility="public"))
         await world.handle(times=2)
         await finished(jobs, NodeOperation.RESTORE, ALICE)
         await world.handle(times=2)

@@ -73,23 +73,6 @@ def test_acts_notify_the_users_whom_they_concern(run: Run, world: NotificationWo
     run(scenario())
 
 
-def test_a_draft_that_an_edit_publishes_notifies_those_it_mentions_once(run: Run, world: NotificationWorld) -> None:
-    async def scenario() -> None:
-        post = await post_of(world, BOB, text="hello", mentions=(ALICE,), visibility="private")
-        await world.handle()
-        await world.posts.edit(BOB, post, PostEdit(text="hello again"))
-        await world.handle()
-        assert await world.types_and_actors(ALICE) == []
-        for visibility in ("custom", "public", "private", "public"):
-            audience = (CAROL,) if visibility == "custom" else ()
-            await world.posts.edit(BOB, post, PostEdit(visibility=visibility, audience=audience))
-            await world.handle(times=2)
-            expected = [("mention", BOB)] if visibility == "public" else []
-            assert await world.types_and_actors(ALICE) == expected, visibility
-
-    run(scenario())
-
-
 def test_a_request_and_its_acceptance_notify_once(run: Run, world: NotificationWorld) -> None:
     async def scenario() -> None:
         await world.services.edges.change_node(ALICE, private=True)
