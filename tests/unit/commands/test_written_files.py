@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import fcntl
 import gzip
 import resource
 from pathlib import Path
+from typing import IO
 
 import numpy as np
 import pytest
@@ -73,6 +75,25 @@ def test_a_file_has_one_writer_at_a_time(tmp_path: Path, kind: str) -> None:
         writer.write(rows[1:])
     assert all_of(path) == FileContent([(3, 4)], [])
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_writer_that_begins_as_another_ends_locks_its_own_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, row, flock = tmp_path / "edges.tsv", np.array([[1, 2]], np.int64), fcntl.flock
+    first = EdgeFileWriter(path).__enter__()
+
+    def lock_as_the_first_ends(file: IO[bytes], operation: int) -> None:
+        monkeypatch.undo()
+        first.__exit__(None, None, None)
+        flock(file, operation)
+
+    monkeypatch.setattr(fcntl, "flock", lock_as_the_first_ends)
+    with EdgeFileWriter(path) as second:
+        with pytest.raises(Conflict), EdgeFileWriter(path):
+            pass
+        second.write(row)
+    assert all_of(path) == FileContent([(1, 2)], [])
 
 
 @pytest.mark.parametrize("kind", WRITTEN)

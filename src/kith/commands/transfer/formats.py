@@ -12,6 +12,7 @@ import fcntl
 import gzip
 import importlib
 import lzma
+import os
 import sys
 import zlib
 from collections.abc import Iterator
@@ -212,15 +213,19 @@ def _pyarrow(module: str) -> Any:
 
 def _locked(partial: Path, path: Path) -> IO[bytes]:
     """Lock the file that becomes `path`, until it is closed. Errors: Conflict while another command writes it."""
-    file = partial.open("ab")
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        file.close()
-        raise Conflict(f"another command is writing {path}; wait for it, or name another file") from None
-    except OSError:  # a file system without locks
-        pass
-    return file
+    while True:
+        file = partial.open("ab")
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            file.close()
+            raise Conflict(f"another command is writing {path}; wait for it, or name another file") from None
+        except OSError:  # a file system without locks
+            pass
+        with contextlib.suppress(FileNotFoundError):
+            if os.path.samestat(os.fstat(file.fileno()), partial.stat()):
+                return file
+        file.close()  # another command, which has just ended, renamed or removed it
 
 
 class EdgeFileWriter:
