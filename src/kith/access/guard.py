@@ -141,7 +141,7 @@ class Guard:
         if revoked := before - self._server_keys:
             self._cached_callers.clear()
             for hashed in revoked:
-                for call in self._when_revoked.pop(hashed, ()):
+                for call in list(self._when_revoked.pop(hashed, ())):
                     call()
 
     def caller(self, authorization: str | None, acting: str | None) -> Caller:
