@@ -33,7 +33,6 @@ UPLOAD_ANSWER_S = 130.0
 """Time to wait for the answer to an upload. The service decodes the file first and gives up after 120 s."""
 _RETRY = Retry()
 
-
 T = TypeVar("T")
 
 
@@ -125,8 +124,8 @@ class Kith(_Client, Blocking):
     def close(self) -> None:
         """Close the connections. On a view this does nothing."""
         if not self._is_view:
-            self._http.close()
             self._connections.shut_down()
+            self._http.close()
 
     def __enter__(self) -> Self:
         return self
@@ -212,9 +211,9 @@ class Kith(_Client, Blocking):
                         outcome = response
             except httpx.RequestError as error:
                 outcome = error
-            if not self._http.is_closed:
+            if not self._connections.is_closed:
                 self._sleep(stream.pause_or_raise(outcome))
-            if self._http.is_closed:
+            if self._connections.is_closed:
                 return
 
 

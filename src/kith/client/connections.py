@@ -22,17 +22,13 @@ T = TypeVar("T")
 
 
 class Connections:
-    """The connections of a `Kith` and its views. Thread-safe.
-
-    Closing a socket wakes nobody who waits for it: a stream in another thread would end with the next heartbeat.
-    Shutting it down does, and that works on a duplicate, which nobody else closes.
-    """
+    """The connections of a `Kith` and its views. Thread-safe."""
 
     def __init__(self, wait_s: float) -> None:
         """`wait_s`: how long to wait for a free connection."""
         self._free, self._wait_s = threading.Semaphore(CONNECTIONS), wait_s
-        self._duplicates = set[socket.socket]()  # of the sockets of open streams
-        self._closed = False
+        self._streams = set[socket.socket]()
+        self.is_closed = False
 
     @contextmanager
     def one(self) -> Iterator[None]:
@@ -47,63 +43,36 @@ class Connections:
     @contextmanager
     def ended_by_close(self, response: httpx.Response) -> Iterator[None]:
         """While it holds, `shut_down` ends a read of this response."""
-        try:
-            network = response.extensions["network_stream"]
-            duplicate = socket.socket(fileno=socket.dup(network.get_extra_info("socket").fileno()))
-        except (KeyError, OSError):  # a transport without a network, or it was closed just now
-            duplicate = None
-        if duplicate is None:
+        network = response.extensions.get("network_stream")
+        if network is None:  # a transport for tests
             yield
             return
-        with duplicate:
-            self._duplicates.add(duplicate)
-            if self._closed:
-                self.shut_down()
-            try:
-                yield
-            finally:
-                self._duplicates.discard(duplicate)
+        connection = network.get_extra_info("socket")
+        self._streams.add(connection)
+        if self.is_closed:
+            self.shut_down()
+        try:
+            yield
+        finally:
+            self._streams.discard(connection)
 
     def shut_down(self) -> None:
-        """End all reads, now and later."""
-        self._closed = True
-        for duplicate in list(self._duplicates):
+        """End all streams, now and later. Call it before the sockets are closed: closing one wakes no thread that reads
+        from it, so a stream would end with the next heartbeat.
+        """
+        self.is_closed = True
+        for connection in list(self._streams):
             with suppress(OSError):  # the stream ended meanwhile
-                duplicate.shutdown(socket.SHUT_RDWR)
+                socket.socket.shutdown(connection, socket.SHUT_RDWR)  # that of a TLS socket would break its reader
 
 
 class AsyncConnections:
-    """The connections of an `AsyncKith` and its views.
-
-    A request that is sent is finished though its call is cancelled.
-    """
+    """The connections of an `AsyncKith` and its views."""
 
     def __init__(self, wait_s: float) -> None:
         """`wait_s`: how long to wait for a free connection."""
         self._free, self._wait_s = asyncio.Semaphore(CONNECTIONS), wait_s
-        self._sending = set[asyncio.Task[Any]]()
-
-    async def finish(self, send: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        """The result of `send()`, which goes on if the caller is cancelled. PoolTimeout if no connection is free."""
-        await self._reserve()
-        sending = asyncio.ensure_future(send())
-        self._sending.add(sending)
-        sending.add_done_callback(self._finished)
-        return await asyncio.shield(sending)
-
-    @asynccontextmanager
-    async def stream(self, send: Callable[[], Coroutine[Any, Any, httpx.Response]]) -> AsyncIterator[httpx.Response]:
-        """The response of `send()`, which is closed at the end. PoolTimeout if no connection is free."""
-        await self._reserve()
-        opening = asyncio.ensure_future(send())
-        try:
-            yield await asyncio.shield(opening)
-        finally:
-            closing = asyncio.ensure_future(_close(opening))
-            self._sending.add(closing)
-            closing.add_done_callback(self._finished)
-            if opening.done():  # otherwise it was cancelled, and must not wait
-                await asyncio.shield(closing)
+        self._finishing = set[asyncio.Task[Any]]()
 
     @asynccontextmanager
     async def one(self) -> AsyncIterator[None]:
@@ -114,6 +83,23 @@ class AsyncConnections:
         finally:
             self._free.release()
 
+    async def finish(self, send: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        """The result of `send()`, which goes on if the caller is cancelled. PoolTimeout if no connection is free."""
+        await self._reserve()
+        return await asyncio.shield(self._finish(send()))
+
+    @asynccontextmanager
+    async def stream(self, send: Callable[[], Coroutine[Any, Any, httpx.Response]]) -> AsyncIterator[httpx.Response]:
+        """The response of `send()`, which is closed at the end. PoolTimeout if no connection is free."""
+        await self._reserve()
+        opening = asyncio.ensure_future(send())
+        try:
+            yield await asyncio.shield(opening)
+        finally:
+            closing = self._finish(_close(opening))
+            if opening.done():  # otherwise it was cancelled, and must not wait
+                await asyncio.shield(closing)
+
     async def _reserve(self) -> None:
         try:
             async with asyncio.timeout(self._wait_s):
@@ -121,9 +107,18 @@ class AsyncConnections:
         except TimeoutError:
             raise httpx.PoolTimeout("") from None
 
-    def _finished(self, sending: asyncio.Task[Any]) -> None:
-        self._sending.discard(sending)
+    def _finish(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+        """Do this to its end, then release its connection."""
+        task = asyncio.ensure_future(work)
+        self._finishing.add(task)
+        task.add_done_callback(self._finished)
+        return task
+
+    def _finished(self, task: asyncio.Task[Any]) -> None:
+        self._finishing.discard(task)
         self._free.release()
+        if not task.cancelled():
+            task.exception()  # asyncio logs one that nobody asks for, such as that of a cancelled call
 
 
 async def _close(opening: asyncio.Future[httpx.Response]) -> None:

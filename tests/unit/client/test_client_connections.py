@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import queue
 import socket
 import threading
@@ -24,6 +25,7 @@ STREAM = (
 )
 TURNS, REPEATED = 20, 60  # a call takes some 16 turns of the loop; of 60 cancelled at each, over 100 met a bad moment
 JOIN_S = 5.0
+LONG_S = 30.0
 WAIT_S = 1.0
 
 
@@ -75,6 +77,33 @@ def test_a_call_cancelled_before_it_has_a_connection_is_not_sent() -> None:
     assert asyncio.run(run()) == CONNECTIONS
 
 
+def test_a_cancelled_call_whose_request_fails_later_logs_nothing() -> None:
+    logged = list[object]()
+
+    async def run() -> None:
+        asked, failing = asyncio.Event(), asyncio.Event()
+
+        async def fail(request: httpx.Request) -> httpx.Response:
+            asked.set()
+            await failing.wait()
+            raise httpx.ReadError("the service stopped")
+
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: logged.append(context))
+        async with AsyncKith("http://kith.example", KEY, transport=httpx.MockTransport(fail)) as kith:
+            call = asyncio.create_task(kith.exists("follows", 1, 2))
+            await asked.wait()
+            call.cancel()
+            await asyncio.gather(call, return_exceptions=True)
+            failing.set()
+            others = asyncio.all_tasks() - {asyncio.current_task()}
+            await asyncio.wait(others)
+            del others
+        gc.collect()
+
+    asyncio.run(run())
+    assert logged == []
+
+
 def test_calls_that_waited_in_vain_for_a_connection_reserve_none() -> None:
     """Threads give up just when connections become free. Afterwards all connections can be used at once."""
     ports, together, asked = queue.SimpleQueue[int](), threading.Event(), 0
@@ -104,6 +133,7 @@ def test_calls_that_waited_in_vain_for_a_connection_reserve_none() -> None:
         assert refused
         asked = 0
         together.set()
+        kith._http.timeout = LONG_S  # however busy the machine is
         assert all(threads.map(lambda _: kith.exists("follows", 1, 2), range(CONNECTIONS)))
 
 
