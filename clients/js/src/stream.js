@@ -131,8 +131,9 @@ export class FeedStream extends EventStream {
   told(event, eventId) {
     const told = { type: event.type, eventId, ...fieldsOf(event) };
     // The next connection watches new posts, too: 100 at most.
-    if (told.type === "post_removed") this.#posts = this.#posts?.filter((id) => id !== told.postId);
-    if (told.type === "new_post") this.#posts = this.#posts?.concat(told.postId).slice(-100);
+    const isNew = told.type === "new_post";
+    if (isNew || told.type === "post_removed") this.#posts = this.#posts?.filter((id) => id !== told.postId);
+    if (isNew) this.#posts = this.#posts?.concat(told.postId).slice(-100);
     return told.type === "notification" && !this.#isNew(told.notificationId) ? null : told;
   }
 
