@@ -97,6 +97,31 @@ def test_a_post_sent_again_before_its_answer_came_is_posted_once(stage: Stage, w
     eventually(lambda: page.evaluate("true") and posts() == ["only once"] * 2, PATIENCE_S)
 
 
+def test_a_post_that_is_written_while_another_one_is_sent_keeps_its_draft_and_key(stage: Stage) -> None:
+    page, held = stage.open(stage.alice), list[Route]()
+    page.route("**/api/v1/posts", lambda route: held.append(route))  # noqa: PLW0108 - not a builtin
+
+    def sent(number: int) -> Route:
+        send(page)
+        eventually(lambda: page.evaluate("true") and len(held) == number, PATIENCE_S)
+        return held[-1]
+
+    write(page, "one")
+    first = sent(1)
+    page.keyboard.press("Escape")
+    write(page, "two")
+    second = sent(2)
+    first.continue_()
+    expect(page.get_by_text("Posted.")).to_be_visible()
+    second.fulfill(status=403, json={"error": {"code": "FORBIDDEN", "message": "not today", "details": {}}})
+    expect(page.get_by_text("Not sent. Not today.")).to_be_visible()
+    page.reload()
+    page.get_by_role("button", name="Write").click()
+    expect(page.get_by_label("What you say")).to_have_value("two")
+    assert sent(3).request.headers["idempotency-key"] == second.request.headers["idempotency-key"]
+    held[-1].abort()
+
+
 def test_a_failure_is_reported_after_its_form_was_closed(stage: Stage) -> None:
     page, held = stage.open(stage.alice), list[Route]()
     page.route("**/api/v1/posts", lambda route: held.append(route))  # noqa: PLW0108 - not a builtin

@@ -119,8 +119,9 @@ export function writeComment(post, replyTo, { show, made }) {
     show(shown);
     count(post, 1);
     try {
-      const comment = await session.kith.createComment(post, said, { ...(replyTo && { replyTo }), key: sendKey(draft, said) });
-      dropKey(draft);
+      const key = sendKey(draft, said);
+      const comment = await session.kith.createComment(post, said, { ...(replyTo && { replyTo }), key });
+      dropKey(draft, key);
       if (!text.value) dropDraft(draft);
       made(comment);
       requestAnimationFrame(() => shown.remove()); // in the frame that draws the stored comment

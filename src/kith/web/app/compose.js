@@ -57,9 +57,10 @@ function form(title, { draft, post, without, send }) {
     failure.textContent = "";
     try {
       const body = await bodyOf(fields, post);
-      await send(body, sendKey(draft, body));
-      dropDraft(draft);
-      dropKey(draft);
+      const key = sendKey(draft, body);
+      await send(body, key);
+      dropDraft(draft, text.value);
+      dropKey(draft, key);
       close();
     } catch (error) {
       if (error.name === "AbortError") return; // the form was closed before its pictures were sent

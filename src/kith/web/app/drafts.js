@@ -13,9 +13,9 @@ export function keepDraft(field, name) {
   return field;
 }
 
-/** Delete a draft, once it was sent. */
-export function dropDraft(name) {
-  sessionStorage.removeItem(PREFIX + name);
+/** Delete a draft, once it was sent. `sent`: only if this is still its text. */
+export function dropDraft(name, sent = null) {
+  if (sent === null || sessionStorage.getItem(PREFIX + name) === sent) sessionStorage.removeItem(PREFIX + name);
 }
 
 /**
@@ -24,15 +24,20 @@ export function dropDraft(name) {
  */
 export function sendKey(name, body) {
   const same = JSON.stringify(body);
-  const [sent, known] = JSON.parse(sessionStorage.getItem(KEYS + name) ?? "[]");
-  const key = same === sent ? known : newKey();
+  const [sent, before] = known(name);
+  const key = same === sent ? before : newKey();
   sessionStorage.setItem(KEYS + name, JSON.stringify([same, key]));
   return key;
 }
 
 /** Forget a key, once its body is stored: the same body sent again is another post. */
-export function dropKey(name) {
-  sessionStorage.removeItem(KEYS + name);
+export function dropKey(name, key) {
+  if (known(name)[1] === key) sessionStorage.removeItem(KEYS + name); // otherwise another body was sent since
+}
+
+/** The body that was sent last, and its key. */
+function known(name) {
+  return JSON.parse(sessionStorage.getItem(KEYS + name) ?? "[]");
 }
 
 function newKey() {
