@@ -135,7 +135,7 @@ def test_text_that_is_no_token_is_refused_with_a_message(stage: Stage) -> None:
     expect(page.get_by_role("navigation", name="Main")).to_be_visible()
 
 
-@pytest.mark.parametrize("fragment", ["token=broken%20link", "main"])
+@pytest.mark.parametrize("fragment", ["token=broken%20link", "token=", "main"])
 def test_a_broken_link_leads_home(stage: Stage, fragment: str) -> None:
     stage.post(stage.alice, "good morning")
     context = stage.context()

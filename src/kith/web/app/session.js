@@ -100,7 +100,7 @@ function fromAddress() {
   const [, token] = location.hash.split(/^#token=/);
   if (token === undefined) return null;
   history.replaceState(null, "", "/app");
-  return token;
+  return token || null;
 }
 
 function borrowed(late) {
