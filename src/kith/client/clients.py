@@ -211,6 +211,9 @@ class Kith(_Client, Blocking):
                         outcome = response
             except httpx.RequestError as error:
                 outcome = error
+            except RuntimeError:  # of httpx, if the client was closed while the stream waited for a connection
+                if not self._connections.is_closed:
+                    raise
             if not self._connections.is_closed:
                 self._sleep(stream.pause_or_raise(outcome))
             if self._connections.is_closed:
@@ -334,6 +337,9 @@ class AsyncKith(_Client, Awaiting):
                         outcome = response
             except httpx.RequestError as error:
                 outcome = error
+            except RuntimeError:  # of httpx, if the client was closed while the stream waited for a connection
+                if not self._http.is_closed:
+                    raise
             if not self._http.is_closed:
                 await self._sleep(stream.pause_or_raise(outcome))
             if self._http.is_closed:

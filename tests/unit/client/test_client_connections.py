@@ -16,6 +16,7 @@ from servers import eventually
 
 from kith.client import AsyncKith, Kith, Retry, Unreachable
 from kith.client.connections import CONNECTIONS
+from kith.client.streams import FeedEvent
 
 KEY = "sk-very-secret"
 ANSWER = b'HTTP/1.1 200 OK\r\ncontent-length: 15\r\n\r\n{"exists":true}'
@@ -51,28 +52,40 @@ def test_calls_cancelled_at_any_moment_reserve_no_connections() -> None:
     assert asyncio.run(run())
 
 
+class SlowService:
+    """Answers once `answering` is set."""
+
+    def __init__(self) -> None:
+        self.asked, self.full, self.answering = 0, asyncio.Event(), asyncio.Event()
+
+    async def answer(self, request: httpx.Request) -> httpx.Response:
+        self.asked += 1
+        if self.asked == CONNECTIONS:
+            self.full.set()
+        await self.answering.wait()
+        return httpx.Response(200, json={"exists": True})
+
+    def client(self) -> AsyncKith:
+        return AsyncKith("http://kith.example", KEY, transport=httpx.MockTransport(self.answer))
+
+    async def calls_on_all_connections(self, kith: AsyncKith) -> list[asyncio.Task[bool]]:
+        sent = [asyncio.create_task(kith.exists("follows", 1, 2)) for _ in range(CONNECTIONS)]
+        await self.full.wait()
+        return sent
+
+
 def test_a_call_cancelled_before_it_has_a_connection_is_not_sent() -> None:
     async def run() -> int:
-        asked, full, answering = 0, asyncio.Event(), asyncio.Event()
-
-        async def answer(request: httpx.Request) -> httpx.Response:
-            nonlocal asked
-            asked += 1
-            if asked == CONNECTIONS:
-                full.set()
-            await answering.wait()
-            return httpx.Response(200, json={"exists": True})
-
-        async with AsyncKith("http://kith.example", KEY, transport=httpx.MockTransport(answer)) as kith:
-            sent = [asyncio.create_task(kith.exists("follows", 1, 2)) for _ in range(CONNECTIONS)]
-            await full.wait()
+        service = SlowService()
+        async with service.client() as kith:
+            sent = await service.calls_on_all_connections(kith)
             waiting = asyncio.create_task(kith.exists("follows", 1, 2))
             await asyncio.sleep(0)
             waiting.cancel()
             await asyncio.gather(waiting, return_exceptions=True)
-            answering.set()
+            service.answering.set()
             assert all(await asyncio.gather(*sent))
-            return asked
+            return service.asked
 
     assert asyncio.run(run()) == CONNECTIONS
 
@@ -190,6 +203,23 @@ def test_a_stream_that_waits_in_another_thread_ends_once_its_client_is_closed() 
             kith.close()
             following.join(JOIN_S)
             assert not following.is_alive()
+
+
+def test_a_stream_that_waits_for_a_connection_ends_once_its_client_is_closed() -> None:
+    async def follow(kith: AsyncKith) -> list[FeedEvent]:
+        return [event async for event in kith.feed_stream()]
+
+    async def run() -> list[FeedEvent]:
+        service = SlowService()
+        async with service.client() as kith:
+            sent = await service.calls_on_all_connections(kith)
+            following = asyncio.create_task(follow(kith))
+            await asyncio.sleep(0)
+        service.answering.set()
+        assert all(await asyncio.gather(*sent))
+        return await following
+
+    assert asyncio.run(run()) == []
 
 
 def waits(thread: threading.Thread) -> bool:
