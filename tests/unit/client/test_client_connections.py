@@ -25,7 +25,6 @@ STREAM = (
     b'id: 1-1\nevent: unread\ndata: {"count":0,"partial":false}\n\n'
 )
 TURNS, REPEATED = 20, 60  # a call takes some 16 turns of the loop; of 60 cancelled at each, over 100 met a bad moment
-JOIN_S = 5.0
 LONG_S = 30.0
 WAIT_S = 1.0
 
@@ -40,7 +39,7 @@ def test_calls_cancelled_at_any_moment_reserve_no_connections() -> None:
     async def run() -> bool:
         server = await asyncio.start_server(serve, "127.0.0.1", 0)
         port = server.sockets[0].getsockname()[1]
-        async with server, AsyncKith(f"http://127.0.0.1:{port}", KEY, timeout_s=1, retry=Retry(tries=1)) as kith:
+        async with server, AsyncKith(f"http://127.0.0.1:{port}", KEY, timeout_s=LONG_S, retry=Retry(tries=1)) as kith:
             for turns in [*range(TURNS)] * REPEATED:
                 call = asyncio.create_task(kith.exists("follows", 1, 2))
                 for _ in range(turns):
@@ -139,7 +138,7 @@ def test_calls_that_waited_in_vain_for_a_connection_reserve_none() -> None:
             await server.serve_forever()
 
     threading.Thread(target=lambda: asyncio.run(run_server()), daemon=True).start()
-    kith = Kith(f"http://127.0.0.1:{ports.get(timeout=JOIN_S)}", KEY, timeout_s=WAIT_S, retry=Retry(tries=1))
+    kith = Kith(f"http://127.0.0.1:{ports.get(timeout=LONG_S)}", KEY, timeout_s=WAIT_S, retry=Retry(tries=1))
     with kith, ThreadPoolExecutor(4 * CONNECTIONS) as threads:
         calls = [threads.submit(kith.exists, "follows", 1, 2) for _ in range(10 * CONNECTIONS)]
         refused = [call for call in calls if isinstance(call.exception(), Unreachable)]
@@ -179,7 +178,7 @@ def test_streams_cancelled_at_any_moment_leave_no_connection_open() -> None:
                     await asyncio.sleep(0)
                 following.cancel()
                 await asyncio.gather(following, return_exceptions=True)
-            async with asyncio.timeout(JOIN_S):
+            async with asyncio.timeout(LONG_S):
                 await alone.wait()
 
     asyncio.run(run())
@@ -198,10 +197,10 @@ def test_a_stream_that_waits_in_another_thread_ends_once_its_client_is_closed() 
         following.start()
         with listening.accept()[0] as connection:
             connection.sendall(STREAM)
-            found.get(timeout=JOIN_S)
-            eventually(lambda: waits(following), JOIN_S)
+            found.get(timeout=LONG_S)
+            eventually(lambda: waits(following), LONG_S)
             kith.close()
-            following.join(JOIN_S)
+            following.join(LONG_S)
             assert not following.is_alive()
 
 
