@@ -133,6 +133,21 @@ def test_a_failure_is_reported_after_its_form_was_closed(stage: Stage) -> None:
     expect(page.get_by_text("Not sent. Not today.")).to_be_visible()
 
 
+def test_a_post_whose_picture_is_taken_out_while_it_is_sent_says_that_it_is_not_sent(
+    stage: Stage, picture: Path
+) -> None:
+    page, held = stage.open(stage.alice), list[Route]()
+    page.route("**/api/v1/media", lambda route: held.append(route))  # noqa: PLW0108 - not a builtin
+    write(page, "no picture after all")
+    page.locator("input[type=file]").set_input_files(picture)
+    eventually(lambda: page.evaluate("true") and held, PATIENCE_S)
+    send(page)
+    page.get_by_role("button", name="Take out").click()
+    expect(page.get_by_text("Not sent. A picture was taken out meanwhile.")).to_be_visible()
+    send(page)
+    expect(page.get_by_text("Posted.")).to_be_visible()
+
+
 def test_a_picture_deleted_before_its_post_is_sent_is_reported_and_can_be_removed(stage: Stage, picture: Path) -> None:
     page = stage.open(stage.alice)
     write(page, "a fox, or not")

@@ -63,9 +63,11 @@ function form(title, { draft, post, without, send }) {
       dropKey(draft, key);
       close();
     } catch (error) {
-      if (error.name === "AbortError") return; // the form was closed before its pictures were sent
+      const takenOut = error.name === "AbortError"; // a picture that was being sent, or all because the form was closed
+      if (takenOut && !box.open) return;
       noteRefusal(error);
-      const said = error instanceof Missing ? error.message : `Not sent. ${errorText(error)}`;
+      const why = takenOut ? "A picture was taken out meanwhile." : errorText(error);
+      const said = error instanceof Missing ? error.message : `Not sent. ${why}`;
       if (box.open) failure.textContent = said;
       else toast(said);
     } finally {
