@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from cast import ALICE, BOB, CAROL, DANA
 from coroutines import Run
-from push_world import Browser, PushWorld, apns_key, app_address, is_for, mention
+from push_world import TOKEN_URL, Browser, PushWorld, apns_key, app_address, is_for, mention
 
 from kith.core.errors import StoreUnavailable, Unavailable
 from kith.core.ids import EPOCH_MS, TIME_SHIFT
@@ -21,6 +21,7 @@ from kith.notifications.push.apns import Apns
 from kith.notifications.push.device import Device
 from kith.notifications.push.message import PushMessage
 from kith.notifications.push.pending import FAULTS
+from kith.outbound.errors import SendFailed, SendFault
 from kith.outbound.outbound import Answer
 
 
@@ -246,6 +247,32 @@ def test_late_refusals_of_an_old_token_cause_one_new_token(run: Run) -> None:
             await sending
             await apns.send(device, message, now_ms)
         assert len(set(tokens)) == 2
+
+    run(scenario())
+
+
+@pytest.mark.parametrize("said", [SendFailed(SendFault.TIMEOUT, "oauth.example did not answer"), 503, 400])
+def test_messages_that_wait_for_one_access_token_share_its_failure(
+    run: Run, push_world: PushWorld, said: int | SendFailed
+) -> None:
+    """If each of them waited for a silent host in turn, all other devices would wait for the sum."""
+
+    async def scenario() -> None:
+        for name in ("a phone", "a tablet", "a watch"):
+            await push_world.add(ALICE, "fcm", name)
+
+        async def late() -> int | SendFailed:
+            for _ in range(100):
+                await asyncio.sleep(0)
+            return said
+
+        push_world.push_services.say = lambda asked: late() if asked.url == TOKEN_URL else 200
+        await mention(push_world)
+        await push_world.follow_log()
+        assert push_world.push_services.tokens == 1
+        push_world.push_services.say = lambda _: 200
+        await push_world.pass_time(10 * 60)
+        assert len(push_world.push_services.taken) == 3
 
     run(scenario())
 

@@ -12,6 +12,7 @@ import msgspec
 from kith.notifications.push.device import Device
 from kith.notifications.push.message import PushMessage, fitting
 from kith.notifications.push.provider import GONE, Verdict, usual
+from kith.outbound.errors import SendFailed
 from kith.outbound.urls import check_url
 
 if TYPE_CHECKING:
@@ -65,7 +66,8 @@ class Fcm:
     def __init__(self, send: Send, account: ServiceAccount, url: str = URL) -> None:
         self._send, self._account, self._url = send, account, url
         self._bearer, self._until_s = "", 0
-        self._token_lock = asyncio.Lock()
+        self._token_lock, self._requests = asyncio.Lock(), 0
+        self._refused: Verdict | None = None  # why the last request for a token got none
 
     def lane(self, device: Device) -> str:
         """See `provider.Provider`."""
@@ -91,29 +93,43 @@ class Fcm:
         return verdict_of(self.lane(device), answer)
 
     async def _sign_in(self, now_s: int) -> Verdict | None:
-        """Request an access token if the last one ends soon; returns why there is none, or None."""
+        """Request an access token if the last one ends soon; returns why there is none, or None.
+
+        Messages that wait for one request share its failure, so a silent host costs them one deadline and not many.
+        """
+        requests = self._requests
         async with self._token_lock:
             if self._bearer and now_s < self._until_s - _RENEW_BEFORE_S:
                 return None
-            account = self._account
-            claims = {
-                "iss": account.client_email, "scope": _SCOPE, "aud": account.token_uri,
-                "iat": now_s, "exp": now_s + _LIFETIME_S,
-            }  # fmt: skip
-            assertion = jwt.encode(claims, account.private_key, "RS256", {"kid": account.private_key_id})
-            headers = {"Content-Type": "application/x-www-form-urlencoded"}
-            form = urlencode({"grant_type": _GRANT, "assertion": assertion}).encode()
-            answer = await self._send("POST", account.token_uri, headers, form)
-            if answer.status != 200:
-                refusal = usual(check_url(account.token_uri).authority, answer)
-                again = refusal.what == "fault"  # with this account nothing can be sent at all
-                return refusal._replace(whole=True, again=again)
-            try:
-                token = _token(answer.body)
-            except msgspec.MsgspecError:
-                return Verdict("later", f"{check_url(account.token_uri).authority} answered no token", whole=True)
-            self._bearer, self._until_s = token.access_token, now_s + token.expires_in
-            return None
+            if self._requests == requests or self._refused is None:
+                try:
+                    self._refused = await self._request_token(now_s)
+                except SendFailed as error:
+                    self._refused = Verdict("later", error.message, error.retry_after_s)
+                self._requests += 1
+            return self._refused
+
+    async def _request_token(self, now_s: int) -> Verdict | None:
+        """Request an access token; returns why there is none, or None."""
+        account = self._account
+        claims = {
+            "iss": account.client_email, "scope": _SCOPE, "aud": account.token_uri,
+            "iat": now_s, "exp": now_s + _LIFETIME_S,
+        }  # fmt: skip
+        assertion = jwt.encode(claims, account.private_key, "RS256", {"kid": account.private_key_id})
+        headers = {"Content-Type": "application/x-www-form-urlencoded"}
+        form = urlencode({"grant_type": _GRANT, "assertion": assertion}).encode()
+        answer = await self._send("POST", account.token_uri, headers, form)
+        if answer.status != 200:
+            refusal = usual(check_url(account.token_uri).authority, answer)
+            again = refusal.what == "fault"  # with this account nothing can be sent at all
+            return refusal._replace(whole=True, again=again)
+        try:
+            token = _token(answer.body)
+        except msgspec.MsgspecError:
+            return Verdict("later", f"{check_url(account.token_uri).authority} answered no token", whole=True)
+        self._bearer, self._until_s = token.access_token, now_s + token.expires_in
+        return None
 
 
 def verdict_of(host: str, answer: Answer) -> Verdict:
