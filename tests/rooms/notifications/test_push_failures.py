@@ -277,6 +277,26 @@ def test_messages_that_wait_for_one_access_token_share_its_failure(
     run(scenario())
 
 
+def test_of_several_refusals_of_a_device_the_longest_wait_counts(run: Run, push_world: PushWorld) -> None:
+    """Two messages are refused at once; only the answer to the second says how long to wait."""
+
+    async def scenario() -> None:
+        phone = await push_world.add(ALICE)
+        push_world.push_services.say = lambda _: (
+            429 if len(push_world.push_services.got) == 0 else Answer(429, {}, b"", 600.0)
+        )
+        for text in ("one", "two"):
+            await mention(push_world, text=text)
+        await push_world.follow_log()
+        push_world.push_services.say = lambda _: 200
+        await push_world.pass_time(9 * 60)
+        assert push_world.push_services.accepted_by(phone) == []
+        await push_world.pass_time(2 * 60)
+        assert len(push_world.push_services.accepted_by(phone)) == 2
+
+    run(scenario())
+
+
 def test_a_device_that_was_handed_on_while_a_message_waited_to_be_sent_does_not_ring(
     run: Run, push_world: PushWorld
 ) -> None:

@@ -72,7 +72,8 @@ class PendingPushStore:
         return pending_notes
 
     async def add(self, device: int, user: int, notices: Sequence[int], now_ms: int, wait_ms: int) -> int:
-        """Add notices to what a device is owed; returns how many older ones were dropped.
+        """Add notices to what a device is owed, to be tried after `wait_ms` at the earliest; returns how many older
+        ones were dropped.
 
         Errors: Overloaded above PENDING_DEVICES_MAX; Conflict.
         """
@@ -83,7 +84,8 @@ class PendingPushStore:
             raw = await self._notes.get_note(key)
             old = PendingPush(user, (), 1, now_ms + self._pause_ms(1, wait_ms)) if raw is None else _decode(raw)
             listed = sorted({*old.notices, *notices})
-            owed = msgspec.structs.replace(old, notices=tuple(listed[-NOTICES_MAX:]))
+            next_try_ms = max(old.next_try_ms, now_ms + wait_ms) if wait_ms else old.next_try_ms
+            owed = msgspec.structs.replace(old, notices=tuple(listed[-NOTICES_MAX:]), next_try_ms=next_try_ms)
             changed = _encode(owed) if raw is None else _merged_note(raw, owed)
             if await self._notes.put_note(key, changed, only_if=raw):
                 self.known.add(device)
