@@ -157,7 +157,7 @@ def retry_after_s(headers: Mapping[str, str], now_s: float | None = None) -> flo
         return float(min(int(text[:9]), RETRY_AFTER_S_MAX))
     try:
         until = email.utils.parsedate_to_datetime(text)
-    except (ValueError, IndexError, TypeError):
+    except (ValueError, IndexError, TypeError, OverflowError):
         return 0.0
     now_s = time.time() if now_s is None else now_s
     until = until if until.tzinfo else until.replace(tzinfo=UTC)  # zone "-0000", or none: read as UTC, not local time

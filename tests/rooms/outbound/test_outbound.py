@@ -311,7 +311,8 @@ def test_a_host_that_refuses_a_request_does_not_rest(app: Endpoint) -> None:
     [
         ("", 0.0), ("12", 12.0), (" 12 ", 12.0), ("-1", 0.0), ("soon", 0.0), ("9" * 30, 86_400.0), ("١٢", 0.0),
         ("Thu, 01 Jan 1970 00:01:00 GMT", 50.0), ("Thu, 01 Jan 1970 00:00:01 GMT", 0.0), ("Thu, 99 Jan", 0.0),
-        ("Fri, 01 Jan 2100 00:00:00 GMT", 86_400.0),
+        ("Fri, 01 Jan 2100 00:00:00 GMT", 86_400.0), ("Fri, 01 Jan 99999999999 00:00:00 GMT", 0.0),
+        (f"Fri, 01 Jan 2100 00:00:00 +{10**20}", 0.0),
     ],
 )  # fmt: skip
 def test_retry_after_is_seconds_or_a_date(text: str, seconds: float) -> None:
