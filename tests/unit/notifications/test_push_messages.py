@@ -135,7 +135,7 @@ def test_every_status_has_a_verdict(status: int, what: str, again: bool) -> None
 
 
 def verdict_of(provider: str, status: int, body: str) -> Verdict:
-    answer = Answer(status, {}, body.encode(), 0.0)
+    answer = Answer(status, {}, body.encode("latin-1"), 0.0)
     return fcm.verdict_of("fcm.example", answer) if provider == "fcm" else apns.verdict_of("apns.example", answer, 50)
 
 
@@ -157,6 +157,8 @@ def verdict_of(provider: str, status: int, body: str) -> Verdict:
         ("fcm", 401, '{"error": {"status": "UNAUTHENTICATED"}}', "fault", True),
         ("fcm", 429, '{"error": {"details": [{"@type": "x"}, {"errorCode": "QUOTA_EXCEEDED"}]}}', "later", True),
         ("fcm", 400, '{"error": {"status": "INVALID_ARGUMENT", "details": []}}', "fault", False),
+        ("apns", 503, '{"reason": "\xe4"}', "later", True),
+        ("fcm", 503, '{"error": {"status": "\xe4"}}', "later", True),
     ],
 )  # fmt: skip
 def test_each_error_of_a_provider_concerns_the_device_or_all_our_requests(

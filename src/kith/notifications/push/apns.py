@@ -99,5 +99,5 @@ def _payload(message: PushMessage) -> dict[str, Any]:
 def _reason(body: bytes) -> _Said:
     try:
         return _said(body)
-    except msgspec.MsgspecError:
+    except (msgspec.MsgspecError, UnicodeDecodeError):
         return _Said()

@@ -126,7 +126,7 @@ class Fcm:
             return refusal._replace(whole=True, again=again)
         try:
             token = _token(answer.body)
-        except msgspec.MsgspecError:
+        except (msgspec.MsgspecError, UnicodeDecodeError):
             return Verdict("later", f"{check_url(account.token_uri).authority} answered no token", whole=True)
         self._bearer, self._until_s = token.access_token, now_s + token.expires_in
         return None
@@ -156,6 +156,6 @@ def _codes(body: bytes) -> list[str]:
     """The codes of a refusal, the most specific first."""
     try:
         error = _refusal(body).error
-    except msgspec.MsgspecError:
+    except (msgspec.MsgspecError, UnicodeDecodeError):
         return []
     return [code for code in (*(detail.error_code for detail in error.details), error.status) if code]
