@@ -2,7 +2,7 @@
 
 A stored notice says who must have a row. Its recipient must. If it mentions an account below the celebrity threshold,
 so must those followers whose wish for such mentions, and whose follow, are older than the notice. Later changes
-therefore count nobody as left out. While a mention is being delivered to followers, only its recipient is checked.
+therefore count nobody as left out. Until a mention was delivered to followers, only its recipient is checked.
 
 Followers of celebrities are notified in tiers; the others find the mention on opening the inbox, and count as pull. For
 a follower who was not online since the mention, the tier is known: if they were online within the month before, and the
@@ -14,6 +14,7 @@ is not known.
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import NamedTuple
@@ -96,29 +97,35 @@ class Auditor:
         notices: Iterable[Notice],
         under_way: Collection[int] = (),
         *,
+        begun_until_ms: float = math.inf,
         repair: bool = False,
         sample: float = 1.0,
         progress: Callable[[int], None] = lambda _: None,
     ) -> NoticeAudit:
         """Audit a `sample` (0 to 1) of these notices; with `repair`, write the rows that are missing.
 
-        `under_way`: notices that are being delivered to followers. `progress` is called with the number of notices so
+        `under_way`: notices that are being delivered to followers. Of notices made from `begun_until_ms` on, that may
+        not have begun. `progress` is called with the number of notices so
         far.
         """
         result, rng, part = NoticeAudit(), random.Random(), list[Notice]()
+
+        def is_delivered(notice: int) -> bool:
+            return notice not in under_way and made_at_ms(notice) < begun_until_ms
+
         for notice in notices:
             if sample >= 1 or rng.random() < sample:
                 part.append(notice)
             if len(part) == PART:
-                await self._audit_part(part, under_way, result, repair=repair)
+                await self._audit_part(part, is_delivered, result, repair=repair)
                 progress(result.notices)
                 part = []
-        await self._audit_part(part, under_way, result, repair=repair)
+        await self._audit_part(part, is_delivered, result, repair=repair)
         progress(result.notices)
         return result
 
     async def _audit_part(
-        self, notices: Sequence[Notice], under_way: Collection[int], result: NoticeAudit, *, repair: bool
+        self, notices: Sequence[Notice], is_delivered: Callable[[int], bool], result: NoticeAudit, *, repair: bool
     ) -> None:
         result.notices += len(notices)
         nodes = await self._graph.store.nodes([notice.recipient for notice in notices])
@@ -131,7 +138,7 @@ class Auditor:
                 result.count(suppressed=1)
             else:
                 missing.append(InboxRow(notice.recipient, notice.id))
-            if notice.type == "mention" and notice.id not in under_way:
+            if notice.type == "mention" and is_delivered(notice.id):
                 await self._audit_followers(notice, result, repair=repair)
         await self._count_missing(missing, result, dead=False, repair=repair)
 

@@ -14,7 +14,8 @@ from kith.engines.embedded.record_store import every_record
 from kith.graph.audit import Audit, audit
 from kith.home.audit import TimelineAudit, TimelineAuditor
 from kith.leases.node_numbers import node_number
-from kith.notifications import intake
+from kith.log.store import LogStore
+from kith.notifications import intake, mention_consumer
 from kith.notifications.audit import Auditor, NoticeAudit
 from kith.notifications.inbox import PERIOD_MS, base_of
 from kith.notifications.missing_notices import EventAudit, EventAuditor
@@ -27,6 +28,9 @@ from kith.run.config import Settings
 from kith.run.opening import timelines, wiring
 from kith.run.opening.stores import OpenStores
 from kith.run.posts_and_notices import notice_services, posts_over
+
+MADE_BEFORE_LOGGED_MS = 60_000
+"""How much earlier than it is logged a notice may have got its id, as while a store was away."""
 
 
 class CacheAudit(NamedTuple):
@@ -112,6 +116,7 @@ def audit_notifications(
             auditor = Auditor(
                 stores.graph, stores.records, stores.inboxes, stores.activity, settings.celebrity_followers_min
             )
+            begun_ms = await begun_until_ms(stores.log, wall_ms())  # before the walks: what begins in between is a walk
             walked_notices = {walk.notice for walk in await Walks(stores.store).of(Tier)}
             oldest_id = base_of(
                 (wall_ms() - NOTICE_KEPT_MS) // PERIOD_MS
@@ -121,10 +126,19 @@ def audit_notifications(
                 for record in every_record(environment, RecordKind.NOTICE)
                 if record.id >= oldest_id and (notice := read_notice(record.data)) is not None
             )
-            rows = await auditor.audit(notices, walked_notices, repair=repair, sample=sample, progress=progress)
+            rows = await auditor.audit(
+                notices, walked_notices, begun_until_ms=begun_ms, repair=repair, sample=sample, progress=progress
+            )
             return events, rows
 
     return asyncio.run(run())
+
+
+async def begun_until_ms(log: LogStore, now_ms: int) -> int:
+    """All mentions made before this time have begun to be delivered to followers."""
+    progress = await log.progress(mention_consumer.NAME)
+    oldest_ms = None if progress is None else progress.behind.oldest_ms
+    return (now_ms if oldest_ms is None else oldest_ms) - MADE_BEFORE_LOGGED_MS
 
 
 async def _audit_events(settings: Settings, stores: OpenStores, *, repair: bool, sample: float) -> EventAudit:

@@ -16,7 +16,7 @@ from kith.core.clock import hlc_of
 from kith.core.ids import NodeId
 from kith.graph.edge import Edge, EdgeWrite, State
 from kith.graph.graphs import FOLLOWS
-from kith.notifications import audit
+from kith.notifications import audit, mention_consumer
 from kith.notifications.activity import Activity
 from kith.notifications.audit import Auditor, NoticeAudit
 from kith.notifications.inbox import InboxRow
@@ -25,6 +25,7 @@ from kith.notifications.outcomes import Outcomes
 from kith.notifications.preferences import CACHED_MS, Preferences
 from kith.notifications.tiers import DAY_MS, MONTH_MS, Tier
 from kith.notifications.walks import EndedWalk, Walk
+from kith.run.audits import MADE_BEFORE_LOGGED_MS, begun_until_ms
 
 WANTING, OTHERS, LATE = range(100, 400), range(400, 450), range(500, 510)
 NOTICES = 20
@@ -95,6 +96,24 @@ def test_no_row_is_owed_for_a_removed_actor_or_during_a_walk(run: Run, world: No
         some = await _auditor(world).audit(notices, sample=0.5)
         assert 0 < some.notices < len(notices)
         assert some.missing % len(WANTING) == 0 < some.missing
+
+    run(scenario())
+
+
+def test_no_follower_is_owed_a_row_of_a_mention_that_the_worker_has_not_read_yet(
+    run: Run, world: NotificationWorld
+) -> None:
+    async def scenario() -> None:
+        log, clock = world.whole.log, world.services.clock
+        before = await log.end()
+        notices = await _mentions(world)
+        world.rows.rows = {(user, notice) for user, notice in world.rows.rows if user == ALICE}
+        clock.ms += 10 * MADE_BEFORE_LOGGED_MS
+        for position, missing in ((before, 0), (await log.end(), NOTICES * len(WANTING))):
+            await log.save(mention_consumer.NAME, position, {})
+            begun_ms = await begun_until_ms(log, clock.ms)
+            found = await _auditor(world).audit(notices[:NOTICES], begun_until_ms=begun_ms)
+            assert (found.missing, found.delivered) == (missing, NOTICES)
 
     run(scenario())
 
