@@ -153,9 +153,14 @@ class Auditor:
             result.repaired += sum(await self._inbox.add(rows))
 
     async def _delivery_of(self, notice: Notice) -> MentionDelivery:
-        """How the followers of a mentioned account were notified."""
-        tiered = await follower_count(self._graph, notice.recipient) >= self._celebrity
+        """How the followers of a mentioned account were notified.
+
+        The number of followers decides only if there is no outcome: it may have been another at that time.
+        """
         (outcomes,) = await self._outcomes.of([notice.id])
+        tiered = any(outcome.tier is not Tier.ALL for outcome in outcomes)
+        if not outcomes:
+            tiered = await follower_count(self._graph, notice.recipient) >= self._celebrity
         last_outcome = next((outcome for outcome in outcomes if outcome.tier is Tier.MONTH), None)
         whole = last_outcome is not None and not (last_outcome.left or last_outcome.dead)
         return MentionDelivery(tiered, whole, not tiered and any(outcome.dead for outcome in outcomes))

@@ -25,6 +25,7 @@ from kith.notifications.outcomes import Outcomes
 from kith.notifications.preferences import CACHED_MS, Preferences
 from kith.notifications.tiers import DAY_MS, MONTH_MS, Tier
 from kith.notifications.walks import EndedWalk, Walk
+from kith.records.store import RecordKind
 from kith.run.audits import MADE_BEFORE_LOGGED_MS, begun_until_ms
 
 WANTING, OTHERS, LATE = range(100, 400), range(400, 450), range(500, 510)
@@ -153,6 +154,24 @@ def test_of_a_celebritys_rows_only_those_that_a_tier_surely_wrote_can_be_missing
         assert {*found.examples} == {f"{user} of {notice}" for user, notice in gone}
         assert found.pull == sound.pull + 1, "a follower who came since pulls it when they look"
         assert world.rows.rows == whole - unsure
+
+    run(scenario())
+
+
+def test_how_followers_were_notified_counts_though_the_account_has_fewer_or_more_of_them_now(
+    run: Run, world: NotificationWorld
+) -> None:
+    async def scenario() -> None:
+        notices, outcomes = await _mentions(world), Outcomes(world.whole.records, world.services.graph.clock)
+        whole = {*world.rows.rows}
+        activity = await _tiers(world, notices)
+        was_celebrity = await _auditor(world, 10**6, activity).audit(notices)
+        assert (was_celebrity.missing, was_celebrity.pull) == (0, NOTICES * len(AWAY))
+        for notice in notices[:NOTICES]:
+            await world.whole.records.forget(RecordKind.MENTION_OUTCOME, [notice.id])
+            await outcomes.note(EndedWalk(Walk(notice.id, ALICE, Tier.ALL, 1, told=300)))
+        is_celebrity = await _auditor(world, 100, activity).audit(notices)
+        assert (is_celebrity.missing, is_celebrity.pull) == (len(whole) - len(world.rows.rows), 0)
 
     run(scenario())
 
