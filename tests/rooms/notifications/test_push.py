@@ -18,7 +18,7 @@ from kith.core.paging import Window
 from kith.graph.graphs import LIKES
 from kith.notifications import rings
 from kith.notifications.preferences import Preferences, QuietHours
-from kith.notifications.push import pending
+from kith.notifications.push import pending, push
 from kith.notifications.push.message import TTL_MS
 from kith.notifications.push.pending import FAULTS
 from kith.notifications.rings import Rings
@@ -78,6 +78,38 @@ def test_followers_notified_by_a_chunk_hear_it_on_their_devices_once(run: Run, p
         await telling.ring(told, np.array([erin], np.int64), devices=False)
         await push_world.follow_log(times=3)
         assert [push_world.push_services.accepted_by(device) for device in found] == [[str(told)], []]
+
+    run(scenario())
+
+
+def test_many_followers_are_decided_in_parts_each_right_before_it_is_sent(
+    run: Run, push_world: PushWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The last one wants no mentions any more once the first one's device has rung."""
+    monkeypatch.setattr(push, "DECIDED_MAX", 2)
+
+    async def scenario() -> None:
+        world = push_world.world
+        followers = [NodeId(100 + more) for more in range(5)]
+        found = [await push_world.add(follower) for follower in followers]
+        for follower in followers:
+            await world.people.follow(follower, ALICE)
+            await world.preferences.put(follower, Preferences(mentions="followed"))
+        assert await world.external_mentions.accept("an event", BOB, ALICE, None, None)
+        world.whole.settle()
+        (told,) = [notice.id for notice in await world.listed(ALICE) if notice.type == "mention"]
+        users = np.array(followers, np.int64)
+        await world.inbox.add_for_all(told, users)
+        await Rings(world.whole.records, world.services.graph.clock).ring(told, users, devices=True)
+
+        async def refuse() -> int:
+            await world.preferences.put(followers[-1], Preferences())
+            return 200
+
+        push_world.push_services.say = lambda asked: refuse() if is_for(asked, found[0]) else 200
+        await push_world.follow_log()
+        rung = [len(push_world.push_services.accepted_by(device)) for device in found]
+        assert rung == [1, 1, 1, 1, 0]
 
     run(scenario())
 

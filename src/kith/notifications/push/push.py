@@ -34,6 +34,8 @@ from kith.records.store import RecordKind
 NAME = "push"
 SENDING_MAX = 64
 """Messages in flight at once."""
+DECIDED_MAX = 500
+"""Notices that are decided and sent together. The followers notified of a mention may be many thousands in a batch."""
 QUEUED_MS_MAX = 5_000
 """A message that waited longer for its turn is owed, and decided again: another user may have the device by now."""
 SENT_MAX = 100_000
@@ -111,10 +113,13 @@ class Push:
         if not self._owed_loaded:
             await self._pending.all()
             self._owed_loaded = True
-        now_ms = self._now_ms()
+        for start in range(0, len(notices), DECIDED_MAX):
+            await self._send_part(notices[start : start + DECIDED_MAX])
+
+    async def _send_part(self, notices: Sequence[AddressedNotice]) -> None:
         sendings = [
             Sending(due_push.user, device, due_push.message)
-            for due_push in await self._selector.of(notices, now_ms)
+            for due_push in await self._selector.of(notices, self._now_ms())
             for device in due_push.devices
             if self._has_provider(device) and (due_push.message.notice.id, device.id) not in self._sent
         ]
