@@ -150,6 +150,7 @@ def test_preferences_hide_notices_at_once(acting: Acting, people: People) -> Non
     "wrong",
     [
         {"quietHours": {"from": "25:00", "to": "07:00", "timeZone": "UTC"}},
+        {"quietHours": {"from": "00:00", "to": "00:00", "timeZone": "UTC"}},
         {"quietHours": {"from": "22:00", "to": "07:00", "timeZone": "Mars/Olympus"}},
         {"quietHours": {"from": "22:00", "to": "07:00", "timeZone": "../../etc/passwd"}},
         {"quietHours": {"from": "22:00", "to": "07:00", "timeZone": "localtime"}},

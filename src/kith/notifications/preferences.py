@@ -108,6 +108,11 @@ def check_preferences(preferences: Preferences) -> None:
         return
     if not (0 <= quiet.start_min < DAY_MINUTES and 0 <= quiet.end_min < DAY_MINUTES):
         raise InvalidContent("quiet hours go from 00:00 to 23:59", field="quietHours")
+    if quiet.start_min == quiet.end_min:
+        raise InvalidContent(
+            "quiet hours that end when they begin are none: leave quietHours out, or choose another time",
+            field="quietHours",
+        )
     name = quiet.time_zone
     if name.startswith(_COPIED_ZONES) or name in _NOT_ZONES or _zone_of(name) is None:
         raise InvalidContent("timeZone must be a name such as Europe/Berlin", field="timeZone")
