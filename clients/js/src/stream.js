@@ -130,14 +130,14 @@ export class FeedStream extends EventStream {
 
   told(event, eventId) {
     const told = { type: event.type, eventId, ...fieldsOf(event) };
-    // The next connection watches new posts, too: 100 at most.
+    // The next connection watches new posts, too.
     const isNew = told.type === "new_post";
     if (isNew || told.type === "post_removed") this.#posts = this.#posts?.filter((id) => id !== told.postId);
     if (isNew) this.#posts = this.#posts?.concat(told.postId).slice(-100);
     return told.type === "notification" && !this.#isNew(told.notificationId) ? null : told;
   }
 
-  /** Whether a notification is new. Those of a mention of many users are sent in parts, which may repeat some. */
+  /** Whether a notification is new. Those of a mention of many users may repeat. */
   #isNew(id) {
     if (this.#noticed.has(id)) return false;
     this.#noticed.add(id);
