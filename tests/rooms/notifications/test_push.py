@@ -19,6 +19,7 @@ from kith.graph.graphs import LIKES
 from kith.notifications import rings
 from kith.notifications.preferences import Preferences, QuietHours
 from kith.notifications.push import pending, push
+from kith.notifications.push.device import Device
 from kith.notifications.push.message import TTL_MS
 from kith.notifications.push.pending import FAULTS
 from kith.notifications.rings import Rings
@@ -82,6 +83,23 @@ def test_followers_notified_by_a_chunk_hear_it_on_their_devices_once(run: Run, p
     run(scenario())
 
 
+async def ring_followers(push_world: PushWorld) -> tuple[list[NodeId], list[Device], int]:
+    """Five followers of Alice, their devices, and a mention of Alice for which these are to ring."""
+    world = push_world.world
+    followers = [NodeId(100 + more) for more in range(5)]
+    found = [await push_world.add(follower) for follower in followers]
+    for follower in followers:
+        await world.people.follow(follower, ALICE)
+        await world.preferences.put(follower, Preferences(mentions="followed"))
+    assert await world.external_mentions.accept("an event", BOB, ALICE, None, None)
+    world.whole.settle()
+    (told,) = [notice.id for notice in await world.listed(ALICE) if notice.type == "mention"]
+    users = np.array(followers, np.int64)
+    await world.inbox.add_for_all(told, users)
+    await Rings(world.whole.records, world.services.graph.clock).ring(told, users, devices=True)
+    return followers, found, told
+
+
 def test_many_followers_are_decided_in_parts_each_right_before_it_is_sent(
     run: Run, push_world: PushWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -90,17 +108,7 @@ def test_many_followers_are_decided_in_parts_each_right_before_it_is_sent(
 
     async def scenario() -> None:
         world = push_world.world
-        followers = [NodeId(100 + more) for more in range(5)]
-        found = [await push_world.add(follower) for follower in followers]
-        for follower in followers:
-            await world.people.follow(follower, ALICE)
-            await world.preferences.put(follower, Preferences(mentions="followed"))
-        assert await world.external_mentions.accept("an event", BOB, ALICE, None, None)
-        world.whole.settle()
-        (told,) = [notice.id for notice in await world.listed(ALICE) if notice.type == "mention"]
-        users = np.array(followers, np.int64)
-        await world.inbox.add_for_all(told, users)
-        await Rings(world.whole.records, world.services.graph.clock).ring(told, users, devices=True)
+        followers, found, _ = await ring_followers(push_world)
 
         async def refuse() -> int:
             await world.preferences.put(followers[-1], Preferences())
@@ -117,18 +125,7 @@ def test_many_followers_are_decided_in_parts_each_right_before_it_is_sent(
 def test_a_ring_of_many_is_logged_in_parts(run: Run, push_world: PushWorld, monkeypatch: pytest.MonkeyPatch) -> None:
     async def scenario() -> None:
         monkeypatch.setattr(rings, "USERS_MAX", 2)
-        world = push_world.world
-        followers = [NodeId(100 + more) for more in range(5)]
-        found = [await push_world.add(follower) for follower in followers]
-        for follower in followers:
-            await world.people.follow(follower, ALICE)
-            await world.preferences.put(follower, Preferences(mentions="followed"))
-        assert await world.external_mentions.accept("an event", BOB, ALICE, None, None)
-        world.whole.settle()
-        (told,) = [notice.id for notice in await world.listed(ALICE) if notice.type == "mention"]
-        users = np.array(followers, np.int64)
-        await world.inbox.add_for_all(told, users)
-        await Rings(world.whole.records, world.services.graph.clock).ring(told, users, devices=True)
+        _, found, told = await ring_followers(push_world)
         await push_world.follow_log()
         assert [push_world.push_services.accepted_by(device) for device in found] == [[str(told)]] * 5
 
